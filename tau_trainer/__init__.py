@@ -1,0 +1,31 @@
+"""Tau Trainer: trains Unity ML-Agents projects, and pairs of TauAgent and AgentTrainer, from current Python.
+
+The Python API; everything else is reached through its own folder. Names are loaded when they are first used, so that
+importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import RunSettings, load_settings
+    from tau_trainer.training import ParallelTrainerManager, RunReport
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ParallelTrainerManager": "tau_trainer.training",
+    "RunReport": "tau_trainer.training",
+    "RunSettings": "tau_trainer.settings",
+    "load_settings": "tau_trainer.settings",
+}
+
+__all__ = ["ParallelTrainerManager", "RunReport", "RunSettings", "__version__", "load_settings"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'tau_trainer' has no attribute '{name}'")

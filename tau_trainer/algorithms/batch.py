@@ -1,0 +1,61 @@
+"""The learner's view of a rollout: tensors on its device, and shuffled copies of them for an epoch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+
+class Samples(NamedTuple):
+    """``N`` transitions as an update needs them."""
+
+    observations: torch.Tensor
+    """float32 [N, D], normalised."""
+    continuous: torch.Tensor
+    """float32 [N, c], raw samples."""
+    discrete: torch.Tensor
+    """int64 [N, b]."""
+    mask: torch.Tensor
+    """bool [N, sum of branches], True = forbidden; [0, 0] where there is none."""
+    log_prob: torch.Tensor
+    """float32 [N, G] when acting, of each group of components that has a ratio of its own."""
+    advantage: torch.Tensor
+    """float32 [N, G], or [N, 1] where one advantage counts for all groups."""
+    returns: torch.Tensor
+    """float32 [N, R]."""
+
+
+class EpochStatistics(NamedTuple):
+    """What an epoch leaves behind, one row a sample or a minibatch; read once an update."""
+
+    log_ratio: torch.Tensor
+    """float32 [N, G]: log of new over old probability, when the minibatch was learned from."""
+    values: torch.Tensor
+    """float32 [N, R]."""
+    entropy: torch.Tensor
+    """float32 [minibatches]."""
+    gradient_norm: torch.Tensor
+    """float32 [minibatches], before clipping."""
+
+
+def new_statistics(samples: Samples, rows: int, minibatches: int) -> EpochStatistics:
+    """Empty statistics of an epoch over ``rows`` samples in ``minibatches``."""
+    device = samples.observations.device
+    return EpochStatistics(
+        log_ratio=torch.empty(rows, samples.log_prob.shape[1], device=device),
+        values=torch.empty(rows, samples.returns.shape[1], device=device),
+        entropy=torch.empty(minibatches, device=device),
+        gradient_norm=torch.empty(minibatches, device=device),
+    )
+
+
+def shuffled(samples: Samples, order: torch.Tensor) -> Samples:
+    """Copy of the samples in this order (int64 [n]): minibatches are then views."""
+    return Samples(*(field.index_select(0, order) if len(field) else field for field in samples))
+
+
+def normalized(advantage: torch.Tensor) -> torch.Tensor:
+    """Shift and scale to mean 0 and deviation 1 (biased) over the last dimension but one: each column for itself."""
+    deviation, mean = torch.std_mean(advantage, dim=-2, correction=0, keepdim=True)
+    return (advantage - mean) / (deviation + 1e-8)

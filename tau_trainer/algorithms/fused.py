@@ -1,0 +1,356 @@
+"""PPO's minibatch by hand: forward, loss, backward, clipping and Adam on preallocated memory.
+
+Plain autograd spends most of a small minibatch on bookkeeping. Here an epoch is one call: both towers go through one
+batched product, gradients are written straight into one flat vector, statistics stay on the device. The functions are
+restricted to what TorchScript understands; scripted, a whole epoch runs without Python and **without holding the
+interpreter's lock**, so learning in a thread neither waits for an event loop nor delays it. Where TorchScript is
+missing the same functions run as ordinary Python.
+
+The formulas are those of :mod:`tau_trainer.algorithms.autograd`; tests hold both against each other.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from tau_trainer.algorithms.batch import EpochStatistics, Samples
+from tau_trainer.models.actor_critic import ActorCritic
+
+
+class Weights(NamedTuple):
+    """Parameters, or their gradients: views of one flat vector. Shapes as in :attr:`ActorCritic.layout`."""
+
+    body_weight: list[torch.Tensor]
+    body_bias: list[torch.Tensor]
+    action_weight: torch.Tensor
+    action_bias: torch.Tensor
+    log_sigma: torch.Tensor
+    value_weight: torch.Tensor
+    value_bias: torch.Tensor
+
+
+class Optimizer(NamedTuple):
+    """Flat vectors of Adam."""
+
+    parameters: torch.Tensor
+    gradient: torch.Tensor
+    exp_avg: torch.Tensor
+    exp_avg_sq: torch.Tensor
+    scratch: torch.Tensor
+    """Working memory."""
+    step: torch.Tensor
+    """int64 []: steps taken."""
+
+
+class Workspace(NamedTuple):
+    """Activations of one minibatch of ``B`` rows, overwritten by the next."""
+
+    pre: list[torch.Tensor]
+    """Before each swish, [towers, B, H]."""
+    post: list[torch.Tensor]
+    """After each swish."""
+    grad: list[torch.Tensor]
+    """Gradient at each layer."""
+    outputs: torch.Tensor
+    """[B, c + M]."""
+    grad_outputs: torch.Tensor
+    """[B, c + M]."""
+    grad_values: torch.Tensor
+    """[B, R]."""
+    error: torch.Tensor
+    """[B, c]: (sample - mean) / sigma."""
+    log_prob: torch.Tensor
+    """[B, c + b]."""
+    ratio: torch.Tensor
+    """[B, G]."""
+    surrogate: torch.Tensor
+    """[B, G]: first the unclipped objective, then the gradient at the log-probability."""
+    clipped: torch.Tensor
+    """[B, G]."""
+
+
+class Numbers(NamedTuple):
+    """Hyperparameters of one update."""
+
+    continuous: int
+    branches: list[int]
+    epsilon: float
+    beta: float
+    learning_rate: float
+    max_grad_norm: float
+    """0 = no clipping."""
+    weight_decay: float
+    decayed: int
+    """Length of the part of the flat vector that weight decay touches."""
+
+
+def new_workspace(network: ActorCritic, batch: int, groups: int, device: torch.device) -> Workspace:
+    """Memory for minibatches of ``batch`` rows with ``groups`` probability ratios."""
+    actions, layers = network.actions, network.num_layers
+    outputs = actions.continuous_size + actions.mask_size
+
+    def make(*shape: int) -> torch.Tensor:
+        return torch.zeros(*shape, device=device)
+
+    return Workspace(
+        pre=[make(network.towers, batch, network.hidden_units) for _ in range(layers)],
+        post=[make(network.towers, batch, network.hidden_units) for _ in range(layers)],
+        grad=[make(network.towers, batch, network.hidden_units) for _ in range(layers)],
+        outputs=make(batch, outputs),
+        grad_outputs=make(batch, outputs),
+        grad_values=make(batch, network.values),
+        error=make(batch, actions.continuous_size),
+        log_prob=make(batch, actions.components),
+        ratio=make(batch, groups),
+        surrogate=make(batch, groups),
+        clipped=make(batch, groups),
+    )
+
+
+def named_weights(network: ActorCritic, flat: torch.Tensor) -> Weights:
+    """The parts of a flat vector under the names that this module uses."""
+    views = network.layout.views(flat)
+    return Weights(
+        body_weight=[views[f"body.{layer}.weight"] for layer in range(network.num_layers)],
+        body_bias=[views[f"body.{layer}.bias"] for layer in range(network.num_layers)],
+        action_weight=views["action.weight"],
+        action_bias=views["action.bias"],
+        log_sigma=views["action.log_sigma"],
+        value_weight=views["value.weight"],
+        value_bias=views["value.bias"],
+    )
+
+
+def forward(weights: Weights, space: Workspace, observations: torch.Tensor, values: torch.Tensor) -> None:
+    """Fill the activations, ``space.outputs`` and ``values``; ``observations`` [B, D]."""
+    layers = len(space.pre)
+    for layer in range(layers):
+        if layer == 0:
+            towers = space.pre[0].size(0)
+            source = observations.unsqueeze(0).expand(towers, observations.size(0), observations.size(1))
+        else:
+            source = space.post[layer - 1]
+        torch.baddbmm(weights.body_bias[layer], source, weights.body_weight[layer], out=space.pre[layer])
+        torch.ops.aten.silu(space.pre[layer], out=space.post[layer])
+    actor, critic = observations, observations
+    if layers > 0:
+        actor, critic = space.post[layers - 1][0], space.post[layers - 1][-1]
+    torch.addmm(weights.action_bias, actor, weights.action_weight, out=space.outputs)
+    torch.addmm(weights.value_bias, critic, weights.value_weight, out=values)
+
+
+def gaussian(numbers: Numbers, weights: Weights, space: Workspace, continuous: torch.Tensor) -> torch.Tensor:
+    """Write errors and log-probabilities of the continuous actions [B, c]; returns their mean entropy []."""
+    size = numbers.continuous
+    torch.sub(continuous, space.outputs[:, :size], out=space.error)
+    space.error.mul_(torch.exp(-weights.log_sigma))
+    peak = -weights.log_sigma - 0.9189385332046727
+    torch.addcmul(peak, space.error, space.error, value=-0.5, out=space.log_prob[:, :size])
+    return weights.log_sigma.mean() + 1.4189385332046727
+
+
+def categorical(
+    numbers: Numbers, space: Workspace, discrete: torch.Tensor, mask: torch.Tensor
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Write log-probabilities of the branches; returns all log-probabilities by branch, and entropies [B, b]."""
+    begin = numbers.continuous
+    if mask.size(0) > 0:
+        space.outputs[:, begin:].masked_fill_(mask, -1e8)
+    all_log_prob: list[torch.Tensor] = []
+    entropies: list[torch.Tensor] = []
+    for branch, size in enumerate(numbers.branches):
+        row = torch.log_softmax(space.outputs[:, begin : begin + size], dim=1)
+        column = numbers.continuous + branch
+        space.log_prob[:, column : column + 1] = row.gather(1, discrete[:, branch : branch + 1])
+        entropies.append((row.exp() * row).sum(dim=1, keepdim=True).neg_())
+        all_log_prob.append(row)
+        begin += size
+    return all_log_prob, torch.cat(entropies, dim=1)
+
+
+def surrogate(
+    numbers: Numbers, space: Workspace, old: torch.Tensor, advantage: torch.Tensor, log_ratio: torch.Tensor
+) -> None:
+    """Write ``log_ratio`` [B, G] and leave in ``space.surrogate`` the gradient of the policy loss at it."""
+    if old.size(1) == 1:
+        torch.sum(space.log_prob, dim=[1], keepdim=True, out=log_ratio)
+        log_ratio.sub_(old)
+    else:
+        torch.sub(space.log_prob, old, out=log_ratio)
+    torch.exp(log_ratio, out=space.ratio)
+    torch.mul(space.ratio, advantage, out=space.surrogate)
+    torch.clamp(space.ratio, 1.0 - numbers.epsilon, 1.0 + numbers.epsilon, out=space.clipped)
+    space.clipped.mul_(advantage)
+    # The minimum passes a gradient where the unclipped objective is the smaller one, or where both are the same.
+    active = torch.le(space.surrogate, space.clipped)
+    space.surrogate.mul_(active).mul_(-1.0 / float(log_ratio.numel()))
+
+
+def backward_gaussian(numbers: Numbers, weights: Weights, gradient: Weights, space: Workspace) -> None:
+    """Gradients at the means (into ``space.grad_outputs``) and at log sigma."""
+    size = numbers.continuous
+    upstream = space.surrogate if space.surrogate.size(1) == 1 else space.surrogate[:, :size]
+    at_mean = upstream * space.error
+    torch.sum(at_mean * space.error - upstream, dim=[0], out=gradient.log_sigma)
+    gradient.log_sigma.sub_(numbers.beta / float(size))
+    torch.mul(at_mean, torch.exp(-weights.log_sigma), out=space.grad_outputs[:, :size])
+
+
+def backward_categorical(
+    numbers: Numbers,
+    space: Workspace,
+    discrete: torch.Tensor,
+    all_log_prob: list[torch.Tensor],
+    entropies: torch.Tensor,
+) -> None:
+    """Gradient at the logits, into ``space.grad_outputs``."""
+    begin, rows = numbers.continuous, float(discrete.size(0))
+    for branch, row in enumerate(all_log_prob):
+        column = numbers.continuous + branch if space.surrogate.size(1) > 1 else 0
+        upstream = space.surrogate[:, column : column + 1]
+        probability = row.exp()
+        # d(-beta * H / B) / d logit_j = beta / B * p_j * (log p_j + H)
+        bonus = (row + entropies[:, branch : branch + 1]).mul_(probability).mul_(numbers.beta / rows)
+        bonus.sub_(probability * upstream)
+        bonus.scatter_add_(1, discrete[:, branch : branch + 1], upstream.contiguous())
+        end = begin + row.size(1)
+        space.grad_outputs[:, begin:end] = bonus
+        begin = end
+
+
+def backward_heads(
+    weights: Weights, gradient: Weights, space: Workspace, actor: torch.Tensor, critic: torch.Tensor
+) -> None:
+    """Gradients of both heads; ``actor`` and ``critic`` are what the heads saw."""
+    torch.mm(actor.t(), space.grad_outputs, out=gradient.action_weight)
+    torch.sum(space.grad_outputs, dim=[0], out=gradient.action_bias)
+    torch.mm(critic.t(), space.grad_values, out=gradient.value_weight)
+    torch.sum(space.grad_values, dim=[0], out=gradient.value_bias)
+
+
+def backward_body(weights: Weights, gradient: Weights, space: Workspace, observations: torch.Tensor) -> None:
+    """Gradients of the body, from those at the heads' outputs."""
+    last = len(space.pre) - 1
+    towers = space.pre[last].size(0)
+    torch.mm(space.grad_outputs, weights.action_weight.t(), out=space.grad[last][0])
+    if towers == 1:
+        space.grad[last][0].addmm_(space.grad_values, weights.value_weight.t())
+    else:
+        torch.mm(space.grad_values, weights.value_weight.t(), out=space.grad[last][1])
+    for step in range(last + 1):
+        layer = last - step
+        grad = space.grad[layer]
+        torch.ops.aten.silu_backward(grad, space.pre[layer], grad_input=grad)
+        if layer == 0:
+            source = observations.unsqueeze(0).expand(towers, observations.size(0), observations.size(1))
+        else:
+            source = space.post[layer - 1]
+        torch.bmm(source.transpose(1, 2), grad, out=gradient.body_weight[layer])
+        torch.sum(grad, dim=[1], keepdim=True, out=gradient.body_bias[layer])
+        if layer > 0:
+            torch.bmm(grad, weights.body_weight[layer].transpose(1, 2), out=space.grad[layer - 1])
+
+
+def descend(numbers: Numbers, optimizer: Optimizer, step: int, norm: torch.Tensor) -> None:
+    """Clip by the global norm (written to ``norm`` []) and take AdamW's step number ``step`` (1 = the first).
+
+    Adam as Kingma and Ba (2015) with betas 0.9 and 0.999 and epsilon 1e-8, on flat vectors; its bias corrections are
+    moved into the step size and epsilon (section 2, last paragraph). Weight decay is decoupled (Loshchilov and Hutter
+    2019) and touches weight matrices only.
+    """
+    gradient, scratch = optimizer.gradient, optimizer.scratch
+    torch.linalg.vector_norm(gradient, out=norm)
+    if numbers.max_grad_norm > 0.0:
+        gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
+    if numbers.weight_decay > 0.0:
+        optimizer.parameters[: numbers.decayed].mul_(1.0 - numbers.learning_rate * numbers.weight_decay)
+    optimizer.exp_avg.lerp_(gradient, 0.1)
+    optimizer.exp_avg_sq.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+    correction = math.sqrt(1.0 - 0.999 ** float(step))
+    torch.sqrt(optimizer.exp_avg_sq, out=scratch)
+    scratch.add_(1e-8 * correction)
+    rate = numbers.learning_rate * correction / (1.0 - 0.9 ** float(step))
+    optimizer.parameters.addcdiv_(optimizer.exp_avg, scratch, value=-rate)
+
+
+def compute_gradient(
+    numbers: Numbers,
+    weights: Weights,
+    gradient: Weights,
+    space: Workspace,
+    samples: Samples,
+    log_ratio: torch.Tensor,
+    values: torch.Tensor,
+) -> torch.Tensor:
+    """Write the gradient of one minibatch's loss, ``log_ratio`` and ``values``; returns the mean entropy []."""
+    forward(weights, space, samples.observations, values)
+    entropy = torch.zeros([], device=values.device)
+    all_log_prob: list[torch.Tensor] = []
+    entropies = entropy
+    if numbers.continuous > 0:
+        entropy = entropy + gaussian(numbers, weights, space, samples.continuous)
+    if len(numbers.branches) > 0:
+        all_log_prob, entropies = categorical(numbers, space, samples.discrete, samples.mask)
+        entropy = entropy + entropies.sum() / float(values.size(0))
+    surrogate(numbers, space, samples.log_prob, samples.advantage, log_ratio)
+    if numbers.continuous > 0:
+        backward_gaussian(numbers, weights, gradient, space)
+    if len(numbers.branches) > 0:
+        backward_categorical(numbers, space, samples.discrete, all_log_prob, entropies)
+    torch.sub(values, samples.returns, out=space.grad_values)
+    space.grad_values.mul_(1.0 / float(values.numel()))
+    if len(space.pre) > 0:
+        last = space.post[len(space.pre) - 1]
+        backward_heads(weights, gradient, space, last[0], last[-1])
+        backward_body(weights, gradient, space, samples.observations)
+    else:
+        backward_heads(weights, gradient, space, samples.observations, samples.observations)
+    return entropy
+
+
+def run_epoch(
+    numbers: Numbers,
+    weights: Weights,
+    gradient: Weights,
+    optimizer: Optimizer,
+    space: Workspace,
+    samples: Samples,
+    statistics: EpochStatistics,
+) -> None:
+    """Learn from consecutive minibatches of shuffled ``samples``, as many as the workspace's rows fit into them."""
+    batch, minibatches = space.outputs.size(0), statistics.entropy.size(0)
+    taken = int(optimizer.step.item())
+    for index in range(minibatches):
+        begin, end = index * batch, (index + 1) * batch
+        mask = samples.mask
+        if mask.size(0) > 0:
+            mask = mask[begin:end]
+        minibatch = Samples(
+            samples.observations[begin:end],
+            samples.continuous[begin:end],
+            samples.discrete[begin:end],
+            mask,
+            samples.log_prob[begin:end],
+            samples.advantage[begin:end],
+            samples.returns[begin:end],
+        )
+        log_ratio, values = statistics.log_ratio[begin:end], statistics.values[begin:end]
+        entropy = compute_gradient(numbers, weights, gradient, space, minibatch, log_ratio, values)
+        statistics.entropy[index] = entropy
+        descend(numbers, optimizer, taken + index + 1, statistics.gradient_norm[index])
+    optimizer.step.add_(minibatches)
+
+
+def compiled() -> Callable[..., None]:
+    """:func:`run_epoch`, scripted where TorchScript can."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return torch.jit.script(run_epoch)
+    except (RuntimeError, AttributeError):
+        return run_epoch

@@ -1,0 +1,119 @@
+"""``ListAgentActionProto`` to and from arrays: what the trainer answers.
+
+The order of actions is the order of the agents that asked, so no ids travel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tau_trainer.bridge.records import (
+    BYTES,
+    FIXED32,
+    VARINT,
+    LayoutCache,
+    Shape,
+    Span,
+    fields,
+    fill_floats,
+    fill_varints,
+    read_varint,
+    tile,
+    varint,
+    varint_width,
+)
+from tau_trainer.errors import DecodeError
+from tau_trainer.specs import Actions, ActionSpec
+
+_LEGACY, _VALUE, _CONTINUOUS, _DISCRETE = 1, 4, 6, 7
+
+
+class ActionEncoder:
+    """Writes :class:`Actions` as ``ListAgentActionProto``. One template for all agents, filled by columns."""
+
+    def __init__(self, spec: ActionSpec, *, legacy: bool = False) -> None:
+        """``legacy`` adds the deprecated copy that packages before API 1.3 read."""
+        self._spec = spec
+        self._legacy = legacy
+        self._width = varint_width(max((size - 1 for size in spec.discrete_branches), default=0))
+        c, b = spec.continuous_size, spec.discrete_size
+        body = bytearray()
+        if legacy:
+            body += varint(_LEGACY << 3 | BYTES) + varint(4 * (c + b))
+            self._legacy_at = len(body)
+            body += bytes(4 * (c + b))
+        if c:
+            body += varint(_CONTINUOUS << 3 | BYTES) + varint(4 * c)
+            self._continuous_at = len(body)
+            body += bytes(4 * c)
+        if b:
+            body += varint(_DISCRETE << 3 | BYTES) + varint(self._width * b)
+            self._discrete_at = len(body)
+            body += bytes(self._width * b)
+        self._head = b"\x0a" + varint(len(body))
+        self._template = self._head + bytes(body)
+
+    def encode(self, actions: Actions) -> bytes:
+        """Bytes of the list; empty for no agents."""
+        if len(actions) == 0:
+            return b""
+        rows = tile(self._template, len(actions))
+        offset = len(self._head)
+        if self._legacy:
+            both = np.concatenate([actions.continuous, actions.discrete.astype(np.float32)], axis=1)
+            fill_floats(rows, offset + self._legacy_at, both)
+        if self._spec.continuous_size:
+            fill_floats(rows, offset + self._continuous_at, actions.continuous)
+        for branch in range(self._spec.discrete_size):
+            start = offset + self._discrete_at + branch * self._width
+            fill_varints(rows, start, self._width, actions.discrete[:, branch])
+        return rows.tobytes()
+
+
+class ActionLayout(Shape):
+    """The layout of an ``AgentActionProto``: where its floats and branch indices lie."""
+
+    def __init__(self, record: bytes) -> None:
+        self.continuous = Span(0, 0)
+        self.discrete: list[Span] = []
+        ignored: list[Span] = []
+        for number, wire, start, stop in fields(record, 0, len(record)):
+            if number == _CONTINUOUS and wire == BYTES:
+                self.continuous = Span(start, stop)
+            elif number == _DISCRETE and wire in (BYTES, VARINT):
+                while start < stop:
+                    _, end = read_varint(record, start)
+                    self.discrete.append(Span(start, end))
+                    start = end
+            elif number in (_LEGACY, _VALUE) and wire in (BYTES, FIXED32):
+                ignored.append(Span(start, stop))
+        super().__init__(record, [self.continuous, *ignored], self.discrete)
+
+
+class ActionDecoder:
+    """Reads ``ListAgentActionProto`` into :class:`Actions`: the engine's side."""
+
+    def __init__(self, spec: ActionSpec) -> None:
+        self._spec = spec
+        self._layouts: LayoutCache[ActionLayout] = LayoutCache(ActionLayout)
+
+    def decode(self, payload: bytes) -> Actions:
+        """Actions of all agents, in message order. Raises DecodeError where a record does not fit the spec."""
+        groups = self._layouts.groups(payload)
+        actions = Actions.zeros(self._spec, sum(len(group.index) for group in groups))
+        for group in groups:
+            layout = group.layout
+            floats = (layout.continuous.stop - layout.continuous.start) // 4
+            if floats not in (0, self._spec.continuous_size) or len(layout.discrete) not in (
+                0,
+                self._spec.discrete_size,
+            ):
+                raise DecodeError(
+                    f"an action has {floats} continuous values and {len(layout.discrete)} branches; this behavior "
+                    f"takes {self._spec.continuous_size} and {self._spec.discrete_size}"
+                )
+            if floats:
+                actions.continuous[group.index] = layout.continuous.floats(group.rows)
+            for branch, span in enumerate(layout.discrete):
+                actions.discrete[group.index, branch] = span.varints(group.rows)
+        return actions

@@ -1,0 +1,353 @@
+"""``ListAgentInfoProto`` to and from arrays: what engines say of their agents.
+
+Field numbers are those of ``AgentInfoProto`` and ``ObservationProto`` in ML-Agents 1.x to 4.x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.bridge.records import (
+    BYTES,
+    FIXED32,
+    VARINT,
+    Bytes,
+    Group,
+    LayoutCache,
+    Shape,
+    Span,
+    delimited,
+    fields,
+    fill_floats,
+    fill_varints,
+    read_varint,
+    tile,
+    varint,
+    varint_width,
+)
+from tau_trainer.errors import DecodeError
+from tau_trainer.specs import (
+    BehaviorSpec,
+    DimensionProperty,
+    FloatArray,
+    ObservationSpec,
+    ObservationType,
+    StepBatch,
+    Terminals,
+)
+
+_REWARD, _DONE, _MAX_STEP, _ID, _MASK, _OBSERVATION, _GROUP, _GROUP_REWARD = 7, 8, 9, 10, 11, 13, 14, 15
+_SHAPE, _COMPRESSION, _COMPRESSED, _FLOATS, _MAPPING, _PROPERTIES, _TYPE, _NAME = range(1, 9)
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+def _integers(data: bytes, wire: int, start: int, stop: int) -> list[int]:
+    """A repeated integer field, packed or not."""
+    values = []
+    position = start
+    while position < stop:
+        value, position = read_varint(data, position)
+        values.append(value)
+    return values
+
+
+@dataclass(slots=True)
+class _Observation:
+    spec: ObservationSpec
+    floats: Span
+
+
+def _observation(data: bytes, start: int, stop: int) -> _Observation:
+    """Parse one ``ObservationProto``: its spec and where its floats lie."""
+    shape: list[int] = []
+    properties: list[int] = []
+    kind, compression, name, floats = 0, 0, "", Span(stop, stop)
+    for number, wire, first, last in fields(data, start, stop):
+        if number == _SHAPE:
+            shape += _integers(data, wire, first, last)
+        elif number == _PROPERTIES:
+            properties += _integers(data, wire, first, last)
+        elif number == _COMPRESSION:
+            compression, _ = read_varint(data, first)
+        elif number == _TYPE:
+            kind, _ = read_varint(data, first)
+        elif number == _NAME:
+            name = data[first:last].decode("utf-8", "replace")
+        elif number == _FLOATS:
+            floats = _packed_floats(data, first, last)
+    if compression != 0:
+        raise DecodeError(
+            f"sensor '{name}' sends PNG images, which this version cannot read; "
+            "set the sensor's Compression Type to None in Unity"
+        )
+    spec = ObservationSpec(name, tuple(shape), tuple(map(DimensionProperty, properties)), ObservationType(kind & 1))
+    if floats.stop - floats.start != 4 * spec.size:
+        raise DecodeError(
+            f"sensor '{name}' declares shape {spec.shape} but sends {(floats.stop - floats.start) // 4} floats"
+        )
+    return _Observation(spec, floats)
+
+
+def _packed_floats(data: bytes, start: int, stop: int) -> Span:
+    for number, wire, first, last in fields(data, start, stop):
+        if number == 1 and wire == BYTES:
+            return Span(first, last)
+        raise DecodeError("an observation's floats are not packed")
+    return Span(stop, stop)
+
+
+class AgentLayout(Shape):
+    """The layout of an ``AgentInfoProto``: where id, reward, flags, mask and observations lie."""
+
+    def __init__(self, record: bytes) -> None:
+        self.spans: dict[int, Span] = {}
+        self.observations: list[_Observation] = []
+        for number, wire, start, stop in fields(record, 0, len(record)):
+            if number == _OBSERVATION:
+                self.observations.append(_observation(record, start, stop))
+            elif (
+                (number in (_REWARD, _GROUP_REWARD) and wire == FIXED32)
+                or (number in (_DONE, _MAX_STEP, _ID, _GROUP) and wire == VARINT)
+                or (number == _MASK and wire == BYTES)
+            ):
+                self.spans[number] = Span(start, stop)
+        super().__init__(
+            record,
+            [self.spans[n] for n in (_REWARD, _GROUP_REWARD, _MASK) if n in self.spans]
+            + [observation.floats for observation in self.observations],
+            [self.spans[n] for n in (_DONE, _MAX_STEP, _ID, _GROUP) if n in self.spans],
+        )
+
+    def floats(self, number: int, rows: Bytes) -> FloatArray:
+        """float32 [k]; zeros where the field is absent (proto3 leaves defaults out)."""
+        span = self.spans.get(number)
+        return np.zeros(len(rows), np.float32) if span is None else span.floats(rows)[:, 0]
+
+    def integers(self, number: int, rows: Bytes) -> NDArray[np.int32]:
+        """int32 [k]; zeros where the field is absent."""
+        span = self.spans.get(number)
+        return np.zeros(len(rows), np.int32) if span is None else span.varints(rows).astype(np.int32)
+
+
+class AgentDecoder:
+    """Turns one behavior's ``ListAgentInfoProto`` into a :class:`StepBatch`; remembers the layouts it has met."""
+
+    def __init__(self, behavior: str) -> None:
+        self._behavior = behavior
+        self._layouts: LayoutCache[AgentLayout] = LayoutCache(AgentLayout)
+
+    def specs(self, payload: bytes) -> tuple[ObservationSpec, ...] | None:
+        """The sensors as the first agent of ``payload`` shows them; None if the list is empty."""
+        groups = self._layouts.groups(payload)
+        if not groups:
+            return None
+        first = min(groups, key=lambda group: int(group.index[0]))
+        return tuple(observation.spec for observation in first.layout.observations)
+
+    def decode(self, payload: bytes, spec: BehaviorSpec) -> StepBatch:
+        """All agents of one exchange, in message order.
+
+        Raises DecodeError for bytes that are not the protocol, for observations of another shape than ``spec``,
+        and for NaN or infinity (naming behavior, sensor and agent).
+        """
+        groups = self._layouts.groups(payload)
+        for group in groups:
+            self._check_shapes(group.layout, spec)
+        gather = _Gather(groups)
+        ids = gather(_integers_of(_ID), np.int32)
+        done = gather(_integers_of(_DONE), np.int32) != 0
+        reward = gather(_floats_of(_REWARD), np.float32)
+        group_id = gather(_integers_of(_GROUP), np.int32)
+        group_reward = gather(_floats_of(_GROUP_REWARD), np.float32)
+        obs = tuple(
+            gather(_observation_of(i), np.float32).reshape(-1, *s.shape) for i, s in enumerate(spec.observations)
+        )
+        self._check_finite(spec, ids, reward, group_reward, obs)
+        mask = self._mask(groups, gather, spec)
+        if not done.any():
+            terminals = Terminals(
+                ids[:0], tuple(o[:0] for o in obs), reward[:0], done[:0], group_id[:0], group_reward[:0]
+            )
+            return StepBatch(self._behavior, ids, obs, reward, group_id, group_reward, terminals, mask)
+        truncated = gather(_integers_of(_MAX_STEP), np.int32) != 0
+        live = ~done
+        terminals = Terminals(
+            ids[done],
+            tuple(o[done] for o in obs),
+            reward[done],
+            truncated[done],
+            group_id[done],
+            group_reward[done],
+        )
+        return StepBatch(
+            self._behavior,
+            ids[live],
+            tuple(o[live] for o in obs),
+            reward[live],
+            group_id[live],
+            group_reward[live],
+            terminals,
+            None if mask is None else mask[live],
+        )
+
+    def _check_shapes(self, layout: AgentLayout, spec: BehaviorSpec) -> None:
+        shapes = [observation.spec.shape for observation in layout.observations]
+        expected = [observation.shape for observation in spec.observations]
+        if shapes != expected:
+            raise DecodeError(
+                f"behavior '{self._behavior}' sent observations of shapes {shapes} after {expected}; "
+                "all agents of a behavior need the same sensors"
+            )
+
+    @staticmethod
+    def _mask(groups: list[Group[AgentLayout]], gather: _Gather, spec: BehaviorSpec) -> NDArray[np.bool_] | None:
+        """Flat masks bool [n, sum of branches]; absent or of another length means that nothing is masked."""
+        size = spec.actions.mask_size
+
+        def rows_of(layout: AgentLayout, rows: Bytes) -> NDArray[np.bool_]:
+            span = layout.spans.get(_MASK)
+            if span is None or span.stop - span.start != size:
+                return np.zeros((len(rows), size), np.bool_)
+            return span.bools(rows)
+
+        if size == 0 or not any(_MASK in group.layout.spans for group in groups):
+            return None
+        return gather(rows_of, np.bool_)
+
+    def _check_finite(
+        self,
+        spec: BehaviorSpec,
+        ids: NDArray[np.int32],
+        reward: FloatArray,
+        group_reward: FloatArray,
+        obs: tuple[FloatArray, ...],
+    ) -> None:
+        named = [("reward", reward), ("group reward", group_reward)]
+        named += [(f"sensor '{s.name}'", o.reshape(len(ids), -1)) for s, o in zip(spec.observations, obs, strict=True)]
+        for name, values in named:
+            # A sum is finite unless a value is not (or the sum overflows: then look closer).
+            if not np.isfinite(values.sum(dtype=np.float64)):
+                bad = ~np.isfinite(values.reshape(len(ids), -1)).all(axis=1)
+                if bad.any():
+                    raise DecodeError(
+                        f"behavior '{self._behavior}' sent NaN or infinity in {name} of agent {int(ids[bad][0])}; "
+                        "look for a division by zero or an exploding body in the game"
+                    )
+
+
+def _integers_of(number: int) -> Callable[[AgentLayout, Bytes], NDArray[np.int32]]:
+    return lambda layout, rows: layout.integers(number, rows)
+
+
+def _floats_of(number: int) -> Callable[[AgentLayout, Bytes], FloatArray]:
+    return lambda layout, rows: layout.floats(number, rows)
+
+
+def _observation_of(index: int) -> Callable[[AgentLayout, Bytes], FloatArray]:
+    return lambda layout, rows: layout.observations[index].floats.floats(rows)
+
+
+class _Gather:
+    """Collects a value from every group of records, back in message order."""
+
+    def __init__(self, groups: list[Group[AgentLayout]]) -> None:
+        self._groups = groups
+        self._order = np.argsort(np.concatenate([g.index for g in groups])) if len(groups) > 1 else None
+
+    def __call__(self, read: Callable[[AgentLayout, Bytes], NDArray[_T]], empty: type[_T]) -> NDArray[_T]:
+        """``read`` of every group; an array of dtype ``empty`` and length 0 where there is none."""
+        if not self._groups:
+            return np.zeros(0, empty)
+        if self._order is None:
+            return read(self._groups[0].layout, self._groups[0].rows)
+        return np.concatenate([read(group.layout, group.rows) for group in self._groups])[self._order]
+
+
+def _encode_observation_head(spec: ObservationSpec) -> tuple[bytes, bytes]:
+    """What stands before and after the floats of one ``ObservationProto``."""
+    size = 4 * spec.size
+    floats = varint(1 << 3 | BYTES) + varint(size)
+    before = delimited(_SHAPE, b"".join(map(varint, spec.shape)))
+    before += varint(_FLOATS << 3 | BYTES) + varint(len(floats) + size) + floats
+    after = b""
+    if spec.dimension_property:
+        after += delimited(_PROPERTIES, b"".join(varint(int(p)) for p in spec.dimension_property))
+    if spec.observation_type:
+        after += varint(_TYPE << 3) + varint(int(spec.observation_type))
+    return before, after + delimited(_NAME, spec.name.encode())
+
+
+class AgentEncoder:
+    """Writes a :class:`StepBatch` as ``ListAgentInfoProto``: the engine's side. One template, filled by columns."""
+
+    def __init__(self, spec: BehaviorSpec) -> None:
+        self._spec = spec
+        self._templates: dict[tuple[int, int, bool], tuple[bytes, dict[object, int]]] = {}
+
+    def encode(self, batch: StepBatch) -> bytes:
+        """Terminal records first, then those that ask for a decision."""
+        ended = batch.terminals
+        ids = np.concatenate([ended.agent_ids, batch.agent_ids])
+        if len(ids) == 0:
+            return b""
+        groups = np.concatenate([ended.group_id, batch.group_id])
+        masked = batch.action_mask is not None and self._spec.actions.mask_size > 0
+        width = varint_width(int(ids.max()))
+        group_width = varint_width(int(groups.max())) if groups.any() else 0
+        template, at = self._template(width, group_width, masked)
+        rows = tile(template, len(ids))
+        k = len(ended)
+        fill_floats(rows, at[_REWARD], np.concatenate([ended.reward, batch.reward])[:, None])
+        rows[:k, at[_DONE]] = 1
+        rows[:k, at[_MAX_STEP]] = ended.truncated
+        fill_varints(rows, at[_ID], width, ids)
+        for i, spec in enumerate(self._spec.observations):
+            fill_floats(rows[:k], at["obs", i], ended.obs[i].reshape(k, spec.size))
+            fill_floats(rows[k:], at["obs", i], batch.obs[i].reshape(len(ids) - k, spec.size))
+        if masked and batch.action_mask is not None:
+            rows[k:, at[_MASK] : at[_MASK] + self._spec.actions.mask_size] = batch.action_mask
+        if group_width:
+            fill_varints(rows, at[_GROUP], group_width, groups)
+            values = np.concatenate([ended.group_reward, batch.group_reward])
+            fill_floats(rows, at[_GROUP_REWARD], values[:, None])
+        return rows.tobytes()
+
+    def _template(self, width: int, group_width: int, masked: bool) -> tuple[bytes, dict[object, int]]:
+        """One record with its list header and the offset of each value; zero rewards are sent explicitly."""
+        key = (width, group_width, masked)
+        if key not in self._templates:
+            self._templates[key] = self._build(width, group_width, masked)
+        return self._templates[key]
+
+    def _build(self, width: int, group_width: int, masked: bool) -> tuple[bytes, dict[object, int]]:
+        body = bytearray()
+        at: dict[object, int] = {}
+
+        def value(key: object, head: bytes, size: int) -> None:
+            body.extend(head)
+            at[key] = len(body)
+            body.extend(bytes(size))
+
+        value(_REWARD, varint(_REWARD << 3 | FIXED32), 4)
+        value(_DONE, varint(_DONE << 3), 1)
+        value(_MAX_STEP, varint(_MAX_STEP << 3), 1)
+        value(_ID, varint(_ID << 3), width)
+        if masked:
+            size = self._spec.actions.mask_size
+            value(_MASK, varint(_MASK << 3 | BYTES) + varint(size), size)
+        for i, spec in enumerate(self._spec.observations):
+            before, after = _encode_observation_head(spec)
+            length = len(before) + 4 * spec.size + len(after)
+            value(("obs", i), varint(_OBSERVATION << 3 | BYTES) + varint(length) + before, 4 * spec.size)
+            body.extend(after)
+        if group_width:
+            value(_GROUP, varint(_GROUP << 3), group_width)
+            value(_GROUP_REWARD, varint(_GROUP_REWARD << 3 | FIXED32), 4)
+        head = b"\x0a" + varint(len(body))
+        return head + bytes(body), {k: v + len(head) for k, v in at.items()}

@@ -1,0 +1,283 @@
+"""Messages of the communicator API to and from arrays, for both ends: the trainer's and the engine's.
+
+The envelope goes through protobuf; the lists of agents and actions inside go through
+:mod:`~tau_trainer.bridge.agent_records` and :mod:`~tau_trainer.bridge.action_records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf.message import DecodeError as ProtobufDecodeError
+
+from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
+from tau_trainer.bridge.agent_records import AgentDecoder, AgentEncoder
+from tau_trainer.bridge.protocol import (
+    COMMUNICATION_VERSION,
+    PACKAGE_VERSION,
+    STATUS_CLOSE,
+    STATUS_OK,
+    Command,
+    Message,
+)
+from tau_trainer.errors import DecodeError
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, StepBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What one side can do (``UnityRLCapabilitiesProto``)."""
+
+    base_rl: bool = True
+    concatenated_png: bool = True
+    compressed_channel_mapping: bool = True
+    hybrid_actions: bool = True
+    training_analytics: bool = True
+    variable_length: bool = True
+    multi_agent_groups: bool = True
+
+
+_CAPABILITIES = tuple(Capabilities.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInitialization:
+    """An engine's first words."""
+
+    name: str = "AcademySingleton"
+    communication_version: str = COMMUNICATION_VERSION
+    package_version: str = "3.0.0"
+    capabilities: Capabilities = Capabilities()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerInitialization:
+    """The trainer's answer to an engine's first words."""
+
+    seed: int = 0
+    communication_version: str = COMMUNICATION_VERSION
+    package_version: str = PACKAGE_VERSION
+    capabilities: Capabilities = Capabilities()
+    num_areas: int = 1
+
+
+@dataclass(slots=True)
+class EngineMessage:
+    """What an engine sent. ``agent_lists`` holds each behavior's agents, still packed."""
+
+    status: int
+    initialization: EngineInitialization | None = None
+    action_specs: dict[str, ActionSpec] = field(default_factory=dict)
+    agent_lists: dict[str, bytes] = field(default_factory=dict)
+    side_channel: bytes = b""
+
+
+@dataclass(slots=True)
+class TrainerMessage:
+    """What a trainer answered, as the engine reads it."""
+
+    status: int
+    initialization: TrainerInitialization | None = None
+    has_input: bool = False
+    command: Command = Command.STEP
+    actions: dict[str, Actions] = field(default_factory=dict)
+    side_channel: bytes = b""
+
+
+def _parse(data: bytes) -> Any:
+    try:
+        return Message.FromString(data)
+    except ProtobufDecodeError as error:
+        raise DecodeError(f"received {len(data)} bytes that are not a message of the protocol") from error
+
+
+def _capabilities(message: Any) -> Capabilities:
+    return Capabilities(**{name: getattr(message, name) for name in _CAPABILITIES})
+
+
+def _set_capabilities(message: Any, capabilities: Capabilities) -> None:
+    message.SetInParent()
+    for name in _CAPABILITIES:
+        setattr(message, name, getattr(capabilities, name))
+
+
+def _action_spec(brain: Any) -> ActionSpec:
+    """A behavior's actions; packages before API 1.3 fill only the deprecated fields."""
+    spec = brain.action_spec
+    if spec.num_continuous_actions or spec.num_discrete_actions:
+        return ActionSpec(spec.num_continuous_actions, tuple(spec.discrete_branch_sizes))
+    sizes = tuple(brain.vector_action_size_deprecated)
+    if brain.vector_action_space_type_deprecated == 1:
+        return ActionSpec(continuous_size=sizes[0] if sizes else 0)
+    return ActionSpec(discrete_branches=sizes)
+
+
+def parse_engine_message(data: bytes) -> EngineMessage:
+    """Read the envelope of an engine's message. Raises DecodeError."""
+    message = _parse(data)
+    result = EngineMessage(message.header.status)
+    output = message.engine_output
+    if output.HasField("rl_initialization_output"):
+        init = output.rl_initialization_output
+        if init.communication_version:
+            result.initialization = EngineInitialization(
+                init.name, init.communication_version, init.package_version, _capabilities(init.capabilities)
+            )
+        result.action_specs = {brain.brain_name: _action_spec(brain) for brain in init.brain_parameters}
+    if output.HasField("rl_output"):
+        result.agent_lists = dict(output.rl_output.agent_infos)
+        result.side_channel = output.rl_output.side_channel
+    return result
+
+
+def encode_initialization(initialization: TrainerInitialization) -> bytes:
+    """The trainer's reply to an engine's first message."""
+    message = Message()
+    message.header.status = STATUS_OK
+    init = message.trainer_input.rl_initialization_input
+    init.seed = initialization.seed
+    init.communication_version = initialization.communication_version
+    init.package_version = initialization.package_version
+    _set_capabilities(init.capabilities, initialization.capabilities)
+    init.num_areas = initialization.num_areas
+    return bytes(message.SerializeToString())
+
+
+def encode_reply(command: Command, actions: Mapping[str, bytes] | None = None, side_channel: bytes = b"") -> bytes:
+    """The trainer's reply to a step: a command, and the packed actions of each behavior."""
+    message = Message()
+    message.header.status = STATUS_OK
+    rl_input = message.trainer_input.rl_input
+    rl_input.SetInParent()
+    if command:
+        rl_input.command = int(command)
+    if side_channel:
+        rl_input.side_channel = side_channel
+    for name, packed in (actions or {}).items():
+        rl_input.agent_actions[name] = packed
+    return bytes(message.SerializeToString())
+
+
+def encode_close() -> bytes:
+    """Header status 400: the other side shall end. The same bytes serve both directions."""
+    return bytes(Message(header={"status": STATUS_CLOSE}).SerializeToString())
+
+
+class TrainerCodec:
+    """The trainer's end of one engine: remembers the engine's behaviors and the layouts of its records."""
+
+    def __init__(self) -> None:
+        self.specs: dict[str, BehaviorSpec] = {}
+        self.legacy_actions = False
+        """Set for engines without the hybridActions capability: they read the deprecated copy of actions."""
+        self._action_specs: dict[str, ActionSpec] = {}
+        self._decoders: dict[str, AgentDecoder] = {}
+        self._encoders: dict[str, ActionEncoder] = {}
+
+    def steps(self, message: EngineMessage) -> list[StepBatch]:
+        """Arrays of every behavior with agents in ``message``; registers behaviors when they first appear.
+
+        Raises DecodeError.
+        """
+        self._action_specs.update(message.action_specs)
+        batches = []
+        for name, payload in message.agent_lists.items():
+            if not payload or (name not in self.specs and not self._register(name, payload)):
+                continue
+            batches.append(self._decoders[name].decode(payload, self.specs[name]))
+        return batches
+
+    def _register(self, name: str, payload: bytes) -> bool:
+        if name not in self._action_specs:
+            raise DecodeError(f"the engine sent agents of behavior '{name}' without ever describing its actions")
+        decoder = AgentDecoder(name)
+        observations = decoder.specs(payload)
+        if observations is None:
+            return False
+        spec = BehaviorSpec(name, observations, self._action_specs[name])
+        self.specs[name] = spec
+        self._decoders[name] = decoder
+        self._encoders[name] = ActionEncoder(spec.actions, legacy=self.legacy_actions)
+        return True
+
+    def reply(self, command: Command, actions: Mapping[str, Actions], side_channel: bytes = b"") -> bytes:
+        """Bytes of a reply with these actions, in the order of the agents that asked."""
+        return encode_reply(
+            command, {name: self._encoders[name].encode(value) for name, value in actions.items()}, side_channel
+        )
+
+
+_encoders: dict[BehaviorSpec, AgentEncoder] = {}
+_decoders: dict[ActionSpec, ActionDecoder] = {}
+
+
+def encode_engine_message(
+    *,
+    status: int = STATUS_OK,
+    initialization: EngineInitialization | None = None,
+    specs: Sequence[BehaviorSpec] = (),
+    steps: Sequence[StepBatch] | None = None,
+    side_channel: bytes = b"",
+    observation_specs: Mapping[str, BehaviorSpec] | None = None,
+) -> bytes:
+    """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
+
+    ``observation_specs`` gives the behavior of every step by name.
+    """
+    message = Message()
+    message.header.status = status
+    if initialization is not None:
+        init = message.engine_output.rl_initialization_output
+        init.name = initialization.name
+        init.communication_version = initialization.communication_version
+        init.package_version = initialization.package_version
+        _set_capabilities(init.capabilities, initialization.capabilities)
+    for spec in specs:
+        _announce(message.engine_output.rl_initialization_output.brain_parameters.add(), spec)
+    if steps is not None:
+        output = message.engine_output.rl_output
+        output.SetInParent()
+        output.side_channel = side_channel
+        for step in steps:
+            spec = (observation_specs or {})[step.behavior]
+            encoder = _encoders.get(spec) or _encoders.setdefault(spec, AgentEncoder(spec))
+            output.agent_infos[step.behavior] = encoder.encode(step)
+    return bytes(message.SerializeToString())
+
+
+def _announce(brain: Any, spec: BehaviorSpec) -> None:
+    brain.brain_name = spec.name
+    brain.is_training = True
+    brain.action_spec.SetInParent()
+    brain.action_spec.num_continuous_actions = spec.actions.continuous_size
+    brain.action_spec.num_discrete_actions = spec.actions.discrete_size
+    brain.action_spec.discrete_branch_sizes.extend(spec.actions.discrete_branches)
+
+
+def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:
+    """Read a trainer's reply on the engine's side. Raises DecodeError. Actions of unknown behaviors are left out."""
+    message = _parse(data)
+    result = TrainerMessage(message.header.status)
+    result.has_input = message.HasField("trainer_input")
+    if not result.has_input:
+        return result
+    if message.trainer_input.HasField("rl_initialization_input"):
+        init = message.trainer_input.rl_initialization_input
+        result.initialization = TrainerInitialization(
+            init.seed,
+            init.communication_version,
+            init.package_version,
+            _capabilities(init.capabilities),
+            init.num_areas,
+        )
+    rl_input = message.trainer_input.rl_input
+    result.command = Command(rl_input.command) if rl_input.command in (0, 1, 2) else Command.STEP
+    result.side_channel = rl_input.side_channel
+    for name, payload in rl_input.agent_actions.items():
+        if name in specs:
+            spec = specs[name].actions
+            decoder = _decoders.get(spec) or _decoders.setdefault(spec, ActionDecoder(spec))
+            result.actions[name] = decoder.decode(payload)
+    return result

@@ -1,0 +1,243 @@
+"""One engine from launch to close: the process, its server, the handshake, and the exchange of steps.
+
+The engine calls and we answer, so every method here answers the call that is pending and waits for the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tau_trainer.bridge.codec import (
+    EngineMessage,
+    TrainerCodec,
+    TrainerInitialization,
+    encode_close,
+    encode_initialization,
+    parse_engine_message,
+)
+from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
+from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, STATUS_OK, Command
+from tau_trainer.bridge.server import EngineServer
+from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SideChannelHub
+from tau_trainer.errors import (
+    EngineError,
+    EngineExitedError,
+    EngineStoppedError,
+    EngineTimeoutError,
+    VersionError,
+)
+from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+
+_WATCH_S = 0.25
+_CLOSE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What every engine of a run is told."""
+
+    seed: int = 0
+    """Engine ``i`` gets ``seed + i``."""
+    num_areas: int = 1
+    timeout_s: float = 60.0
+    """The longest wait for one message of the engine."""
+    configuration: EngineConfiguration = field(default_factory=EngineConfiguration)
+    listen: str | None = None
+    """An address to listen on instead of loopback."""
+
+
+class Engine:
+    """One engine on one port.
+
+    Use: ``await start()``, ``await reset()``, then ``await step(actions)`` again and again, ``await close()``.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        port: int,
+        launch: LaunchSpec | None,
+        options: EngineOptions = EngineOptions(),
+        channels: SideChannelHub | None = None,
+    ) -> None:
+        """``port`` 0: any free one. ``launch`` None: somebody else starts the engine (the Unity editor)."""
+        self.index = index
+        self.port = port
+        self.channels = channels or SideChannelHub()
+        self.process: EngineProcess | None = None
+        self.exchanges = 0
+        self._launch = launch
+        self._options = options
+        self._codec = TrainerCodec()
+        self._server = EngineServer()
+        self._watcher: asyncio.Task[None] | None = None
+        self._waiting: asyncio.Future[bytes] | None = None
+        self._waiting_since = 0.0
+        self._stage = "connect"
+
+    @property
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviors met so far, by full name."""
+        return self._codec.specs
+
+    @property
+    def awaited(self) -> bool:
+        """Whether we wait for the engine (and not the engine for us)."""
+        return self._waiting is not None and not self._waiting.done()
+
+    @property
+    def stage(self) -> str:
+        """What the engine is waited for to do: connect, introduce itself, ask for a decision, answer a step."""
+        return self._stage
+
+    async def start(self) -> None:
+        """Listen, launch, and shake hands; afterwards the engine stands still until the first reset.
+
+        Raises PortInUseError, LaunchError, EngineExitedError, EngineTimeoutError, VersionError.
+        """
+        self.port = await self._server.start(self.port, self._options.listen)
+        try:
+            if self._launch is not None:
+                self.process = await EngineProcess.start(self._launch, self.port, self.index)
+            self._watcher = asyncio.create_task(self._watch())
+            await self._handshake()
+        except BaseException:
+            await self.kill()
+            raise
+
+    async def _handshake(self) -> None:
+        first = parse_engine_message(await self._receive())
+        engine = first.initialization
+        if engine is None:
+            raise VersionError(f"{self._name} opened with a message that is no introduction; is it ML-Agents?")
+        ours, theirs = COMMUNICATION_VERSION, engine.communication_version
+        if theirs.split(".")[0] != ours.split(".")[0]:
+            raise VersionError(
+                f"{self._name} speaks communicator API {theirs} (package {engine.package_version}) and this trainer "
+                f"{ours}; use com.unity.ml-agents 1.0 to 4.x in the project"
+            )
+        self._codec.legacy_actions = not engine.capabilities.hybrid_actions
+        reply = TrainerInitialization(self._options.seed + self.index, num_areas=self._options.num_areas)
+        self._stage = "answer the handshake"
+        self._check(parse_engine_message(await self._exchange(encode_initialization(reply))))
+        self.channels.send_engine_configuration(self._options.configuration)
+
+    async def reset(self, parameters: Mapping[str, float | Sampler] | None = None) -> list[StepBatch]:
+        """Send environment parameters, begin all episodes anew, and return the first step of every behavior.
+
+        Trajectories that were open are over: the engine sends no end for them.
+        """
+        self.channels.send_environment_parameters(parameters or {})
+        self._stage = "ask for a decision"
+        return await self._steps(self._codec.reply(Command.RESET, {}, self.channels.take()))
+
+    async def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
+        """Answer every agent that asked, by behavior, in the order they asked; return the next step.
+
+        Raises EngineStoppedError when the engine says goodbye, else EngineExitedError, EngineTimeoutError,
+        DecodeError.
+        """
+        self._stage = "answer a step"
+        return await self._steps(self._codec.reply(Command.STEP, actions, self.channels.take()))
+
+    async def _steps(self, reply: bytes) -> list[StepBatch]:
+        message = parse_engine_message(await self._exchange(reply))
+        self._check(message)
+        self.exchanges += 1
+        if message.side_channel:
+            self.channels.receive(message.side_channel)
+        return self._codec.steps(message)
+
+    def _check(self, message: EngineMessage) -> None:
+        if message.status != STATUS_OK:
+            raise EngineStoppedError(f"{self._name} closed the connection (status {message.status})")
+
+    async def _exchange(self, reply: bytes) -> bytes:
+        self._server.reply(reply)
+        return await self._receive()
+
+    async def _receive(self) -> bytes:
+        """Wait for the next message; the watcher puts an exception here if none can come."""
+        waiting = self._server.receive()
+        if waiting.done():
+            return waiting.result()
+        self._waiting, self._waiting_since = waiting, time.monotonic()
+        return await waiting
+
+    @property
+    def _name(self) -> str:
+        return f"engine {self.index}"
+
+    async def _watch(self) -> None:
+        """Look after the process and the clock, so that no exchange needs a timer of its own."""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            waiting = self._waiting
+            if waiting is None or waiting.done():
+                continue
+            if self.process is not None and self.process.returncode is not None:
+                waiting.set_exception(
+                    EngineExitedError(
+                        f"{self._name} ended while it should {self._stage}: {self.process.describe_exit()}"
+                    )
+                )
+            elif time.monotonic() - self._waiting_since > self._options.timeout_s:
+                waiting.set_exception(EngineTimeoutError(self._timeout_message()))
+
+    def _timeout_message(self) -> str:
+        waited = f"{self._options.timeout_s:g} s"
+        tail = self.process.log_tail() if self.process else ""
+        if self._stage == "connect":
+            if self.process is None:
+                return f"nothing connected to port {self.port} within {waited}; press Play in the Unity editor"
+            return f"{self._name} did not connect to port {self.port} within {waited}; is it an ML-Agents build?{tail}"
+        if self._stage == "ask for a decision":
+            return (
+                f"{self._name} connected but asked for no decision within {waited}; "
+                f"does every Agent have a Decision Requester or call RequestDecision()?{tail}"
+            )
+        return (
+            f"{self._name} did not {self._stage} within {waited}; raise --timeout-wait if the game is this slow{tail}"
+        )
+
+    async def close(self, timeout_s: float = _CLOSE_S) -> None:
+        """Say goodbye with status 400, wait for the process to end, and end it if it does not."""
+        if not self._server.owes_reply and self._watcher is not None and self._alive:
+            await self._await_last_call(timeout_s)
+        self._server.reply(encode_close())
+        await self._server.stop()
+        if self.process is not None:
+            await self.process.stop(timeout_s)
+        await self._end_watcher()
+
+    async def _await_last_call(self, timeout_s: float) -> None:
+        """The goodbye travels in a reply, so the engine must call once more."""
+        waiting = self._waiting if self._waiting and not self._waiting.done() else self._server.receive()
+        try:
+            await asyncio.wait_for(asyncio.shield(waiting), timeout_s)
+        except (TimeoutError, EngineError):
+            waiting.cancel()
+
+    @property
+    def _alive(self) -> bool:
+        return self.process is None or self.process.returncode is None
+
+    async def kill(self) -> None:
+        """End the process at once and stop listening: for engines that crashed, hang or send garbage."""
+        if self.process is not None:
+            self.process.kill()
+        await self._server.stop(0)
+        if self.process is not None:
+            await self.process.wait(_CLOSE_S)
+        await self._end_watcher()
+
+    async def _end_watcher(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+            self._watcher = None
+        if self._waiting is not None:
+            self._waiting.cancel()

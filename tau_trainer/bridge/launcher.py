@@ -1,0 +1,194 @@
+"""Starting an engine's process: finding the program, its flags, its log, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tau_trainer.errors import LaunchError
+
+HEADLESS_PREFIX = "headless:"
+"""``--env headless:SCENE`` starts our own engine instead of a Unity build."""
+
+_SUFFIXES = (".app", ".exe", ".x86_64", ".x86")
+_KILL_AFTER_S = 5.0
+
+
+def resolve_executable(path: str | Path, platform: str = sys.platform) -> Path:
+    """Find the program that ``--env`` names, by ML-Agents' rules. Raises LaunchError.
+
+    The path may lack the platform's suffix or carry another platform's; on macOS it names an ``.app`` bundle, on
+    Windows it may name the build's folder.
+    """
+    given = Path(path).expanduser()
+    stem = given.with_name(given.name.removesuffix(given.suffix)) if given.suffix in _SUFFIXES else given
+    for candidate in _candidates(stem, given, platform):
+        if candidate.is_file():
+            if not os.access(candidate, os.X_OK):
+                raise LaunchError(f"{candidate} is not executable; allow it with: chmod +x '{candidate}'")
+            return candidate.resolve()
+    raise LaunchError(f"no program found at '{path}'; give --env the path of a Unity build, or headless:tau")
+
+
+def _candidates(stem: Path, given: Path, platform: str) -> list[Path]:
+    def with_suffix(suffix: str) -> Path:
+        return stem.with_name(stem.name + suffix)
+
+    if platform == "darwin":
+        inside = with_suffix(".app") / "Contents" / "MacOS"
+        return [inside / stem.name, *(sorted(inside.glob("*")) if inside.is_dir() else []), given]
+    if platform == "win32":
+        programs = sorted(stem.glob("*.exe")) if stem.is_dir() else []
+        return [
+            with_suffix(".exe"),
+            with_suffix(".bat"),
+            *(p for p in programs if not p.name.startswith("UnityCrashHandler")),
+            given,
+        ]
+    return [with_suffix(".x86_64"), with_suffix(".x86"), given, stem]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """How to start engines: the program with its leading arguments, and what a build's flags shall say."""
+
+    program: tuple[str, ...]
+    """argv without flags; never passed through a shell."""
+    no_graphics: bool = False
+    env_args: tuple[str, ...] = ()
+    """The user's ``--env-args``, appended last, verbatim."""
+    log_folder: Path | None = None
+    """Where ``Player-<i>.log`` files go."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Added to this process's environment variables."""
+
+    @staticmethod
+    def of(env: str, **settings: object) -> LaunchSpec:
+        """From what ``--env`` says: a build's path or ``headless:SCENE``. Raises LaunchError."""
+        if env.startswith(HEADLESS_PREFIX):
+            program = (sys.executable, "-m", "tau_trainer.headless", "--scene", env.removeprefix(HEADLESS_PREFIX))
+            package = str(Path(__file__).resolve().parents[2])
+            path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+            # One thread each: engines share the machine with the trainer and with one another.
+            own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            return LaunchSpec(program, environment=own, **settings)  # type: ignore[arg-type]
+        return LaunchSpec((str(resolve_executable(env)),), **settings)  # type: ignore[arg-type]
+
+    def log_file(self, index: int) -> Path | None:
+        """The log that engine ``index`` is told to write; None if the user named one or there is no folder."""
+        if self.log_folder is None or any(arg.lower() == "-logfile" for arg in self.env_args):
+            return None
+        return self.log_folder.resolve() / f"Player-{index}.log"
+
+    def argv(self, port: int, index: int) -> list[str]:
+        """The whole command line, flags in ML-Agents' order."""
+        log = self.log_file(index)
+        return [
+            *self.program,
+            *(["-nographics", "-batchmode"] if self.no_graphics else []),
+            "--mlagents-port",
+            str(port),
+            *(["-logFile", str(log)] if log else []),
+            *self.env_args,
+        ]
+
+
+class EngineProcess:
+    """A running engine: in a process group of its own, so that its children end with it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, argv: Sequence[str], log: Path | None) -> None:
+        self._process = process
+        self.argv = tuple(argv)
+        self.log = log
+
+    @staticmethod
+    async def start(spec: LaunchSpec, port: int, index: int) -> EngineProcess:
+        """Start engine ``index``. Raises LaunchError if the operating system refuses."""
+        argv, log = spec.argv(port, index), spec.log_file(index)
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_bytes(b"")
+        options: dict[str, object] = {"start_new_session": True}
+        if sys.platform == "win32":
+            options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        # What an engine prints before it opens its log, and a crash's last words, go to the same file.
+        output = open(log, "ab") if log else subprocess.DEVNULL  # noqa: SIM115, ASYNC230 (local, at start)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT if log else output,
+                env={**os.environ, **spec.environment},
+                **options,  # type: ignore[arg-type]
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise LaunchError(f"cannot start '{argv[0]}': {reason}; check that it is built for this system") from error
+        finally:
+            if not isinstance(output, int):
+                output.close()
+        return EngineProcess(process, argv, log)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code; None while it runs; negative: minus the signal's number."""
+        return self._process.returncode
+
+    def describe_exit(self) -> str:
+        """How it ended, in words, with the last lines of its log."""
+        code = self.returncode
+        how = f"exit code {code}"
+        if code is not None and code < 0:
+            with contextlib.suppress(ValueError):
+                how = f"signal {signal.Signals(-code).name}"
+        return how + self.log_tail()
+
+    def log_tail(self, lines: int = 5) -> str:
+        """The last lines of its log, as the end of a sentence."""
+        try:
+            text = self.log.read_bytes()[-4096:].decode("utf-8", "replace") if self.log else ""
+        except OSError:
+            text = ""
+        tail = [line.strip() for line in text.splitlines() if line.strip()][-lines:]
+        return f"; its log ends with: {' | '.join(tail)}" if tail else "; its log is empty"
+
+    async def wait(self, timeout: float) -> bool:
+        """Whether it ended within ``timeout`` seconds."""
+        try:
+            await asyncio.wait_for(self._process.wait(), timeout)
+        except TimeoutError:
+            return False
+        return True
+
+    async def stop(self, timeout: float) -> None:
+        """Wait for it to end by itself, then end its process group."""
+        if await self.wait(timeout):
+            return
+        self._signal(signal.SIGTERM)
+        if not await self.wait(min(timeout, _KILL_AFTER_S)):
+            self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+            await self.wait(_KILL_AFTER_S)
+
+    def kill(self) -> None:
+        """End its process group at once."""
+        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self._process.kill()
+            else:
+                os.killpg(self.pid, number)

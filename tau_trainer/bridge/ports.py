@@ -1,0 +1,66 @@
+"""Finding free ports on loopback."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+from tau_trainer.bridge.protocol import BASE_PORT
+from tau_trainer.errors import PortInUseError
+
+_HIGHEST = 65535
+_SEARCH = 2000
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing listens on ``port`` on either loopback address."""
+    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                if sys.platform != "win32":  # there the option would let us share a port that is in use
+                    # Without it a port whose last connection lingers would count as taken.
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((host, port))
+        except OSError:
+            if family == socket.AF_INET6 and not has_ipv6():
+                continue
+            return False
+    return True
+
+
+def has_ipv6() -> bool:
+    """Whether this machine has an IPv6 loopback."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def engine_ports(count: int, base_port: int | None = None) -> list[int]:
+    """Ports for ``count`` engines.
+
+    With ``base_port`` exactly ``base_port + i``, as ML-Agents numbers them; raises PortInUseError if one is taken or
+    out of range. Without, the first free ones from 5005 up.
+    """
+    if base_port is not None:
+        ports = list(range(base_port, base_port + count))
+        for port in ports:
+            if not 0 < port <= _HIGHEST:
+                raise PortInUseError(f"port {port} does not exist; choose --base-port between 1 and {_HIGHEST - count}")
+            if not is_free(port):
+                raise PortInUseError(
+                    f"port {port} is taken by another program; choose another --base-port, or leave the flag out to "
+                    "let free ports be found"
+                )
+        return ports
+    ports = []
+    for port in range(BASE_PORT, BASE_PORT + _SEARCH):
+        if is_free(port):
+            ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise PortInUseError(f"fewer than {count} free ports between {BASE_PORT} and {BASE_PORT + _SEARCH}; end other runs")

@@ -1,0 +1,101 @@
+"""ML-Agents' communicator API 1.5.0: names, numbers, and message classes built from ``wire.proto`` at import.
+
+No generated code: generated modules are tied to one protobuf runtime, descriptors built at run time work from
+protobuf 3.20.3 to the newest, so that mlagents-envs (which needs 3.20.3) can share the environment.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from importlib import resources
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+COMMUNICATION_VERSION: Final = "1.5.0"
+"""The communicator API this package speaks (``com.unity.ml-agents`` 1.9-preview to 4.x)."""
+PACKAGE_VERSION: Final = "1.1.0"
+"""The Python package version announced to the engine: that of the trainer whose place we take."""
+SERVICE: Final = "communicator_objects.UnityToExternalProto"
+METHOD: Final = f"/{SERVICE}/Exchange"
+"""HTTP/2 path of the one unary call."""
+STATUS_OK: Final = 200
+STATUS_CLOSE: Final = 400
+
+EDITOR_PORT: Final = 5004
+"""Where the Unity editor connects."""
+BASE_PORT: Final = 5005
+"""The first port for players; engine ``i`` gets ``base + i``."""
+
+
+class Command(enum.IntEnum):
+    """What the trainer's reply asks of the engine (``CommandProto``)."""
+
+    STEP = 0
+    RESET = 1
+    QUIT = 2
+
+
+_FIELD = re.compile(r"(?P<repeated>repeated )?(?P<type>map<string, bytes>|\w+) (?P<name>\w+) = (?P<number>\d+);")
+_MESSAGE = re.compile(r"message (?P<name>\w+) \{(?P<body>[^}]*)\}")
+_Field = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {
+    "int32": _Field.TYPE_INT32,
+    "bool": _Field.TYPE_BOOL,
+    "string": _Field.TYPE_STRING,
+    "bytes": _Field.TYPE_BYTES,
+}
+
+
+def _add_field(message: Any, package: str, match: re.Match[str]) -> None:
+    """Add one parsed field; a map becomes a nested entry message, as protoc does it."""
+    field = message.field.add(name=match["name"], number=int(match["number"]), label=_Field.LABEL_OPTIONAL)
+    if match["type"].startswith("map"):
+        entry = "".join(part.capitalize() for part in match["name"].split("_")) + "Entry"
+        nested = message.nested_type.add(name=entry)
+        nested.options.map_entry = True
+        nested.field.add(name="key", number=1, label=_Field.LABEL_OPTIONAL, type=_Field.TYPE_STRING)
+        nested.field.add(name="value", number=2, label=_Field.LABEL_OPTIONAL, type=_Field.TYPE_BYTES)
+        field.label = _Field.LABEL_REPEATED
+        field.type = _Field.TYPE_MESSAGE
+        field.type_name = f".{package}.{message.name}.{entry}"
+        return
+    if match["repeated"]:
+        field.label = _Field.LABEL_REPEATED
+    if match["type"] in _SCALARS:
+        field.type = _SCALARS[match["type"]]
+    else:
+        field.type = _Field.TYPE_MESSAGE
+        field.type_name = f".{package}.{match['type']}"
+
+
+def _file_descriptor(text: str) -> Any:
+    """Read the plain subset of proto3 that ``wire.proto`` is written in."""
+    text = re.sub(r"//[^\n]*", "", text)
+    package = re.search(r"package ([\w.]+);", text)
+    assert package is not None
+    file = descriptor_pb2.FileDescriptorProto(name="tau_trainer/wire.proto", package=package[1], syntax="proto3")
+    for match in _MESSAGE.finditer(text):
+        message = file.message_type.add(name=match["name"])
+        for field in _FIELD.finditer(match["body"]):
+            _add_field(message, package[1], field)
+    return file
+
+
+def _message_class(name: str) -> Any:
+    descriptor = _POOL.FindMessageTypeByName(f"tau_trainer.wire.{name}")
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(descriptor)
+    factory: Any = message_factory.MessageFactory(_POOL)  # protobuf 3.20
+    return factory.GetPrototype(descriptor)
+
+
+_POOL = descriptor_pool.DescriptorPool()
+_POOL.AddSerializedFile(
+    _file_descriptor(resources.files(__package__).joinpath("wire.proto").read_text("utf-8")).SerializeToString()
+)
+
+Message: Any = _message_class("Message")
+"""The one message of the protocol: a header and either the engine's output or the trainer's input."""
+BrainParameters: Any = _message_class("BrainParameters")

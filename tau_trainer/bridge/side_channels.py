@@ -1,0 +1,322 @@
+"""ML-Agents' side channels: the envelope, the payload primitives, and the five built-in channels.
+
+Everything is little-endian; a channel id travels in .NET ``Guid`` order (``uuid.bytes_le``).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tau_trainer.errors import DecodeError
+
+ENGINE_CONFIGURATION: Final = uuid.UUID("e951342c-4f7e-11ea-b238-784f4387d1f7")
+ENVIRONMENT_PARAMETERS: Final = uuid.UUID("534c891e-810f-11ea-a9d0-822485860400")
+STATS: Final = uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520")
+FLOAT_PROPERTIES: Final = uuid.UUID("60ccf7d0-4f7e-11ea-b238-784f4387d1f7")
+TRAINING_ANALYTICS: Final = uuid.UUID("b664a4a9-d86f-5a5f-95cb-e8353a7e8356")
+
+
+def pack(channel: uuid.UUID, payload: bytes) -> bytes:
+    """One message in its envelope: 16 bytes id, int32 length, payload."""
+    return channel.bytes_le + struct.pack("<i", len(payload)) + payload
+
+
+def unpack(data: bytes) -> list[tuple[uuid.UUID, bytes]]:
+    """All messages of one exchange. Raises DecodeError where the last one runs past the end."""
+    messages = []
+    position = 0
+    while position < len(data):
+        if position + 20 > len(data):
+            raise DecodeError("the side channel's bytes end inside an envelope")
+        channel = uuid.UUID(bytes_le=data[position : position + 16])
+        (length,) = struct.unpack_from("<i", data, position + 16)
+        position += 20
+        if length < 0 or position + length > len(data):
+            raise DecodeError(f"a side channel message of {length} bytes runs past the end")
+        messages.append((channel, data[position : position + length]))
+        position += length
+    return messages
+
+
+class Writer:
+    """Builds a payload from ML-Agents' primitives; ``bytes(writer)`` is the result."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._data)
+
+    def boolean(self, value: bool) -> Writer:
+        """One byte."""
+        self._data += struct.pack("<?", value)
+        return self
+
+    def int32(self, value: int) -> Writer:
+        """Four bytes, signed."""
+        self._data += struct.pack("<i", value)
+        return self
+
+    def float32(self, value: float) -> Writer:
+        """Four bytes."""
+        self._data += struct.pack("<f", value)
+        return self
+
+    def string(self, value: str) -> Writer:
+        """int32 byte count and ASCII bytes (others are replaced by ``?``)."""
+        text = value.encode("ascii", "replace")
+        return self.int32(len(text)).raw(text)
+
+    def float_list(self, values: Sequence[float]) -> Writer:
+        """int32 count and float32 values."""
+        self.int32(len(values))
+        self._data += struct.pack(f"<{len(values)}f", *values)
+        return self
+
+    def raw(self, value: bytes) -> Writer:
+        """Bytes as they are."""
+        self._data += value
+        return self
+
+
+class Reader:
+    """Reads a payload; past the end every call returns its default, as ML-Agents' readers do."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def _take(self, form: str) -> tuple[float, ...] | None:
+        size = struct.calcsize(form)
+        if size < 0 or self._position + size > len(self._data):
+            return None
+        values = struct.unpack_from(form, self._data, self._position)
+        self._position += size
+        return values
+
+    def boolean(self, default: bool = False) -> bool:
+        """One byte."""
+        values = self._take("<?")
+        return default if values is None else bool(values[0])
+
+    def int32(self, default: int = 0) -> int:
+        """Four bytes, signed."""
+        values = self._take("<i")
+        return default if values is None else int(values[0])
+
+    def float32(self, default: float = 0.0) -> float:
+        """Four bytes."""
+        values = self._take("<f")
+        return default if values is None else float(values[0])
+
+    def string(self, default: str = "") -> str:
+        """int32 byte count and ASCII bytes."""
+        length = self.int32(-1)
+        if length < 0 or self._position + length > len(self._data):
+            return default
+        text = self._data[self._position : self._position + length]
+        self._position += length
+        return text.decode("ascii", "replace")
+
+    def float_list(self) -> list[float]:
+        """int32 count and float32 values; empty past the end."""
+        count = self.int32(0)
+        if count < 0 or self._position + 4 * count > len(self._data):
+            return []
+        return list(self._take(f"<{count}f") or ())
+
+    def rest(self) -> bytes:
+        """All bytes not read yet."""
+        data = self._data[self._position :]
+        self._position = len(self._data)
+        return data
+
+
+class Aggregation(enum.IntEnum):
+    """How values of a statistic become one number in a summary (``StatAggregationMethod``)."""
+
+    AVERAGE = 0
+    MOST_RECENT = 1
+    SUM = 2
+    HISTOGRAM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One value that the game reported with ``StatsRecorder.Add``."""
+
+    key: str
+    value: float
+    aggregation: Aggregation
+
+
+def stat_payload(key: str, value: float, aggregation: Aggregation = Aggregation.AVERAGE) -> bytes:
+    """Payload of the Stats channel (engine to trainer)."""
+    return bytes(Writer().string(key).float32(value).int32(int(aggregation)))
+
+
+def parse_stat(payload: bytes) -> Stat:
+    """Read a Stats payload. Raises DecodeError for an unknown aggregation."""
+    reader = Reader(payload)
+    key, value, aggregation = reader.string(), reader.float32(), reader.int32()
+    if aggregation not in Aggregation.__members__.values():
+        raise DecodeError(f"statistic '{key}' asks for aggregation {aggregation}; known are 0 to 3")
+    return Stat(key, value, Aggregation(aggregation))
+
+
+class EngineConfigurationKind(enum.IntEnum):
+    """The settings of the engine configuration channel."""
+
+    SCREEN_RESOLUTION = 0
+    QUALITY_LEVEL = 1
+    TIME_SCALE = 2
+    TARGET_FRAME_RATE = 3
+    CAPTURE_FRAME_RATE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfiguration:
+    """Screen size in pixels, quality level, time scale, frame rates in frames a second (-1: as fast as possible)."""
+
+    width: int = 84
+    height: int = 84
+    quality_level: int = 5
+    time_scale: float = 20.0
+    target_frame_rate: int = -1
+    capture_frame_rate: int = 60
+
+    def payloads(self) -> list[bytes]:
+        """One payload a setting, in the order ML-Agents sends them."""
+        kind = EngineConfigurationKind
+        return [
+            bytes(Writer().int32(kind.SCREEN_RESOLUTION).int32(self.width).int32(self.height)),
+            bytes(Writer().int32(kind.QUALITY_LEVEL).int32(self.quality_level)),
+            bytes(Writer().int32(kind.TIME_SCALE).float32(self.time_scale)),
+            bytes(Writer().int32(kind.TARGET_FRAME_RATE).int32(self.target_frame_rate)),
+            bytes(Writer().int32(kind.CAPTURE_FRAME_RATE).int32(self.capture_frame_rate)),
+        ]
+
+
+def parse_engine_configuration(payload: bytes) -> tuple[EngineConfigurationKind, tuple[float, ...]]:
+    """Which setting, and its value or values. Raises DecodeError for an unknown setting."""
+    reader = Reader(payload)
+    kind = reader.int32(-1)
+    if kind not in EngineConfigurationKind.__members__.values():
+        raise DecodeError(f"engine configuration has no setting {kind}; known are 0 to 4")
+    if kind == EngineConfigurationKind.SCREEN_RESOLUTION:
+        return EngineConfigurationKind(kind), (reader.int32(), reader.int32())
+    if kind == EngineConfigurationKind.TIME_SCALE:
+        return EngineConfigurationKind(kind), (reader.float32(),)
+    return EngineConfigurationKind(kind), (reader.int32(),)
+
+
+class SamplerKind(enum.IntEnum):
+    """Distributions that an environment parameter can be drawn from."""
+
+    UNIFORM = 0
+    GAUSSIAN = 1
+    MULTI_RANGE_UNIFORM = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """A distribution drawn from inside the engine at every use.
+
+    ``values``: uniform (min, max); gaussian (mean, standard deviation); multi-range (min, max, min, max, ...).
+    """
+
+    kind: SamplerKind
+    seed: int
+    values: tuple[float, ...]
+
+
+def environment_parameter_payload(key: str, value: float | Sampler) -> bytes:
+    """Payload of the environment parameters channel (trainer to engine)."""
+    writer = Writer().string(key)
+    if not isinstance(value, Sampler):
+        return bytes(writer.int32(0).float32(value))
+    writer.int32(1).int32(value.seed).int32(int(value.kind))
+    if value.kind == SamplerKind.MULTI_RANGE_UNIFORM:
+        return bytes(writer.float_list(value.values))
+    for number in value.values:
+        writer.float32(number)
+    return bytes(writer)
+
+
+def parse_environment_parameter(payload: bytes) -> tuple[str, float | Sampler]:
+    """Read one environment parameter. Raises DecodeError for an unknown kind or sampler."""
+    reader = Reader(payload)
+    key, kind = reader.string(), reader.int32(-1)
+    if kind == 0:
+        return key, reader.float32()
+    seed, sampler = reader.int32(), reader.int32(-1)
+    if kind != 1 or sampler not in SamplerKind.__members__.values():
+        raise DecodeError(f"environment parameter '{key}' has unknown kind {kind} (sampler {sampler})")
+    if sampler == SamplerKind.MULTI_RANGE_UNIFORM:
+        return key, Sampler(SamplerKind(sampler), seed, tuple(reader.float_list()))
+    return key, Sampler(SamplerKind(sampler), seed, (reader.float32(), reader.float32()))
+
+
+Handler = Callable[[bytes], None]
+
+
+class SideChannelHub:
+    """The trainer's end of all side channels of one engine: queues what goes out, hands on what comes in."""
+
+    def __init__(self, on_stat: Callable[[Stat], None] | None = None) -> None:
+        self._outgoing = bytearray()
+        self._handlers: dict[uuid.UUID, Handler] = {}
+        self.unknown: set[uuid.UUID] = set()
+        """Channels that sent something nobody listens to (skipped, as ML-Agents does)."""
+        if on_stat is not None:
+            self.register(STATS, lambda payload: on_stat(parse_stat(payload)))
+
+    def register(self, channel: uuid.UUID, handler: Handler) -> None:
+        """Call ``handler`` with every payload of ``channel``. Raises ValueError if the channel is taken."""
+        if channel in self._handlers:
+            raise ValueError(f"side channel {channel} is registered already")
+        self._handlers[channel] = handler
+
+    def send(self, channel: uuid.UUID, payload: bytes) -> None:
+        """Queue a payload for the next reply."""
+        self._outgoing += pack(channel, payload)
+
+    def send_engine_configuration(self, configuration: EngineConfiguration) -> None:
+        """Queue all engine settings."""
+        for payload in configuration.payloads():
+            self.send(ENGINE_CONFIGURATION, payload)
+
+    def send_environment_parameters(self, parameters: Mapping[str, float | Sampler]) -> None:
+        """Queue environment parameters."""
+        for key, value in parameters.items():
+            self.send(ENVIRONMENT_PARAMETERS, environment_parameter_payload(key, value))
+
+    def send_float_properties(self, properties: Mapping[str, float]) -> None:
+        """Queue values of the default float properties channel."""
+        for key, value in properties.items():
+            self.send(FLOAT_PROPERTIES, bytes(Writer().string(key).float32(value)))
+
+    def take(self) -> bytes:
+        """Everything queued, for one reply; the queue is empty afterwards."""
+        data = bytes(self._outgoing)
+        self._outgoing.clear()
+        return data
+
+    def receive(self, data: bytes) -> None:
+        """Hand every message of one exchange to its handler. Raises DecodeError."""
+        for channel, payload in unpack(data):
+            handler = self._handlers.get(channel)
+            if handler is None:
+                self.unknown.add(channel)
+            else:
+                handler(payload)
+
+
+def joined(messages: Iterable[tuple[uuid.UUID, bytes]]) -> bytes:
+    """Envelopes of several messages, back to back."""
+    return b"".join(pack(channel, payload) for channel, payload in messages)

@@ -1,0 +1,71 @@
+"""The application: every command by name, none imported before it is asked for."""
+
+from __future__ import annotations
+
+from cyclopts import App, Group, Parameter
+
+_TRAIN = Group("Train", sort_key=1)
+_RESULT = Group("Use the result", sort_key=2)
+_PARTS = Group("The parts alone", sort_key=3)
+_OTHER = Group("Other", sort_key=4)
+
+_ABOUT = """Train Unity ML-Agents environments, and Tau pairs, over ML-Agents' own wire protocol.
+
+Begin with: tau-train parallel --pairs 4"""
+_PARALLEL = """Train TauAgent-AgentTrainer pairs side by side, then evaluate and export.
+
+Each pair is an agent with its trainer on an engine of its own. Everything about the run lands in results/RUN-ID. \
+Ctrl-C once: finish, save, export. Twice: save and go."""
+_LEARN = """Train the behaviors of an ML-Agents file.
+
+Flags and keys mean what they mean to mlagents-learn. Without --env it waits for the Unity editor: press Play when it \
+says so."""
+_EVALUATE = """Evaluate a finished run on held-out rows.
+
+Every row once, with the deterministic action: reward and decoded accuracy beside zeros, the best constant, the \
+majority answer and ridge regression."""
+_EXPORT = """Write a run's policy as ONNX for Unity.
+
+The file is checked with onnxruntime against the network before the command returns."""
+_HEADLESS = """Run the headless engine alone, for any trainer.
+
+Takes a Unity build's flags and the scenes' own, such as --scene tau --mlagents-port 5004, or --write-build DIR to \
+leave a launcher that mlagents-learn --env accepts as a build. `tau-train headless --help` lists them."""
+_DATA = "Embed, audit, join and target a Tau data set of your own."
+
+_COMMANDS = (
+    ("parallel", "tau_trainer.cli.parallel:parallel", _TRAIN, _PARALLEL),
+    ("learn", "tau_trainer.cli.learn:learn", _TRAIN, _LEARN),
+    ("evaluate", "tau_trainer.cli.evaluate:evaluate", _RESULT, _EVALUATE),
+    ("export", "tau_trainer.cli.export:export", _RESULT, _EXPORT),
+    ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),
+    ("data", "tau_trainer.cli.data:app", _PARTS, _DATA),
+)
+"""Name, where it is defined, group, and help, whose first paragraph also stands in the list of commands."""
+
+
+def version() -> str:
+    """``tau-train`` and its version."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return f"tau-train {installed('tau-trainer')}"
+    except PackageNotFoundError:
+        return "tau-train (source tree, not installed)"
+
+
+def build_app() -> App:
+    """The ``tau-train`` application."""
+    app = App(
+        name="tau-train",
+        help=_ABOUT,
+        version=version,
+        help_format="plaintext",
+        default_parameter=Parameter(negative="", show_default=False),
+        group_commands=_OTHER,
+        suppress_keyboard_interrupt=False,
+    )
+    for position, (name, target, group, text) in enumerate(_COMMANDS):
+        app.command(target, name=name, group=group, help=text, sort_key=position)
+    return app

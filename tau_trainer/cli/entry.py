@@ -1,0 +1,84 @@
+"""From the words of a command line to an exit code: 0 done, 1 a defect of ours, 2 a mistake with a remedy."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from tau_trainer.cli.messages import INTERRUPTED, show_error, tell
+
+_SWALLOWING = "--env-args"
+_PASS_THROUGH = "headless"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``tau-train`` with ``argv`` (default: this process's arguments); returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in split_env_args(words)[0]
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        show_error("stopped before anything was to be saved")
+        return INTERRUPTED
+    except BrokenPipeError as error:
+        return 1 if _reader_has_gone() else tell(error, debug=debug)
+    except BaseExceptionGroup as error:
+        return INTERRUPTED if error.subgroup(KeyboardInterrupt) else tell(error, debug=debug)
+    except Exception as error:
+        return tell(error, debug=debug)
+
+
+def _reader_has_gone() -> bool:
+    """Whether stdout's other end is closed; if so, let nothing be flushed to it at exit."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _run(words: list[str]) -> int:
+    if words[:1] == [_PASS_THROUGH]:
+        from tau_trainer.cli.headless import run_headless
+
+        return run_headless(words[1:])
+    from cyclopts import CycloptsError
+
+    from tau_trainer.cli.app import build_app
+
+    app = build_app()
+    try:
+        result = app(
+            join_env_args(words) or ["--help"], exit_on_error=False, print_error=False, result_action="return_value"
+        )
+    except CycloptsError as error:
+        error.verbose = False
+        show_error(usage_sentence(str(error), error.unused_tokens or (), error.command_chain or ()))
+        return 2
+    return result if isinstance(result, int) else 0
+
+
+def usage_sentence(text: str, unused: Sequence[str], commands: Sequence[str]) -> str:
+    """One sentence with a remedy from what the command-line parser says."""
+    sentence = " ".join(text.split())
+    if sentence.startswith("Unused Tokens"):
+        sentence = f"Unexpected argument: {' '.join(unused)}"
+    if "Did you mean" in sentence and "?" in sentence:
+        return sentence[: sentence.rindex("?") + 1]
+    return f"{sentence.rstrip('.')}; see: {' '.join(['tau-train', *commands, '--help'])}"
+
+
+def split_env_args(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words before ``--env-args``, and those after it, which belong to the engine."""
+    if _SWALLOWING not in words:
+        return list(words), []
+    at = list(words).index(_SWALLOWING)
+    return list(words[:at]), list(words[at + 1 :])
+
+
+def join_env_args(words: Sequence[str]) -> list[str]:
+    """Bind each word after ``--env-args`` to that flag, so that none is read as a flag of ours."""
+    head, rest = split_env_args(words)
+    return [*head, *(f"{_SWALLOWING}={word}" for word in rest)]

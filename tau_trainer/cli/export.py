@@ -1,0 +1,37 @@
+"""``tau-train export``: a run's policy as ONNX with the tensor names that Unity's ML-Agents package expects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from tau_trainer.cli.evaluate import Debug, ResultsDir, Run, run_folder
+from tau_trainer.cli.messages import show_lines
+from tau_trainer.cli.options import OutputFlags
+from tau_trainer.cli.running import prepare
+from tau_trainer.errors import SettingsError
+
+
+def export(
+    run: Run,
+    /,
+    *,
+    output: Annotated[
+        str | None,
+        Parameter(name=("--output", "-o"), help="File to write. [default: in the run's folder]", metavar="PATH"),
+    ] = None,
+    results_dir: ResultsDir = "results",
+    debug: Debug = False,
+) -> int:
+    """Export and say where to; returns the exit code."""
+    prepare(OutputFlags(debug=debug))
+    folder = run_folder(run, Path(results_dir))
+    target = folder if output is None else Path(output)
+    if output is not None and not target.is_dir() and not target.parent.is_dir():
+        raise SettingsError(f"--output {output}: the folder {target.parent} does not exist; make it first")
+    from tau_trainer.training import export_run
+
+    show_lines([f"written and checked: {export_run(folder, target)}"])
+    return 0

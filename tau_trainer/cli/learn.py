@@ -1,0 +1,55 @@
+"""``tau-train learn``: train the behaviors of an ordinary ML-Agents file, with mlagents-learn's flags."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from tau_trainer.cli.options import (
+    ENGINES,
+    EngineFlags,
+    LearningFlags,
+    LegacyFlags,
+    OutputFlags,
+    RunFlags,
+)
+from tau_trainer.cli.running import command_line, finish, heed, prepare
+
+
+def learn(
+    config: Annotated[
+        str | None,
+        Parameter(help="ML-Agents YAML file, or the name of a shipped one. [default: ML-Agents' defaults]"),
+    ] = None,
+    /,
+    *,
+    num_envs: Annotated[
+        str | None,
+        Parameter(group=ENGINES, help="Engines side by side. [default: 1]", metavar="N", allow_leading_hyphen=True),
+    ] = None,
+    run: RunFlags | None = None,
+    engines: EngineFlags | None = None,
+    learning: LearningFlags | None = None,
+    output: OutputFlags | None = None,
+    legacy: LegacyFlags | None = None,
+) -> int:
+    """Resolve the settings, train, and show the report; returns the exit code."""
+    from tau_trainer.cli.resolving import learn_settings
+
+    shown = prepare(output)
+    flags = (learning or LearningFlags(), shown)
+    known = (run or RunFlags(), engines or EngineFlags(), num_envs, legacy or LegacyFlags())
+    settings = learn_settings(config, *known, *flags)
+    shown = heed(settings, shown)
+    from tau_trainer.training import run_learn
+
+    report = run_learn(
+        settings,
+        quiet=shown.quiet,
+        json=shown.json,
+        resume=settings.checkpoint_settings.resume,
+        force=settings.checkpoint_settings.force,
+        command_line=command_line(),
+    )
+    return finish(report, shown)

@@ -1,0 +1,88 @@
+"""What the command line says: lines on stdout, one-sentence errors on stderr, log records."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+
+from tau_trainer.errors import TauError
+
+INTERNAL = 1
+"""Exit code of a defect of this program."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C where nothing had to be saved."""
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """Write plain lines to stdout, never wrapped or coloured by their content."""
+    from rich.console import Console
+
+    console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+    for line in lines:
+        console.print(line)
+
+
+def show_json(value: object) -> None:
+    """Write one JSON line to stdout."""
+    sys.stdout.write(json.dumps(value, allow_nan=False, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def show_error(text: str) -> None:
+    """Write ``error: text`` to stderr, red where that is a terminal and plain where it is piped."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text("error:", style="bold red"), Text(text))
+
+
+def tell(error: BaseException, *, debug: bool) -> int:
+    """Tell the user of ``error``; returns the exit code."""
+    if debug:
+        traceback.print_exception(error)
+    mistakes = list(_mistakes(error))
+    if mistakes:
+        for mistake in mistakes:
+            show_error(str(mistake))
+        return mistakes[0].exit_code
+    hint = "" if debug else "; run again with --debug to see where, and report it"
+    show_error(f"internal error: {_described(error)}{hint}")
+    return INTERNAL
+
+
+def _described(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _mistakes(error: BaseException) -> Iterator[TauError]:
+    """The TauErrors that ``error`` is or groups; none if it groups anything else."""
+    if isinstance(error, TauError):
+        yield error
+    elif isinstance(error, BaseExceptionGroup):
+        inner, others = error.split(TauError)
+        if inner is not None and others is None:
+            yield from (leaf for part in inner.exceptions for leaf in _mistakes(part))
+
+
+def set_up_logging(*, debug: bool = False, quiet: bool = False) -> None:
+    """Send the package's log records to stderr: warnings, with ``debug`` everything, with ``quiet`` errors only."""
+    handler = logging.StreamHandler(sys.stderr)
+    form = "%(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s: %(message)s"
+    handler.setFormatter(_LowerCase(form))
+    logger = logging.getLogger("tau_trainer")
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG if debug else logging.ERROR if quiet else logging.WARNING)
+
+
+class _LowerCase(logging.Formatter):
+    """``warning: ...`` instead of ``WARNING: ...``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return record.levelname.lower() + text.removeprefix(record.levelname)

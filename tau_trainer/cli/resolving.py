@@ -1,0 +1,205 @@
+"""From a command's flags to settings that are complete: config file, flags over it, run id, seed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tau_trainer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from tau_trainer.cli.options import EngineFlags, LegacyFlags, RunFlags
+    from tau_trainer.settings import RunSettings
+
+_log = logging.getLogger(__name__)
+
+EDITOR = "editor"
+"""``--env editor``: the Unity editor, that is no env_path."""
+DEFAULT_CONFIG = "tau3"
+"""The shipped config that ``parallel`` takes when none is named."""
+DEFAULT_ENV = "headless:tau"
+"""The engine that ``parallel`` takes when neither config nor flag names one."""
+
+
+@dataclass(slots=True)
+class Request:
+    """What the command line asks for: a config file and settings over it."""
+
+    config: Path | None
+    overrides: dict[str, Any] = field(default_factory=dict)
+    flags: dict[str, str] = field(default_factory=dict)
+    lenient: bool = False
+    resumed: bool = False
+    """The config is the one that the run to be resumed was started with."""
+
+    def resume_from(self, results: Path, run_id: str | None) -> None:
+        """Take the settings that ``run_id`` was started with, if there are any."""
+        path = results / (run_id or "") / "configuration.yaml"
+        if run_id is not None and path.is_file():
+            self.config, self.resumed = path, True
+            self.overrides["checkpoint_settings.run_id"] = run_id
+            self.overrides["checkpoint_settings.results_dir"] = str(results)
+
+    def put(self, path: str, value: Any, flag: str) -> None:
+        """Override ``path``; messages about it name ``flag``."""
+        self.overrides[path], self.flags[path] = value, flag
+
+    def load(self) -> RunSettings:
+        """The validated settings. Raises SettingsError."""
+        from tau_trainer.settings import load_settings
+
+        return load_settings(self.config, self.overrides, lenient=self.lenient, flags=self.flags)
+
+
+def learn_settings(
+    config: str | None,
+    run: RunFlags,
+    engines: EngineFlags,
+    num_envs: str | None,
+    legacy: LegacyFlags,
+    *others: object,
+) -> RunSettings:
+    """Settings of ``tau-train learn``. Raises SettingsError."""
+    from tau_trainer.settings import resolve_seed
+
+    _note_deprecated(legacy)
+    request = _request(config, run, engines, (legacy, *others))
+    if num_envs is not None:
+        request.put("env_settings.num_envs", num_envs, "--num-envs")
+    if config is None and (run.resume or legacy.load):
+        request.resume_from(_results(run), run.run_id or "ppo")
+    return resolve_seed(_one_of_resume_and_force(request.load(), request))
+
+
+def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *others: object) -> RunSettings:
+    """Settings of ``tau-train parallel``: with a ``tau`` section, an engine and a run id. Raises SettingsError."""
+    from tau_trainer.settings import find_config, resolve_seed
+
+    request = _request(config, run, engines, others)
+    name = Path(config).stem if config else DEFAULT_CONFIG
+    if config is None and run.resume:
+        request.resume_from(_results(run), run.run_id or _latest(_results(run), name))
+    if request.config is None:
+        request.config = find_config(DEFAULT_CONFIG)
+    named = _names_in_file(request.config)
+    if engines.env is None and not named["env_path"] and not request.resumed:
+        request.overrides.setdefault("env_settings.env_path", DEFAULT_ENV)
+    settings = _with_pairs(request.load())
+    if "checkpoint_settings.run_id" not in request.overrides and not named["run_id"]:
+        settings = _with_run_id(settings, name)
+    _editor_is_one_pair(settings)
+    return resolve_seed(_one_of_resume_and_force(settings, request))
+
+
+def _request(config: str | None, run: RunFlags, engines: EngineFlags, others: Sequence[object]) -> Request:
+    from tau_trainer.cli.options import overrides_of
+    from tau_trainer.settings import find_config
+
+    overrides, flags = overrides_of(run, engines, *others)
+    request = Request(find_config(config) if config else None, overrides, flags, run.lenient)
+    if engines.env is not None:
+        request.put("env_settings.env_path", None if engines.env == EDITOR else engines.env, "--env")
+    for assignment in run.set:
+        key, value = _assignment(assignment)
+        request.put(key, value, f"--set {key}")
+    return request
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    """``KEY=VALUE``, the value read as YAML."""
+    import yaml
+
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise SettingsError(f"--set {text}: must be KEY=VALUE, such as env_settings.seed=1")
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise SettingsError(f"--set {text}: its value is not valid YAML; quote it") from None
+
+
+def _note_deprecated(legacy: LegacyFlags) -> None:
+    if legacy.load:
+        _log.warning("--load is deprecated and means --resume")
+    for name in ("train", "torch", "tensorflow"):
+        if getattr(legacy, name):
+            _log.warning("--%s has no effect; leave it out", name)
+
+
+def _one_of_resume_and_force(settings: RunSettings, request: Request) -> RunSettings:
+    """A given flag beats the file's; both at one level contradict each other."""
+    chosen = settings.checkpoint_settings
+    if not (chosen.resume and chosen.force):
+        return settings
+    given = [name for name in ("resume", "force") if f"checkpoint_settings.{name}" in request.overrides]
+    if len(given) != 1:
+        raise SettingsError("--resume and --force contradict each other; give one of them")
+    other = "force" if given == ["resume"] else "resume"
+    changed = chosen.model_copy(update={other: False, "load_model": False})
+    return settings.model_copy(update={"checkpoint_settings": changed})
+
+
+def _editor_is_one_pair(settings: RunSettings) -> None:
+    if settings.env_settings.env_path is None and settings.tau is not None and settings.tau.pairs > 1:
+        raise SettingsError(
+            f"--pairs {settings.tau.pairs}: there is only one Unity editor; use --pairs 1, or name a build with --env"
+        )
+
+
+def _results(run: RunFlags) -> Path:
+    return Path(run.results_dir or "results")
+
+
+def _names_in_file(config: Path) -> dict[str, bool]:
+    """Whether the file itself names an engine and a run id."""
+    from tau_trainer.settings.document import read_document
+
+    data = read_document(config).data
+
+    def has(section: str, key: str) -> bool:
+        return isinstance(data.get(section), dict) and data[section].get(key) is not None
+
+    return {"env_path": has("env_settings", "env_path"), "run_id": has("checkpoint_settings", "run_id")}
+
+
+def _numbered(results: Path, name: str) -> list[tuple[int, str]]:
+    """Existing runs ``name``, ``name-2``, ``name-3``, ... with their numbers, ascending."""
+    found = []
+    for path in results.iterdir() if results.is_dir() else ():
+        if path.name == name:
+            found.append((1, path.name))
+        elif path.name.startswith(f"{name}-") and path.name.removeprefix(f"{name}-").isdecimal():
+            found.append((int(path.name.removeprefix(f"{name}-")), path.name))
+    return sorted(found)
+
+
+def _latest(results: Path, name: str) -> str | None:
+    runs = _numbered(results, name)
+    return runs[-1][1] if runs else None
+
+
+def _with_pairs(settings: RunSettings) -> RunSettings:
+    """Settings with a ``tau`` section; a plain ML-Agents file's num_envs says how many pairs."""
+    from tau_trainer.settings import TauSettings
+
+    engines = settings.env_settings.num_envs
+    if settings.tau is None:
+        tau = TauSettings(pairs=engines) if engines > 1 else TauSettings()
+        return settings.model_copy(update={"tau": tau})
+    if engines not in (1, settings.tau.pairs):
+        _log.warning("env_settings.num_envs is %d, but tau.pairs (--pairs) counts: %d", engines, settings.tau.pairs)
+    return settings
+
+
+def _with_run_id(settings: RunSettings, name: str) -> RunSettings:
+    """A run id nobody chose: the config's name with the next free number, or the latest one to resume or overwrite."""
+    chosen = settings.checkpoint_settings
+    runs = _numbered(Path(chosen.results_dir), name)
+    number = runs[-1][0] if runs else 0
+    again = (chosen.resume or chosen.force) and number
+    number = number if again else number + 1
+    run_id = name if number <= 1 else f"{name}-{number}"
+    return settings.model_copy(update={"checkpoint_settings": chosen.model_copy(update={"run_id": run_id})})

@@ -1,0 +1,1 @@
+"""How experience is gathered: engines that survive, and decisions in batches."""

@@ -1,0 +1,126 @@
+"""One forward pass for everything that is ready: decisions of one policy, for all engines that wait for one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from tau_trainer.specs import BoolArray, FloatArray, IntArray
+
+Observations = tuple[FloatArray, ...]
+
+
+class Decision(Protocol):
+    """What a policy decides for ``n`` agents."""
+
+    @property
+    def continuous(self) -> FloatArray:
+        """float32 [n, continuous_size]: raw sample, before clipping."""
+
+    @property
+    def discrete(self) -> IntArray:
+        """int32 [n, branches]."""
+
+    @property
+    def log_prob(self) -> FloatArray:
+        """float32 [n, components]."""
+
+
+class ActingPolicy(Protocol):
+    """A policy that decides for a batch of agents."""
+
+    @property
+    def version(self) -> int:
+        """Number of updates behind it."""
+
+    def act(
+        self, obs: Observations, mask: BoolArray | None, rng: np.random.Generator, deterministic: bool = False
+    ) -> Decision:
+        """Decide for ``n`` agents; ``obs`` holds one [n, *shape] array a sensor."""
+
+
+class DecisionBatcher:
+    """Gathers the requests of one turn of the event loop and answers them with one forward pass.
+
+    ``policy`` may be replaced at any time; the next pass uses the new one.
+    """
+
+    def __init__(
+        self,
+        policy: ActingPolicy,
+        make: Callable[[FloatArray, IntArray, FloatArray], Decision],
+        rng: np.random.Generator,
+        *,
+        deterministic: bool = False,
+    ) -> None:
+        """``make(continuous, discrete, log_prob)`` builds the part of a decision that belongs to one request."""
+        self.policy = policy
+        self.passes = 0
+        self.decisions = 0
+        self._make = make
+        self._rng = rng
+        self._deterministic = deterministic
+        self._requests: list[tuple[Observations, BoolArray | None, asyncio.Future[tuple[Decision, int]]]] = []
+
+    def decide(self, obs: Observations, mask: BoolArray | None) -> asyncio.Future[tuple[Decision, int]]:
+        """Ask for ``n`` decisions; the answer comes with the version of the policy that made them."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[tuple[Decision, int]] = loop.create_future()
+        if not self._requests:
+            loop.call_soon(self._flush)
+        self._requests.append((obs, mask, answer))
+        return answer
+
+    def _flush(self) -> None:
+        requests = [request for request in self._requests if not request[2].done()]
+        self._requests = []
+        if not requests:
+            return
+        self.passes += 1
+        try:
+            parts = self._forward(requests)
+        except Exception as error:  # every waiting pair must learn of it, whatever it is
+            for _, _, answer in requests:
+                answer.set_exception(error)
+            return
+        for (_, _, answer), part in zip(requests, parts, strict=True):
+            answer.set_result((part, self.policy.version))
+
+    def _forward(
+        self, requests: list[tuple[Observations, BoolArray | None, asyncio.Future[tuple[Decision, int]]]]
+    ) -> list[Decision]:
+        sizes = [len(obs[0]) for obs, _, _ in requests]
+        self.decisions += sum(sizes)
+        if len(requests) == 1:
+            obs, mask, _ = requests[0]
+            return [self.policy.act(obs, mask, self._rng, self._deterministic)]
+        joined = tuple(np.concatenate(sensor) for sensor in zip(*(obs for obs, _, _ in requests), strict=True))
+        decision = self.policy.act(joined, self._join_masks(requests, sizes), self._rng, self._deterministic)
+        bounds = np.cumsum(sizes)[:-1]
+        return [
+            self._make(continuous, discrete, log_prob)
+            for continuous, discrete, log_prob in zip(
+                np.split(decision.continuous, bounds),
+                np.split(decision.discrete, bounds),
+                np.split(decision.log_prob, bounds),
+                strict=True,
+            )
+        ]
+
+    @staticmethod
+    def _join_masks(
+        requests: list[tuple[Observations, BoolArray | None, asyncio.Future[tuple[Decision, int]]]], sizes: list[int]
+    ) -> BoolArray | None:
+        """A request without a mask forbids nothing."""
+        width = next((mask.shape[1] for _, mask, _ in requests if mask is not None), None)
+        if width is None:
+            return None
+        return np.concatenate(
+            [
+                np.zeros((size, width), np.bool_) if mask is None else mask
+                for (_, mask, _), size in zip(requests, sizes, strict=True)
+            ]
+        )

@@ -1,0 +1,53 @@
+"""How often a failing engine may be started again, and how long to wait before it is."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+
+class RestartBudget:
+    """ML-Agents' restart limits (``max_lifetime_restarts``, ``restarts_rate_limit_*``; -1 = unlimited), with back-off.
+
+    The wait before a restart doubles with every restart in a row and falls back once the engine has proved itself.
+    """
+
+    FIRST_WAIT_S = 0.25
+    LONGEST_WAIT_S = 30.0
+
+    def __init__(
+        self, lifetime: int, rate_n: int, rate_period_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.restarts = 0
+        self._lifetime = lifetime
+        self._rate_n = rate_n
+        self._period_s = rate_period_s
+        self._clock = clock
+        self._recent: deque[float] = deque()
+        self._in_a_row = 0
+
+    def refusal(self) -> str | None:
+        """Why another restart is not allowed now, as the end of a sentence; None if it is."""
+        if 0 <= self._lifetime <= self.restarts:
+            return f"it was restarted {self.restarts} times, the most that max_lifetime_restarts allows"
+        now = self._clock()
+        while self._recent and now - self._recent[0] >= self._period_s:
+            self._recent.popleft()
+        if 0 <= self._rate_n <= len(self._recent):
+            return (
+                f"it was restarted {len(self._recent)} times within {self._period_s:g} s, "
+                "the most that restarts_rate_limit_n allows"
+            )
+        return None
+
+    def spend(self) -> float:
+        """Count one restart; return the seconds to wait before it."""
+        self.restarts += 1
+        self._in_a_row += 1
+        self._recent.append(self._clock())
+        return float(min(self.FIRST_WAIT_S * 2 ** (self._in_a_row - 1), self.LONGEST_WAIT_S))
+
+    def proved(self) -> None:
+        """The engine works: the next failure is the first in a row again."""
+        self._in_a_row = 0

@@ -1,0 +1,91 @@
+"""Every exception a user can meet, in one place.
+
+A :class:`TauError` is a mistake with a remedy: its text is one sentence that says what is wrong, where, and what to
+do, and the command line prints it without a traceback and leaves with exit code 2. Anything else that escapes is a
+defect of this program.
+
+::
+
+    TauError
+    ├── SettingsError            a key, a value or a file that the user wrote
+    │   └── RunExistsError       the run-id is taken
+    ├── DataError                a Tau data set
+    ├── EngineError              the process that runs the game
+    │   ├── LaunchError          cannot be started
+    │   ├── PortInUseError       nothing can listen there
+    │   ├── EngineExitedError    ended by itself
+    │   ├── EngineTimeoutError   silent for too long
+    │   ├── EngineStoppedError   said goodbye (status 400)
+    │   ├── VersionError         speaks another protocol version
+    │   └── DecodeError          sent bytes or numbers that mean nothing
+    ├── CheckpointError          a checkpoint that is missing or does not fit
+    ├── ExportError              a model that cannot be written or does not match
+    ├── NonFiniteError           NaN or infinity in a number that learning depends on
+    └── StalledError             nobody has made progress for too long
+"""
+
+
+class TauError(Exception):
+    """A mistake with a remedy, told in one sentence. Exit code 2."""
+
+    exit_code: int = 2
+
+
+class SettingsError(TauError):
+    """A settings file, key, value or flag that cannot be used."""
+
+
+class RunExistsError(SettingsError):
+    """The results folder of this run-id holds a run already."""
+
+
+class DataError(TauError):
+    """A Tau data set that cannot be used."""
+
+
+class EngineError(TauError):
+    """Something about the process that runs the game."""
+
+
+class LaunchError(EngineError):
+    """The engine's program is missing, not executable, or refused by the operating system."""
+
+
+class PortInUseError(EngineError):
+    """The port is taken by another program."""
+
+
+class EngineExitedError(EngineError):
+    """The engine's process ended by itself."""
+
+
+class EngineTimeoutError(EngineError):
+    """The engine did not answer in time."""
+
+
+class EngineStoppedError(EngineError):
+    """The engine closed the connection with status 400 (the user pressed Stop, or the game quit)."""
+
+
+class VersionError(EngineError):
+    """The engine speaks a protocol version that cannot be understood."""
+
+
+class DecodeError(EngineError):
+    """The engine sent bytes that are not the protocol, or numbers that are not finite."""
+
+
+class CheckpointError(TauError):
+    """A checkpoint that is missing, damaged, or belongs to other settings."""
+
+
+class ExportError(TauError):
+    """A model that could not be exported or whose export differs from the network."""
+
+
+class NonFiniteError(TauError):
+    """NaN or infinity where learning needs a number; the text names behavior and tensor."""
+
+
+class StalledError(TauError):
+    """No progress for too long; the text names who waits for whom."""

@@ -1,0 +1,53 @@
+"""Tensor names, order and versions that Unity's runtime expects of a model file.
+
+Source: ``TensorNames.cs`` and ``SentisModelParamLoader.cs`` of com.unity.ml-agents 3.0.0; files written by
+mlagents 1.1.0.
+"""
+
+from __future__ import annotations
+
+from tau_trainer.specs import ActionSpec
+
+VERSION_NUMBER = "version_number"
+MEMORY_SIZE = "memory_size"
+ACTION_MASKS = "action_masks"
+RECURRENT_IN = "recurrent_in"
+CONTINUOUS = "continuous_actions"
+CONTINUOUS_SHAPE = "continuous_action_output_shape"
+DETERMINISTIC_CONTINUOUS = "deterministic_continuous_actions"
+DISCRETE = "discrete_actions"
+DISCRETE_SHAPE = "discrete_action_output_shape"
+DETERMINISTIC_DISCRETE = "deterministic_discrete_actions"
+
+BATCH = "batch"
+"""Name of the dynamic axis 0."""
+
+MODEL_VERSION = 3
+"""``ModelApiVersion.MLAgents2_0``: sensors are inputs named ``obs_i``."""
+
+IR_VERSION = 4
+"""ONNX file format of opset 9; from 4 on, constants need not be inputs."""
+
+DEFAULT_OPSET = 9
+"""Read by every runtime since Barracuda 1.0."""
+
+MIN_OPSET, MAX_OPSET = 9, 15
+"""The range that both this writer knows and Sentis documents (7 to 15)."""
+
+
+def observation_name(index: int) -> str:
+    """Input name of the sensor at ``index`` in wire order: ``obs_0``, ``obs_1``, ..."""
+    return f"obs_{index}"
+
+
+def input_names(sensors: int, actions: ActionSpec) -> tuple[str, ...]:
+    """Names of all inputs, in order; ``action_masks`` exists only with discrete actions."""
+    masks = (ACTION_MASKS,) if actions.discrete_size else ()
+    return (*(observation_name(i) for i in range(sensors)), *masks)
+
+
+def output_names(actions: ActionSpec) -> tuple[str, ...]:
+    """Names of all outputs, in the order of files written by ML-Agents."""
+    continuous = (CONTINUOUS, CONTINUOUS_SHAPE, DETERMINISTIC_CONTINUOUS) if actions.continuous_size else ()
+    discrete = (DISCRETE, DISCRETE_SHAPE, DETERMINISTIC_DISCRETE) if actions.discrete_size else ()
+    return (VERSION_NUMBER, MEMORY_SIZE, *continuous, *discrete)

@@ -1,0 +1,188 @@
+"""Proves that a model file says the same as the policy it was written from.
+
+A file counts as verified when the ONNX checker accepts it, its inputs and outputs are those of Unity's contract by
+name, order, type and shape, onnxruntime runs it on ordinary and on extreme inputs, its deterministic outputs agree
+with an independent float64 computation (and with the acting policy itself), and its random outputs stay in range,
+respect masks and have the right distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from tau_trainer.errors import ExportError
+from tau_trainer.export import names
+from tau_trainer.export.build import expected_shapes
+from tau_trainer.export.cases import Case, cases
+from tau_trainer.export.distribution import check_distribution
+from tau_trainer.export.graph import PolicyGraph
+from tau_trainer.export.reference import ReferenceOutput, forward
+from tau_trainer.export.session import Outputs, run, session_of
+from tau_trainer.specs import Actions, BoolArray, FloatArray, IntArray
+
+Act = Callable[[tuple[FloatArray, ...], BoolArray | None], Actions]
+"""The policy's deterministic actions as the engine gets them: (visible observations, True = forbidden) to actions."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was compared, for reports."""
+
+    rows: int
+    """Agents' observations that went through the model and the reference."""
+    max_difference: float
+    """Largest difference of a deterministic continuous action."""
+
+
+def verify(model: bytes, graph: PolicyGraph, act: Act | None = None, seed: int = 0) -> Verification:
+    """Checks a serialized model against the policy it was written from.
+
+    Args:
+        model: content of the ``.onnx`` file.
+        graph: the policy that it must represent.
+        act: the acting policy; None compares with the float64 reference alone.
+        seed: of the inputs and of the model's own random numbers.
+
+    Raises:
+        ExportError: names the tensor and the difference.
+    """
+    check_structure(model, graph)
+    session = session_of(model, seed)
+    rows, worst = 0, 0.0
+    for case in cases(graph, np.random.default_rng(seed)):
+        outputs = run(session, graph, case.obs, case.forbidden)
+        expected = forward(graph, case.obs, case.forbidden)
+        worst = max(worst, _check_deterministic(case, graph, outputs, expected))
+        _check_constants(graph, outputs)
+        _check_samples(case, graph, outputs)
+        if act is not None:
+            _check_policy(case, graph, act, expected)
+        rows += len(case.obs[0])
+    check_distribution(session, graph, np.random.default_rng(seed))
+    return Verification(rows, worst)
+
+
+def check_structure(data: bytes, graph: PolicyGraph) -> None:
+    """Checks format, operator set, and the names, order, types and shapes of all inputs and outputs.
+
+    Raises:
+        ExportError: names what differs.
+    """
+    try:
+        model = onnx.load_model_from_string(data)
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:  # protobuf, checker and shape inference each have exceptions of their own
+        raise ExportError(
+            f"The exported model is not valid ONNX ({_first_line(error)}); report this as a defect."
+        ) from error
+    opsets = [(opset.domain, opset.version) for opset in model.opset_import]
+    if len(opsets) != 1 or opsets[0][0] or not names.MIN_OPSET <= opsets[0][1] <= names.MAX_OPSET:
+        raise ExportError(
+            f"The exported model uses operator sets {opsets}; Unity reads the default one, 9 to 15, alone."
+        )
+    if model.ir_version != names.IR_VERSION:
+        raise ExportError(f"The exported model has IR version {model.ir_version}; version {names.IR_VERSION} is due.")
+    shapes = expected_shapes(graph)
+    inputs = names.input_names(len(graph.observations), graph.actions)
+    _check_values("inputs", model.graph.input, {name: shapes[name] for name in inputs})
+    outputs = names.output_names(graph.actions)
+    _check_values("outputs", model.graph.output, {name: shapes[name] for name in outputs})
+
+
+def _check_values(
+    kind: str, values: Iterable[onnx.ValueInfoProto], expected: dict[str, tuple[int, list[str | int]]]
+) -> None:
+    values = list(values)
+    found = [value.name for value in values]
+    if found != list(expected):
+        raise ExportError(f"The exported model has the {kind} {found}; {list(expected)} are due, in this order.")
+    for value in values:
+        tensor = value.type.tensor_type
+        shape = [dim.dim_param or dim.dim_value for dim in tensor.shape.dim]
+        if (tensor.elem_type, shape) != expected[value.name]:
+            raise ExportError(
+                f"The exported model's '{value.name}' has element type {tensor.elem_type} and shape {shape}; "
+                f"{expected[value.name]} is due."
+            )
+
+
+def _check_deterministic(case: Case, graph: PolicyGraph, outputs: Outputs, expected: ReferenceOutput) -> float:
+    worst = 0.0
+    if graph.mu is not None:
+        found = outputs[names.DETERMINISTIC_CONTINUOUS]
+        worst = _compare(case, names.DETERMINISTIC_CONTINUOUS, found, expected, "the reference")
+    if graph.branches:
+        _compare_discrete(case, names.DETERMINISTIC_DISCRETE, outputs[names.DETERMINISTIC_DISCRETE], expected)
+    return worst
+
+
+def _check_policy(case: Case, graph: PolicyGraph, act: Act, expected: ReferenceOutput) -> None:
+    actions = act(tuple(case.obs[i] for i in graph.sensors), case.forbidden)
+    if graph.mu is not None:
+        _compare(case, "continuous actions of the policy", actions.continuous, expected, "its exported network")
+    if graph.branches:
+        _compare_discrete(case, "discrete actions of the policy", actions.discrete, expected)
+
+
+def _compare(case: Case, tensor: str, found: FloatArray, expected: ReferenceOutput, other: str) -> float:
+    value, error = expected.continuous
+    if found.shape != value.shape:
+        raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; {value.shape} is due.")
+    difference = np.abs(found.astype(np.float64) - value)
+    # `not <=` also catches NaN
+    if not (difference <= error).all():
+        raise ExportError(
+            f"'{tensor}' differs from {other} by {np.max(difference):.3g} for {case.name}; "
+            "the model was not written, report this as a defect."
+        )
+    return float(difference.max(initial=0.0))
+
+
+def _compare_discrete(case: Case, tensor: str, found: IntArray, expected: ReferenceOutput) -> None:
+    """Equal choices; a different one is accepted where its logit is the highest up to rounding."""
+    if found.shape != expected.best().shape:
+        raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; {expected.best().shape} is due.")
+    for branch, (logits, error) in enumerate(expected.branches):
+        choice = found[:, branch].astype(np.int64)
+        if ((choice < 0) | (choice >= logits.shape[1])).any():
+            raise ExportError(f"'{tensor}' chooses an action that branch {branch} does not have, for {case.name}.")
+        loss = logits.max(axis=1) - np.take_along_axis(logits, choice[:, None], axis=1)[:, 0]
+        if not (loss <= 2 * error.max(axis=1)).all():
+            raise ExportError(
+                f"'{tensor}' chooses an action of branch {branch} whose logit is {loss.max():.3g} below the best, "
+                f"for {case.name}; the model was not written, report this as a defect."
+            )
+
+
+def _check_constants(graph: PolicyGraph, outputs: Outputs) -> None:
+    expected: dict[str, list[float]] = {names.VERSION_NUMBER: [names.MODEL_VERSION], names.MEMORY_SIZE: [0]}
+    if graph.mu is not None:
+        expected[names.CONTINUOUS_SHAPE] = [graph.actions.continuous_size]
+    if graph.branches:
+        expected[names.DISCRETE_SHAPE] = list(graph.actions.discrete_branches)
+    for name, values in expected.items():
+        if outputs[name].ravel().tolist() != values:
+            raise ExportError(f"'{name}' is {outputs[name].ravel().tolist()}; {values} is due.")
+
+
+def _check_samples(case: Case, graph: PolicyGraph, outputs: Outputs) -> None:
+    if graph.mu is not None:
+        sample = outputs[names.CONTINUOUS]
+        if not (np.abs(sample) <= 1.0 + 1e-6).all():
+            raise ExportError(f"'{names.CONTINUOUS}' leaves [-1, 1] for {case.name}: {np.abs(sample).max():.6g}.")
+    if graph.branches and case.forbidden is not None:
+        sample = outputs[names.DISCRETE]
+        for branch, part in enumerate(graph.branch_slices):
+            choice, size = sample[:, branch : branch + 1], graph.actions.discrete_branches[branch]
+            if ((choice < 0) | (choice >= size)).any():
+                raise ExportError(f"'{names.DISCRETE}' leaves branch {branch} of {size} actions for {case.name}.")
+            if np.take_along_axis(case.forbidden[:, part], choice, axis=1).any():
+                raise ExportError(f"'{names.DISCRETE}' takes a forbidden action of branch {branch} for {case.name}.")
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

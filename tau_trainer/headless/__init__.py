@@ -1,0 +1,16 @@
+"""The headless engine: a program that stands where a Unity build stands.
+
+It is started with a build's flags, connects as a gRPC client, speaks ML-Agents' protocol and plays a scene made of
+arrays. It knows no trainer: ours and ``mlagents-learn`` drive it alike.
+
+``python -m tau_trainer.headless --scene balance --mlagents-port 5005`` runs it; :func:`write_build` leaves a launcher.
+"""
+
+from __future__ import annotations
+
+from tau_trainer.headless.build import write_build
+from tau_trainer.headless.options import EngineOptions
+from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.scenes import SCENES, create_scene
+
+__all__ = ["SCENES", "EngineOptions", "Parameters", "create_scene", "write_build"]

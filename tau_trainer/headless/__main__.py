@@ -1,0 +1,15 @@
+"""``python -m tau_trainer.headless``: the engine as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# One thread is fastest for arrays this small, and leaves the other cores to the trainer. Before numpy is imported.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+from tau_trainer.headless.main import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main())

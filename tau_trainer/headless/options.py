@@ -1,0 +1,71 @@
+"""Everything that can be said to the headless engine on its command line, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from tau_trainer.headless.scenes.faulty import Fault
+    from tau_trainer.headless.scenes.tau import TauRules
+
+SYNTHETIC: Final = "synthetic"
+"""Name of the Tau data set that is made of numbers alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """See ``python -m tau_trainer.headless --help`` for each; None means the scene's own default."""
+
+    port: int | None = None
+    log_file: Path | None = None
+    scene: str = "tau"
+    agents: int | None = None
+    seed: int | None = None
+    max_decisions: int | None = None
+    step_ms: float = 0.0
+    spin_ms: float = 0.0
+    connect_seconds: float = 10.0
+    report_file: Path | None = None
+    fault: str | None = None
+    fault_after: int = 10
+    fault_seconds: float = 5.0
+    fault_once: Path | None = None
+    tau_profile: str = "tau3"
+    tau_data: str | None = None
+    tau_target_sensor: bool = False
+    tau_reward: str | None = None
+    tau_columns: int | None = None
+    tau_threshold: float = 0.1
+    tau_reward_threshold: float = -100.0
+    tau_faithful_terminal: bool = False
+    tau_split: Literal["train", "evaluation"] = "train"
+    write_build: Path | None = None
+    unknown: tuple[str, ...] = ()
+    """Arguments that this engine does not know and ignores, as a Unity build does."""
+
+    def tau_rules(self) -> TauRules:
+        """The Tau scene's rules."""
+        from tau_trainer.headless.scenes.tau import TauRules
+
+        rules = TauRules(
+            reward=self.tau_reward,
+            columns=self.tau_columns,
+            threshold=self.tau_threshold,
+            reward_threshold=self.tau_reward_threshold,
+            faithful_terminal=self.tau_faithful_terminal,
+            split=self.tau_split,
+        )
+        if self.max_decisions is None:
+            return rules
+        return replace(rules, max_decisions=self.max_decisions)
+
+    def make_fault(self) -> Fault | None:
+        """The fault to have, if any; the scene ``faulty`` crashes unless told otherwise."""
+        kind = self.fault or ("crash" if self.scene == "faulty" else None)
+        if kind is None:
+            return None
+        from tau_trainer.headless.scenes.faulty import Fault, FaultKind
+
+        return Fault(FaultKind(kind), self.fault_after, self.fault_seconds, self.fault_once)

@@ -1,0 +1,80 @@
+"""The scenes of the headless engine, by name.
+
+Each scene's module is imported when it is played, so that the engine starts fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.headless.parameters import Parameters
+
+if TYPE_CHECKING:
+    from tau_trainer.headless.options import EngineOptions
+    from tau_trainer.headless.scene import Scene
+
+_AREAS_MOST = 1000
+
+
+def create_scene(options: EngineOptions, parameters: Parameters, *, seed: int = 0, areas: int = 1) -> Scene:
+    """The scene named by ``options``, seeded.
+
+    ``parameters`` are the environment parameters of the trainer's first reply: ``num_agents``, ``seed`` and (scene
+    ``tau``) ``profile`` and ``target_sensor`` take precedence over ``options``. ``seed`` is the trainer's, used where
+    neither gives one. ``areas`` multiplies the agents, as ML-Agents' training areas do.
+
+    Raises SettingsError or DataError.
+    """
+    factory, agents = _SCENES[options.scene]
+    agents = int(parameters.get("num_agents", options.agents or agents)) * min(max(areas, 1), _AREAS_MOST)
+    if agents < 1:
+        raise SettingsError(f"Environment parameter `num_agents` asks for {agents} agents; give 1 or more.")
+    seed = options.seed if options.seed is not None else seed
+    return factory(options, parameters, agents, int(parameters.get("seed", seed)))
+
+
+def check_scene(options: EngineOptions) -> None:
+    """Raise what :func:`create_scene` would raise for ``options`` alone, before a trainer waits for this engine."""
+    create_scene(options, Parameters())
+
+
+def _tau(options: EngineOptions, parameters: Parameters, agents: int, seed: int) -> Scene:
+    from tau_trainer.headless.scenes.tau import TauScene, open_dataset, resolve_profile
+
+    return TauScene(
+        dataset=open_dataset(options.tau_data),
+        profile=resolve_profile(options.tau_profile, parameters),
+        agents=agents,
+        seed=seed,
+        rules=options.tau_rules(),
+        target_sensor=bool(parameters.get("target_sensor", options.tau_target_sensor)),
+    )
+
+
+def _balance(options: EngineOptions, parameters: Parameters, agents: int, seed: int) -> Scene:
+    from tau_trainer.headless.scenes.balance import MAX_DECISIONS, BalanceScene
+
+    limit = MAX_DECISIONS if options.max_decisions is None else options.max_decisions
+    return BalanceScene(agents=agents, seed=seed, max_decisions=limit)
+
+
+def _basic(options: EngineOptions, parameters: Parameters, agents: int, seed: int) -> Scene:
+    from tau_trainer.headless.scenes.basic import MAX_DECISIONS, BasicScene
+
+    limit = MAX_DECISIONS if options.max_decisions is None else options.max_decisions
+    return BasicScene(agents=agents, seed=seed, max_decisions=limit)
+
+
+_Factory = Callable[["EngineOptions", Parameters, int, int], "Scene"]
+_SCENES: dict[str, tuple[_Factory, int]] = {
+    "tau": (_tau, 32),
+    "balance": (_balance, 12),
+    "basic": (_basic, 1),
+    "faulty": (_balance, 12),
+}
+"""Factory and usual number of agents of each scene. ``faulty`` is ``balance`` in an engine that misbehaves."""
+
+SCENES = tuple(_SCENES)
+"""Names of all scenes."""

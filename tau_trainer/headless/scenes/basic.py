@@ -1,0 +1,75 @@
+"""ML-Agents' Basic: a line of 20 cells with a small goal near the start and a large one further away.
+
+Start in cell 10; cell 7 pays +0.1, cell 17 pays +1.0, both end the episode; every step costs 0.01. The best policy
+goes right seven times: 1.0 - 7 * 0.01 = 0.93. Staying has no end in Unity; here an episode is cut after
+``max_decisions`` so that an untrained deterministic policy can be evaluated too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.scene import Index, LockstepScene
+from tau_trainer.specs import (
+    Actions,
+    ActionSpec,
+    BehaviorSpec,
+    BoolArray,
+    DimensionProperty,
+    FloatArray,
+    ObservationSpec,
+)
+
+CELLS = 20
+START = 10
+SMALL_GOAL = 7
+LARGE_GOAL = 17
+STEP_REWARD = -0.01
+SMALL_REWARD = 0.1
+LARGE_REWARD = 1.0
+
+MAX_DECISIONS = 200
+
+SPEC = BehaviorSpec(
+    "Basic?team=0",
+    (ObservationSpec("Basic", (CELLS,), (DimensionProperty.NONE,)),),
+    ActionSpec(discrete_branches=(3,)),
+)
+_DIRECTION = np.array([0, -1, 1])
+
+
+class BasicScene(LockstepScene):
+    """See the module's text. Observation: the cell, one-hot, 20 floats. Action, one branch: stay, left, right.
+
+    Environment parameter: ``max_decisions``.
+    """
+
+    def __init__(self, *, agents: int = 1, seed: int = 0, max_decisions: int = MAX_DECISIONS) -> None:
+        super().__init__(SPEC, agents, seed, max_decisions)
+        self._cell = np.full(agents, START)
+        self._one_hot = np.eye(CELLS, dtype=np.float32)
+        self._pay = np.full(CELLS, STEP_REWARD)
+        self._pay[SMALL_GOAL] += SMALL_REWARD
+        self._pay[LARGE_GOAL] += LARGE_REWARD
+        self._pay = self._pay.astype(np.float32)
+        self._goal = np.zeros(CELLS, np.bool_)
+        self._goal[[SMALL_GOAL, LARGE_GOAL]] = True
+
+    def update(self, parameters: Parameters) -> None:
+        """See :meth:`Scene.update`."""
+        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
+
+    def begin(self, index: Index) -> None:
+        """Back to the start."""
+        self._cell[index] = START
+
+    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+        """Move, pay, and end in a goal."""
+        direction = _DIRECTION.take(actions.discrete[:, 0], mode="clip")
+        self._cell = np.clip(self._cell + direction, 0, CELLS - 1)
+        return self._pay[self._cell], self._goal[self._cell]
+
+    def observe(self) -> tuple[FloatArray, ...]:
+        """See the class's text."""
+        return (self._one_hot[self._cell],)

@@ -1,0 +1,120 @@
+"""Engines that misbehave on purpose: any scene, with one fault at one moment.
+
+A trainer's promises are about engines that crash, hang or talk nonsense; this is how they are shown. The client calls
+the hooks of :class:`Fault` at the moments they are named after.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tau_trainer.bridge.protocol import COMMUNICATION_VERSION
+from tau_trainer.specs import StepBatch
+
+EXIT_CODE: Final = 70
+"""Exit code of an engine that is gone on purpose (``EX_SOFTWARE`` of sysexits.h)."""
+WRONG_VERSION: Final = "2.0.0"
+GARBAGE: Final = b"\xff" * 64
+"""Bytes that no protobuf message begins with."""
+
+
+class FaultKind(enum.StrEnum):
+    """What goes wrong."""
+
+    CRASH = "crash"
+    """The process is gone without a word, code 70."""
+    STALL = "stall"
+    """The next message never comes; the process lives on."""
+    MALFORMED = "malformed"
+    """A message of bytes that are not the protocol."""
+    SLOW_START = "slow-start"
+    """Connects only after ``seconds``."""
+    NAN_OBSERVATION = "nan-observation"
+    """One agent sees NaN, once."""
+    NAN_REWARD = "nan-reward"
+    """One agent is paid NaN, once."""
+    WRONG_VERSION = "wrong-version"
+    """Announces communicator API 2.0.0."""
+    SILENT = "silent"
+    """Connects, and never asks for a decision."""
+    EXIT = "exit"
+    """Ends before it connects, code 70."""
+
+
+@dataclass(slots=True)
+class Fault:
+    """One fault: what, and after how many steps (for those that come while playing)."""
+
+    kind: FaultKind
+    after: int = 10
+    """Steps that still go well."""
+    seconds: float = 5.0
+    """How long a slow start takes."""
+    once: Path | None = None
+    """If set, only the first engine to reach the fault has it: it makes this file, and engines that find it are sound.
+    So a restarted engine plays on."""
+    leave: Callable[[int], None] = os._exit
+    """How the process goes: at once, without cleaning up."""
+    _steps: int = field(default=0, init=False)
+
+    def before_connect(self) -> None:
+        """Exit or sleep, if that is the fault."""
+        if self._due(FaultKind.EXIT, 0):
+            self.leave(EXIT_CODE)
+        if self._due(FaultKind.SLOW_START, 0):
+            time.sleep(self.seconds)
+
+    def version(self) -> str:
+        """The communicator API to announce."""
+        return WRONG_VERSION if self._due(FaultKind.WRONG_VERSION, 0) else COMMUNICATION_VERSION
+
+    def silent(self) -> bool:
+        """Whether to do nothing for ever, asked after the handshake."""
+        return self._due(FaultKind.SILENT, 0)
+
+    def stalled(self) -> bool:
+        """Whether to do nothing for ever, asked before each message."""
+        return self._due(FaultKind.STALL, self.after)
+
+    def spoil(self, batch: StepBatch) -> StepBatch:
+        """The batch to send, asked for each step; a crash comes here."""
+        if self._due(FaultKind.CRASH, self.after):
+            self.leave(EXIT_CODE)
+        spoiled = batch
+        if self._steps == self.after and len(batch):
+            if self._due(FaultKind.NAN_OBSERVATION, self.after):
+                spoiled = replace(batch, obs=tuple(_with_nan(sensor) for sensor in batch.obs))
+            elif self._due(FaultKind.NAN_REWARD, self.after):
+                spoiled = replace(batch, reward=_with_nan(batch.reward))
+        self._steps += 1
+        return spoiled
+
+    def garble(self, message: bytes) -> bytes:
+        """The bytes to send, asked for each step after :meth:`spoil`."""
+        return GARBAGE if self._due(FaultKind.MALFORMED, self.after + 1) else message
+
+    def _due(self, kind: FaultKind, after: int) -> bool:
+        if self.kind is not kind or self._steps < after:
+            return False
+        if self.once is not None:
+            if self.once.exists():
+                return False
+            self.once.touch()
+            self.once = None  # this engine keeps its fault
+        return True
+
+
+def _with_nan(
+    values: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    spoiled = values.copy()
+    spoiled[0] = np.nan
+    return spoiled

@@ -1,0 +1,194 @@
+"""The Tau task: see a prompt's embedding, answer with a vector, be paid for closeness to the answer's (tau.md 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from tau_trainer.bridge.side_channels import Stat
+from tau_trainer.errors import DataError, SettingsError
+from tau_trainer.headless.options import SYNTHETIC
+from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.scene import Index, LockstepScene
+from tau_trainer.headless.scenes.synthetic import synthetic_dataset
+from tau_trainer.headless.scenes.tau_stats import TauStats
+from tau_trainer.specs import (
+    Actions,
+    ActionSpec,
+    BehaviorSpec,
+    BoolArray,
+    DimensionProperty,
+    FloatArray,
+    ObservationSpec,
+)
+from tau_trainer.tau.dataset import SplitName, TauDataset, load_dataset
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, get_reward, reward_name_by_index
+from tau_trainer.tau.profiles import EMBEDDING_SIZE, Profile, get_profile, profile_by_index
+from tau_trainer.tau.targets import targets
+
+BEHAVIOR = "TauAgent?team=0"
+_SPLITS: tuple[SplitName, SplitName] = ("train", "evaluation")
+"""Splits by the number that the environment parameter ``split`` stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TauRules:
+    """What may change while the scene runs; every field is an environment parameter too (tau.md 5.4)."""
+
+    reward: str | None = None
+    """Reward formula; None: the profile's. Environment parameter ``reward_type``, by number."""
+    columns: int | None = None
+    """How many leading components count; None: all."""
+    threshold: float = DEFAULT_THRESHOLD
+    """Error below which a component counts as right."""
+    max_decisions: int = 2500
+    """Decisions in an episode; the end is a truncation."""
+    reward_threshold: float = -100.0
+    """An episode whose reward falls to this ends."""
+    faithful_terminal: bool = False
+    """Report both ends as real ends, as Tau does."""
+    split: SplitName = "train"
+
+    def updated(self, parameters: Parameters) -> TauRules:
+        """These rules with the environment parameters that are set. Raises SettingsError for a senseless number."""
+        rules = self
+        if "reward_type" in parameters:
+            rules = replace(rules, reward=reward_name_by_index(parameters.get("reward_type", 0.0)))
+        if "split" in parameters:
+            rules = replace(rules, split=_split_by_index(parameters.get("split", 0.0)))
+        if "columns" in parameters:
+            rules = replace(rules, columns=int(parameters.get("columns", 1.0)))
+        return replace(
+            rules,
+            threshold=parameters.get("threshold", rules.threshold),
+            max_decisions=int(parameters.get("max_decisions", rules.max_decisions)),
+            reward_threshold=parameters.get("reward_threshold", rules.reward_threshold),
+            faithful_terminal=bool(parameters.get("faithful_terminal", rules.faithful_terminal)),
+        )
+
+
+class TauScene(LockstepScene):
+    """Agents that answer prompts, one prompt a decision, drawn with replacement and independent of their actions.
+
+    Observation: the prompt's embedding, 384 floats; with ``target_sensor`` also the sensor ``target`` with the answer's
+    vector, which a trainer can pay by and must hide from its policy. Actions: the profile's size, clipped to [-1, 1].
+    """
+
+    def __init__(
+        self,
+        *,
+        dataset: TauDataset,
+        profile: Profile,
+        agents: int = 32,
+        seed: int = 0,
+        rules: TauRules | None = None,
+        target_sensor: bool = False,
+    ) -> None:
+        self._settings = rules or TauRules()
+        super().__init__(_spec(profile, target_sensor), agents, seed, self._settings.max_decisions)
+        self._dataset = dataset
+        self._profile = profile
+        self._target_sensor = target_sensor
+        self._targets = targets(dataset, profile)
+        self._stats = TauStats(agents, self._targets)
+        self._earned = np.zeros(agents)
+        self._prompt = np.zeros((agents, EMBEDDING_SIZE), np.float32)
+        self._answer = np.zeros(agents, np.int32)
+        self._target = np.zeros((agents, profile.action_size), np.float32)
+        self._follow(self._settings)
+
+    def update(self, parameters: Parameters) -> None:
+        """See :meth:`Scene.update`. Raises SettingsError for a senseless number."""
+        self._follow(self._settings.updated(parameters))
+
+    def begin(self, index: Index) -> None:
+        """A new episode is bookkeeping only: the next prompt would have come anyway."""
+        self._earned[index] = 0.0
+
+    def turn(self) -> None:
+        """Draw every agent's next prompt, uniformly with replacement."""
+        row = (self.random.uniform()[0] * len(self._rows)).astype(np.intp)
+        self._prompt = self._rows.prompts[row]
+        self._answer = self._rows.answer_index[row]
+        self._target = self._targets[self._answer]
+
+    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+        """Pay every agent for its answer."""
+        rules = self._rules
+        output = np.minimum(np.maximum(actions.continuous, -1.0), 1.0)
+        reward = self._formula(output, self._target, rules.threshold, rules.columns)
+        self._earned += reward
+        over: BoolArray = self._earned <= rules.reward_threshold
+        if rules.faithful_terminal and self.max_decisions:
+            over |= self.age + 1 >= self.max_decisions
+        self._stats.add(output, self._answer, reward, rules.threshold)
+        return reward.astype(np.float32), over
+
+    def observe(self) -> tuple[FloatArray, ...]:
+        """See the class's text."""
+        if self._target_sensor:
+            return self._target, self._prompt
+        return (self._prompt,)
+
+    def stats(self) -> list[Stat]:
+        """See :meth:`Scene.stats`; keys as in tau.md 5.5."""
+        return self._stats.take()
+
+    def _follow(self, rules: TauRules) -> None:
+        """Play by ``rules`` from the next decision on."""
+        _check(rules, self._profile)
+        self._rows = self._dataset.split(rules.split)
+        if not len(self._rows):
+            raise DataError(f"The data set {self._dataset.source} has no usable rows in its {rules.split} split.")
+        self._rules = rules
+        self._formula = get_reward(rules.reward or self._profile.reward)
+        self.max_decisions = rules.max_decisions
+
+
+def open_dataset(data: str | None) -> TauDataset:
+    """The data set named on the command line: None is the packaged one, ``synthetic`` the synthetic one, else a file.
+
+    Raises DataError.
+    """
+    if data == SYNTHETIC:
+        return synthetic_dataset()
+    return load_dataset(None if data is None else Path(data))
+
+
+def resolve_profile(name: str, parameters: Parameters) -> Profile:
+    """The profile to play: the environment parameter ``profile`` where it is set, else the one called ``name``.
+
+    Raises SettingsError.
+    """
+    if "profile" in parameters:
+        return profile_by_index(parameters.get("profile", 1.0))
+    return get_profile(name)
+
+
+def _spec(profile: Profile, target_sensor: bool) -> BehaviorSpec:
+    plain = (DimensionProperty.NONE,)
+    sensors = [ObservationSpec(f"VectorSensor_size{EMBEDDING_SIZE}", (EMBEDDING_SIZE,), plain)]
+    if target_sensor:
+        sensors.append(ObservationSpec("target", (profile.action_size,), plain))
+    sensors.sort(key=lambda sensor: sensor.name.lower())  # Unity's order of sensors
+    return BehaviorSpec(BEHAVIOR, tuple(sensors), ActionSpec(continuous_size=profile.action_size))
+
+
+def _split_by_index(index: float) -> Literal["train", "evaluation"]:
+    if index not in (0.0, 1.0):
+        raise SettingsError(f"Environment parameter `split` is {index:g}; use 0 (train) or 1 (evaluation).")
+    return _SPLITS[int(index)]
+
+
+def _check(rules: TauRules, profile: Profile) -> None:
+    if rules.columns is not None and not 1 <= rules.columns <= profile.action_size:
+        raise SettingsError(
+            f"`columns` is {rules.columns}, but profile `{profile.name}` has the columns 1 to {profile.action_size}."
+        )
+    if not rules.threshold > 0.0:
+        raise SettingsError(f"`threshold` is {rules.threshold:g}; give a number greater than 0.")
+    if rules.max_decisions < 0:
+        raise SettingsError(f"`max_decisions` is {rules.max_decisions}; give 0 (no limit) or more.")

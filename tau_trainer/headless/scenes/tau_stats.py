@@ -1,0 +1,62 @@
+"""Statistics of the Tau scene: one report for every thousand rewards, over all agents (tau.md 5.5)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tau_trainer.bridge.side_channels import Aggregation, Stat
+from tau_trainer.specs import FloatArray, IntArray
+from tau_trainer.tau.decoding import nearest
+from tau_trainer.tau.formulas import Float64Array
+
+INTERVAL = 1000
+"""Rewards in one report, as in Tau's own log."""
+
+
+class TauStats:
+    """Collects whole steps and turns them into statistics when ``INTERVAL`` rewards are together."""
+
+    def __init__(self, agents: int, targets: FloatArray) -> None:
+        self._targets = targets
+        self._agents = agents
+        self._room = -(-INTERVAL // agents)  # steps
+        self._output = np.zeros((self._room, agents, targets.shape[1]), np.float32)
+        self._answer = np.zeros((self._room, agents), np.int32)
+        self._reward = np.zeros((self._room, agents))
+        self._used = 0
+        self._decisions = 0
+        self._ready: list[Stat] = []
+
+    def add(self, output: FloatArray, answer: IntArray, reward: Float64Array, threshold: float) -> None:
+        """Take note of one step: output [agents, A], right answer [agents], reward [agents]."""
+        step = self._used
+        self._output[step] = output
+        self._answer[step] = answer
+        self._reward[step] = reward
+        self._used += 1
+        if self._used == self._room:
+            self._report(threshold)
+            self._used = 0
+
+    def take(self) -> list[Stat]:
+        """Statistics that are ready; each is given out once."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _report(self, threshold: float) -> None:
+        output = self._output.reshape(-1, self._targets.shape[1])
+        answer = self._answer.reshape(-1)
+        error = np.abs(output - self._targets[answer])
+        right = nearest(output, self._targets) == answer
+        self._decisions += len(answer)
+        self._ready = [
+            Stat("Averaged Reward", float(self._reward.mean()), Aggregation.AVERAGE),
+            Stat("Tau/Accuracy", float(right.mean()), Aggregation.AVERAGE),
+            Stat("Tau/Within Threshold", float((error < threshold).mean()), Aggregation.AVERAGE),
+            Stat("Tau/Mean Abs Error", float(error.mean()), Aggregation.AVERAGE),
+            Stat("Tau/Decisions", float(self._decisions), Aggregation.MOST_RECENT),
+            *(
+                Stat(f"Tau/Pair {number}/Mean Reward", float(mean), Aggregation.AVERAGE)
+                for number, mean in enumerate(self._reward.mean(axis=0))
+            ),
+        ]

@@ -1,0 +1,8 @@
+"""Where experience waits for the learner."""
+
+from __future__ import annotations
+
+from tau_trainer.memory.rollout import RolloutMemory
+from tau_trainer.memory.trajectories import Rollout
+
+__all__ = ["Rollout", "RolloutMemory"]

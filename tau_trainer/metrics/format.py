@@ -1,0 +1,33 @@
+"""How numbers look in a terminal."""
+
+from __future__ import annotations
+
+import math
+
+from tau_trainer.metrics.timing import format_seconds
+
+__all__ = ["format_count", "format_percent", "format_reward", "format_seconds", "format_speed"]
+
+MISSING = "-"
+
+
+def format_count(count: int) -> str:
+    """``123,456``."""
+    return f"{count:,d}"
+
+
+def format_reward(reward: float | None) -> str:
+    """``0.812``; ``-`` for None and for what is not finite."""
+    return MISSING if reward is None or not math.isfinite(reward) else f"{reward:.3f}"
+
+
+def format_percent(share: float | None) -> str:
+    """A share from 0 to 1 as ``81.2 %``."""
+    return MISSING if share is None or not math.isfinite(share) else f"{100.0 * share:.1f} %"
+
+
+def format_speed(per_second: float) -> str:
+    """``12,345``; one decimal below ten."""
+    if not math.isfinite(per_second):
+        return MISSING
+    return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}"

@@ -1,0 +1,167 @@
+"""What a run's ``log.jsonl`` says about learning, as curves."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tau_trainer.metrics.jsonl import FILE_NAME, read_log
+from tau_trainer.metrics.keys import HELD_OUT_ACCURACY, HELD_OUT_REWARD
+
+INDEPENDENT = re.compile(r"(?P<behavior>.+)-pair(?P<pair>\d+)")
+"""How learners are named when each pair has a policy of its own."""
+EVALUATION_NAME = "evaluation.json"
+
+
+@dataclass(slots=True)
+class Curve:
+    """One line: ``y`` over ``x`` (decisions), of equal length, ``x`` never falling."""
+
+    x: list[float] = field(default_factory=list)
+    y: list[float] = field(default_factory=list)
+
+    def add(self, x: float, y: object) -> None:
+        """Append a point; what is not a finite number is left out."""
+        if isinstance(y, int | float) and math.isfinite(y):
+            self.x.append(x)
+            self.y.append(float(y))
+
+    def cut(self, step: float) -> None:
+        """Forget the points beyond ``step``."""
+        end = bisect_right(self.x, step)
+        del self.x[end:], self.y[end:]
+
+
+Line = tuple[str, str | None]
+"""Behavior, and pair; None: all pairs together."""
+
+
+@dataclass(slots=True)
+class History:
+    """Curves by key and line, and the scores of the baselines.
+
+    A run that was resumed from a checkpoint repeats some steps: what came after the checkpoint the first time is
+    forgotten, as training itself forgot it.
+    """
+
+    run_id: str = ""
+    curves: dict[str, dict[Line, Curve]] = field(default_factory=dict)
+    baselines: dict[str, dict[str, float]] = field(default_factory=dict)
+    """``baselines["ridge"]["accuracy"]``, also ``["reward"]``."""
+    steps: dict[str, int] = field(default_factory=dict)
+    """The last step of each behavior."""
+
+    @classmethod
+    def load(cls, run_dir: Path) -> History:
+        """From ``log.jsonl`` and, where there is one, ``evaluation.json``."""
+        history = cls.from_records(read_log(run_dir / FILE_NAME))
+        history.run_id = history.run_id or run_dir.resolve().name
+        history._read_evaluation(run_dir / EVALUATION_NAME)
+        return history
+
+    @classmethod
+    def from_records(cls, records: Iterable[Mapping[str, Any]]) -> History:
+        """From records as :func:`~tau_trainer.metrics.jsonl.read_log` gives them; unknown ones are passed over."""
+        history = cls()
+        for record in records:
+            match record:
+                case {"type": "summary", "behavior": str(behavior), "step": int(step)}:
+                    history._cut(behavior, step - 1)
+                    history._add_summary(behavior, step, record)
+                case {"type": "event", "kind": "resumed", "fields": {"behavior": str(behavior), "step": int(step)}}:
+                    history._cut(behavior, step)
+                case {"type": "event", "kind": "baselines", "fields": {"values": dict(values)}}:
+                    history._add_baselines(values)
+                case {"type": "result"}:
+                    history.run_id = str(record.get("run_id") or "")
+                    history._add_baselines(record.get("baselines") or {})
+                    history._add_final(record.get("accuracy"), record.get("reward"))
+        return history
+
+    def overall(self, key: str) -> dict[str, Curve]:
+        """The curve of each behavior for that key."""
+        return {behavior: curve for (behavior, pair), curve in self._lines(key) if pair is None}
+
+    def pairs(self, key: str) -> dict[Line, Curve]:
+        """The curve of each single pair for that key."""
+        return {line: curve for line, curve in self._lines(key) if line[1] is not None}
+
+    def merge_independent(self) -> History:
+        """Where every behavior is one pair's own (``TauAgent-pair3``): those as pairs of one behavior, and their mean.
+
+        The mean at a step is over the pairs that have got that far. Other histories come back as they are.
+        """
+        matches = {behavior: INDEPENDENT.fullmatch(behavior) for behavior in self.steps}
+        names = {match["behavior"] for match in matches.values() if match}
+        if len(self.steps) < 2 or not all(matches.values()) or len(names) != 1:
+            return self
+        [name] = names
+        merged = History(self.run_id, {}, self.baselines, {name: max(self.steps.values())})
+        for key in self.curves:
+            own = self.overall(key)
+            merged.curves[key] = {(name, behavior): curve for behavior, curve in own.items()}
+            merged.curves[key][name, None] = mean_curve(list(own.values()))
+        return merged
+
+    def _lines(self, key: str) -> list[tuple[Line, Curve]]:
+        return [(line, curve) for line, curve in self.curves.get(key, {}).items() if curve.x]
+
+    def _add_summary(self, behavior: str, step: int, record: Mapping[str, Any]) -> None:
+        self.steps[behavior] = step
+        for key, value in (record.get("values") or {}).items():
+            self._curve(key, (behavior, None)).add(step, value)
+        for pair, values in (record.get("pairs") or {}).items():
+            for key, value in values.items():
+                self._curve(key, (behavior, str(pair))).add(step, value)
+
+    def _add_final(self, accuracy: object, reward: object) -> None:
+        """The last evaluation belongs to the end of the (only) behavior's curves."""
+        if len(self.steps) == 1:
+            [(behavior, step)] = self.steps.items()
+            for key, value in ((HELD_OUT_ACCURACY, accuracy), (HELD_OUT_REWARD, reward)):
+                curve = self._curve(key, (behavior, None))
+                curve.cut(step - 1)
+                curve.add(step, value)
+
+    def _add_baselines(self, values: Mapping[str, Any]) -> None:
+        for name, scores in values.items():
+            if isinstance(scores, Mapping):
+                known = {key: float(value) for key, value in scores.items() if isinstance(value, int | float)}
+                self.baselines[str(name)] = known
+
+    def _read_evaluation(self, path: Path) -> None:
+        """Baselines and the final scores. A damaged file costs its own lines, not the picture."""
+        try:
+            evaluation = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        if isinstance(evaluation, dict):
+            if isinstance(baselines := evaluation.get("baselines"), dict):
+                self._add_baselines(baselines)
+            self._add_final(evaluation.get("accuracy"), evaluation.get("reward"))
+
+    def _curve(self, key: str, line: Line) -> Curve:
+        return self.curves.setdefault(key, {}).setdefault(line, Curve())
+
+    def _cut(self, behavior: str, step: int) -> None:
+        for lines in self.curves.values():
+            for (owner, _), curve in lines.items():
+                if owner == behavior and curve.x and curve.x[-1] > step:
+                    curve.cut(step)
+
+
+def mean_curve(curves: Sequence[Curve]) -> Curve:
+    """Mean of curves at every ``x`` of any of them, linear in between, over those that reach so far."""
+    if not curves:
+        return Curve()
+    grid = np.unique(np.concatenate([curve.x for curve in curves]))
+    values = np.array([np.interp(grid, curve.x, curve.y, left=np.nan, right=np.nan) for curve in curves])
+    return Curve(grid.tolist(), np.nanmean(values, axis=0).tolist())

@@ -1,0 +1,200 @@
+"""The one place where every number arrives.
+
+Collection (an asyncio loop, once an exchange) and learning (a thread) add values; whoever counts decisions flushes
+every ``summary_freq`` of them; recorders are called on a thread of their own. Adding costs about a microsecond, keeps
+every value until the flush, and never waits for a recorder.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tau_trainer.metrics import keys
+from tau_trainer.metrics.dispatch import Dispatcher
+from tau_trainer.metrics.recorder import Recorder
+from tau_trainer.metrics.snapshot import BaselineScore, RunResult, RunSnapshot
+from tau_trainer.metrics.summary import Aggregation, Event, Series, Statistics, Summary
+from tau_trainer.metrics.timing import Clock, eta_seconds
+
+PairId = int | str
+_SeriesByKey = dict[tuple[str | None, str], Series]
+
+
+@dataclass(slots=True)
+class _Behavior:
+    """Where a behavior stood at its last flush."""
+
+    step: int
+    time: float
+    max_steps: int = 0
+
+
+class MetricsHub:
+    """Gathers values by behavior and key, aggregates them at a flush, hands them to recorders.
+
+    Thread-safe. Use as a context manager, or call :meth:`close`.
+
+    :param recorders: called in this order; what a recorder raises never reaches the caller.
+    """
+
+    def __init__(self, recorders: Sequence[Recorder] = (), clock: Clock = time.perf_counter) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._lock = threading.Lock()
+        self._series: dict[str, _SeriesByKey] = {}
+        self._behaviors: dict[str, _Behavior] = {}
+        self._dispatcher = Dispatcher(recorders, self._recorder_failed)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the hub was made."""
+        return self._clock() - self._started
+
+    def begin(
+        self, behavior: str, *, step: int = 0, max_steps: int = 0, hyperparameters: Mapping[str, Any] | None = None
+    ) -> None:
+        """Announce a behavior: where its counter starts (after a resume: not at 0), where it ends, its settings.
+
+        Optional; without it, counting starts at 0 and there is no ETA.
+        """
+        with self._lock:
+            self._behaviors[behavior] = _Behavior(step, self._clock(), max_steps)
+        if step > 0:
+            self.event("resumed", behavior=behavior, step=step)
+        if hyperparameters is not None:
+            self.event("hyperparameters", behavior=behavior, step=step, values=dict(hyperparameters))
+
+    def add(
+        self,
+        behavior: str,
+        key: str,
+        value: float | ArrayLike,
+        aggregation: Aggregation = Aggregation.AVERAGE,
+        *,
+        pair: PairId | None = None,
+    ) -> None:
+        """Keep a number, or every number of an array of any shape, until the next flush.
+
+        With ``pair``, the pair has the value for itself as well. The aggregation of a key is the one it was first
+        added with since the last flush.
+        """
+        with self._lock:
+            series = self._series.setdefault(behavior, {})
+            _append(series, None, key, value, aggregation)
+            if pair is not None:
+                _append(series, str(pair), key, value, aggregation)
+
+    def add_all(self, behavior: str, values: Mapping[str, float | ArrayLike], *, pair: PairId | None = None) -> None:
+        """Several keys at once, averaged: what an update returns."""
+        for key, value in values.items():
+            self.add(behavior, key, value, pair=pair)
+
+    def episode(
+        self, behavior: str, pair: PairId | None, returns: ArrayLike, lengths: ArrayLike, group: bool = False
+    ) -> None:
+        """Count ``k`` finished episodes. ``returns`` [k]: undiscounted sums of reward; ``lengths`` [k]: decisions.
+
+        ``group``: the returns are a group's, for ``Environment/Group Cumulative Reward``.
+        """
+        if np.size(returns) == 0:
+            return
+        key = keys.GROUP_CUMULATIVE_REWARD if group else keys.CUMULATIVE_REWARD
+        self.add(behavior, key, returns, Aggregation.HISTOGRAM, pair=pair)
+        self.add(behavior, keys.EPISODE_LENGTH, lengths, pair=pair)
+
+    def flush(self, behavior: str, step: int, *, training: bool = True) -> Summary:
+        """Aggregate all values since the last flush, hand them to the recorders, and return them.
+
+        :param step: decisions of this behavior so far.
+        """
+        now = self._clock()
+        with self._lock:
+            series = self._series.pop(behavior, {})
+            state = self._behaviors.setdefault(behavior, _Behavior(0, self._started))
+            seconds, decisions = now - state.time, step - state.step
+            state.step, state.time = step, now
+        rate = max(decisions, 0) / seconds if seconds > 0 else 0.0
+        statistics, pairs = _aggregate(series, rate)
+        summary = Summary(
+            behavior=behavior,
+            step=step,
+            elapsed_s=now - self._started,
+            decisions_per_second=rate,
+            statistics=statistics,
+            pairs=pairs,
+            eta_s=eta_seconds(step, state.max_steps, rate),
+            training=training,
+        )
+        self._dispatcher.put(summary)
+        return summary
+
+    def event(self, kind: str, **fields: Any) -> Event:
+        """Something happened once. A field ``message`` (one sentence) is shown to the person who watches."""
+        event = Event(kind, self.elapsed, fields)
+        self._dispatcher.put(event)
+        return event
+
+    def warning(self, message: str, **fields: Any) -> Event:
+        """An event of kind ``warning`` with that sentence."""
+        return self.event("warning", message=message, **fields)
+
+    def baselines(self, scores: Mapping[str, BaselineScore]) -> Event:
+        """Say what the policy will be compared with: ``zeros``, ``constant``, ``majority``, ``ridge``."""
+        return self.event("baselines", values=dict(scores))
+
+    def snapshot(self, snapshot: RunSnapshot) -> None:
+        """The run now, for the live table. Call as often as is convenient: recorders slow themselves down."""
+        self._dispatcher.put(snapshot)
+
+    def result(self, result: RunResult) -> None:
+        """The run has ended."""
+        self._dispatcher.put(result)
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Wait until the recorders have everything; False when ``timeout`` seconds were not enough."""
+        return self._dispatcher.drain(timeout)
+
+    def close(self) -> None:
+        """Hand the rest to the recorders and close them. Values that were never flushed are not written."""
+        self._dispatcher.close()
+
+    def __enter__(self) -> MetricsHub:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _recorder_failed(self, recorder: Recorder, error: Exception) -> None:
+        name = type(recorder).__name__
+        self.warning(f"{name} cannot record and is skipped where it fails: {error}", recorder=name)
+
+
+def _append(
+    series: _SeriesByKey, pair: str | None, key: str, value: float | ArrayLike, aggregation: Aggregation
+) -> None:
+    one = series.get((pair, key))
+    if one is None:
+        one = series[(pair, key)] = Series(Aggregation(aggregation))
+    one.add(value)
+
+
+def _aggregate(series: _SeriesByKey, rate: float) -> tuple[dict[str, Statistics], dict[str, dict[str, Statistics]]]:
+    """Statistics by key, and by pair and key."""
+    speed = Series(Aggregation.MOST_RECENT)
+    speed.add(rate)
+    overall: dict[str, Statistics] = {}
+    pairs: dict[str, dict[str, Statistics]] = {}
+    for (pair, key), one in series.items():
+        (overall if pair is None else pairs.setdefault(pair, {}))[key] = one.statistics()
+    overall.setdefault(keys.DECISIONS_PER_SECOND, speed.statistics())
+    return overall, pairs

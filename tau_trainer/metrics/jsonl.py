@@ -1,0 +1,184 @@
+"""``log.jsonl``: one JSON object a line, whole after any kill, read again for plots and by other programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from tau_trainer.metrics.recorder import NullRecorder
+from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
+from tau_trainer.metrics.summary import Event, Statistics, Summary
+
+FILE_NAME = "log.jsonl"
+
+
+class JsonLines(NullRecorder):
+    """Appends summaries, events and the result to a file. Flushed with every line.
+
+    A line that a kill cut short is closed with a line break on the next start, so that it spoils no other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: TextIO | None = None
+
+    def on_summary(self, summary: Summary) -> None:
+        """Write a line of type ``summary``."""
+        self._write(summary_record(summary))
+
+    def on_event(self, event: Event) -> None:
+        """Write a line of type ``event``."""
+        self._write(event_record(event))
+
+    def on_result(self, result: RunResult) -> None:
+        """Write a line of type ``result``."""
+        self._write(result_record(result))
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            torn = _ends_torn(self.path)
+            self._file = self.path.open("a", encoding="utf-8", newline="\n")
+            if torn:
+                self._file.write("\n")
+        self._file.write(to_line(record))
+        self._file.flush()
+
+
+class JsonStream(NullRecorder):
+    """The same lines on a stream (``--json``), and ``snapshot`` lines, one a second at most."""
+
+    def __init__(self, stream: TextIO, snapshot_seconds: float = 1.0) -> None:
+        self._stream = stream
+        self._snapshot_seconds = snapshot_seconds
+        self._next_snapshot = -math.inf
+
+    def on_summary(self, summary: Summary) -> None:
+        """Write a line of type ``summary``."""
+        self._write(summary_record(summary))
+
+    def on_event(self, event: Event) -> None:
+        """Write a line of type ``event``."""
+        self._write(event_record(event))
+
+    def on_snapshot(self, snapshot: RunSnapshot) -> None:
+        """Write a line of type ``snapshot``, unless one was written less than ``snapshot_seconds`` ago."""
+        if snapshot.elapsed_s >= self._next_snapshot:
+            self._next_snapshot = snapshot.elapsed_s + self._snapshot_seconds
+            self._write(snapshot_record(snapshot))
+
+    def on_result(self, result: RunResult) -> None:
+        """Write a line of type ``result``."""
+        self._write(result_record(result))
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._stream.write(to_line(record))
+        self._stream.flush()
+
+
+def summary_record(summary: Summary) -> dict[str, Any]:
+    """``time, elapsed, behavior, step, decisions_per_second, eta, training, values, statistics, pairs``."""
+    return {
+        "type": "summary",
+        "time": round(summary.time, 3),
+        "elapsed": round(summary.elapsed_s, 3),
+        "behavior": summary.behavior,
+        "step": summary.step,
+        "decisions_per_second": round(summary.decisions_per_second, 3),
+        "eta": summary.eta_s,
+        "training": summary.training,
+        "values": summary.values,
+        "statistics": {key: _statistics_record(one) for key, one in summary.statistics.items() if one.count != 1},
+        "pairs": {pair: {key: one.value for key, one in own.items()} for pair, own in summary.pairs.items()},
+    }
+
+
+def event_record(event: Event) -> dict[str, Any]:
+    """``time, elapsed, kind`` and the event's own fields."""
+    return {
+        "type": "event",
+        "time": round(event.time, 3),
+        "elapsed": round(event.elapsed_s, 3),
+        "kind": event.kind,
+        "fields": dict(event.fields),
+    }
+
+
+def snapshot_record(snapshot: RunSnapshot) -> dict[str, Any]:
+    """Every field of the snapshot."""
+    return {"type": "snapshot", **asdict(snapshot)}
+
+
+def result_record(result: RunResult) -> dict[str, Any]:
+    """Every field of the result."""
+    return {"type": "result", **asdict(result)}
+
+
+def to_line(record: Mapping[str, Any]) -> str:
+    """One line of strict JSON: NaN and infinity become null, arrays lists, paths text with forward slashes."""
+    return json.dumps(_plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def read_log(path: Path) -> Iterator[dict[str, Any]]:
+    """Every whole record of a log, oldest first; lines that a kill cut short are skipped. A missing file is empty."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                yield record
+
+
+def _statistics_record(one: Statistics) -> dict[str, Any]:
+    record: dict[str, Any] = {"count": one.count, "mean": one.mean, "std": one.std, "min": one.min, "max": one.max}
+    if one.non_finite:
+        record["non_finite"] = one.non_finite
+    if one.histogram is not None:
+        record["histogram"] = {"edges": one.histogram.edges, "counts": one.histogram.counts}
+    return record
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's own types."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case np.ndarray() | np.generic():
+            return _plain(value.tolist())
+        case list() | tuple() | set() | frozenset():
+            return [_plain(item) for item in value]
+        case Path():
+            return value.as_posix()
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return _plain(asdict(value))
+        case _:
+            return str(value)
+
+
+def _ends_torn(path: Path) -> bool:
+    """Whether the file exists and its last byte is not a line break."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) != b"\n"

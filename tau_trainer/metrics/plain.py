@@ -1,0 +1,97 @@
+"""Plain lines, for pipes, log files and CI: ML-Agents' line a summary, with speed and ETA behind it."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from tau_trainer.metrics import keys
+from tau_trainer.metrics.format import format_reward, format_seconds, format_speed
+from tau_trainer.metrics.recorder import NullRecorder
+from tau_trainer.metrics.report import result_lines
+from tau_trainer.metrics.snapshot import RunResult
+from tau_trainer.metrics.summary import Event, Summary
+
+TAGS = {"warning": "WARNING", "error": "ERROR"}
+
+
+class PlainLines(NullRecorder):
+    """One line a summary, one a message, one a fact at the end. Never wrapped, never coloured."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def on_summary(self, summary: Summary) -> None:
+        """Print the line of :func:`summary_line`."""
+        self._line(f"[INFO] {summary_line(summary)}")
+
+    def on_event(self, event: Event) -> None:
+        """Print the event's message, if it has one."""
+        if event.message is not None:
+            self._line(f"[{TAGS.get(event.kind, 'INFO')}] {event.message}")
+
+    def on_result(self, result: RunResult) -> None:
+        """Print how the run ended."""
+        for line in result_lines(result):
+            self._line(f"[INFO] {line}")
+
+    def _line(self, text: str) -> None:
+        print_line(self._console, text)
+
+
+class QuietLines(NullRecorder):
+    """``--quiet``: warnings, errors, and at the end the verdict."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def on_event(self, event: Event) -> None:
+        """Print warnings and errors."""
+        if event.kind in TAGS and event.message is not None:
+            print_line(self._console, f"[{TAGS[event.kind]}] {event.message}")
+
+    def on_result(self, result: RunResult) -> None:
+        """Print errors and the verdict."""
+        for error in result.errors:
+            print_line(self._console, f"[ERROR] {error}")
+        if result.verdict:
+            print_line(self._console, result.verdict)
+
+
+def summary_line(summary: Summary) -> str:
+    """ML-Agents' console line, then speed and ETA.
+
+    ``TauAgent. Step: 1000. Time Elapsed: 1.234 s. Mean Reward: 0.900. Std of Reward: 0.100. Training.
+    Decisions/s: 810. ETA: 0:01:23.``; where no episode has ended, the mean reward of a decision stands in its place.
+    """
+    parts = [summary.behavior.split("?", 1)[0], f"Step: {summary.step}", f"Time Elapsed: {summary.elapsed_s:0.3f} s"]
+    parts += _reward_parts(summary)
+    parts.append("Training" if summary.training else "Not Training")
+    parts.append(f"Decisions/s: {format_speed(summary.decisions_per_second)}")
+    parts.append(f"ETA: {format_seconds(summary.eta_s)}")
+    return ". ".join(parts) + "."
+
+
+def _reward_parts(summary: Summary) -> list[str]:
+    """Reward of episodes, of groups, or of decisions: the first that there is; binary success and accuracy after it."""
+    parts: list[str] = []
+    for key, name in (
+        (keys.CUMULATIVE_REWARD, "Reward"),
+        (keys.GROUP_CUMULATIVE_REWARD, "Group Reward"),
+        (keys.MEAN_REWARD, "Reward per Decision"),
+    ):
+        if (one := summary.statistics.get(key)) is not None:
+            parts = [f"Mean {name}: {format_reward(one.mean)}", f"Std of {name}: {format_reward(one.std)}"]
+            break
+    else:
+        parts = ["No episode was completed since last summary"]
+    for key, name in ((keys.SUCCESS_RATE, "Success Rate"), (keys.HELD_OUT_ACCURACY, "Held-out Accuracy")):
+        if (one := summary.statistics.get(key)) is not None:
+            parts.append(f"{name}: {format_reward(one.value)}")
+    return parts
+
+
+def print_line(console: Console, text: str) -> None:
+    """One line as it is: no wrapping, markup, highlighting or colour. What the console cannot encode becomes ``?``."""
+    encoding = console.encoding or "utf-8"
+    safe = text.encode(encoding, "replace").decode(encoding)
+    console.print(safe, soft_wrap=True, markup=False, highlight=False, emoji=False)

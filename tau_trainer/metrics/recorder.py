@@ -1,0 +1,50 @@
+"""The contract between the hub and whoever shows, writes or forwards numbers."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
+from tau_trainer.metrics.summary import Event, Summary
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """Receives everything the hub has, one call at a time, in order, from one thread.
+
+    An exception from any of these never stops a run: the hub tells the other recorders once and goes on.
+    """
+
+    def on_summary(self, summary: Summary) -> None:
+        """Every ``summary_freq`` decisions of a behavior. None is ever left out."""
+
+    def on_event(self, event: Event) -> None:
+        """Something happened once. None is ever left out."""
+
+    def on_snapshot(self, snapshot: RunSnapshot) -> None:
+        """The run now. When they come faster than they are handled, only the newest is delivered."""
+
+    def on_result(self, result: RunResult) -> None:
+        """The run has ended. Comes last."""
+
+    def close(self) -> None:
+        """Write what is left and let go of files and of the terminal."""
+
+
+class NullRecorder:
+    """Ignores everything: a base for recorders that want only a part."""
+
+    def on_summary(self, summary: Summary) -> None:
+        """Nothing."""
+
+    def on_event(self, event: Event) -> None:
+        """Nothing."""
+
+    def on_snapshot(self, snapshot: RunSnapshot) -> None:
+        """Nothing."""
+
+    def on_result(self, result: RunResult) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""

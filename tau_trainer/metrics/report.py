@@ -1,0 +1,115 @@
+"""How a run ended, for people: a panel on a terminal, the same as plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
+from tau_trainer.metrics.snapshot import RunResult
+from tau_trainer.metrics.table import MAX_WIDTH, marks_for
+
+BORDER_STYLES = {"completed": "green", "cancelled": "yellow", "failed": "red"}
+
+
+def render_result(result: RunResult) -> RenderableType:
+    """The last panel: evaluation beside the baselines, the verdict, where files lie."""
+    return ResultView(result)
+
+
+def result_lines(result: RunResult) -> Iterator[str]:
+    """The same, one fact a line, ASCII but for the names that the user chose."""
+    yield headline(result)
+    for name, reward, accuracy in scores(result):
+        known = [] if reward is None else [f"reward {format_reward(reward)}"]
+        known += [] if accuracy is None else [f"accuracy {format_percent(accuracy)}"]
+        yield f"{name}: {', '.join(known) or 'not evaluated'}"
+    if not scores(result):
+        for behavior in result.behaviors:
+            mean = format_reward(behavior.mean_reward)
+            yield f"{behavior.name}: mean reward {mean} after {format_count(behavior.step)} decisions"
+    yield from (f"error: {error}" for error in result.errors)
+    yield from (f"{name}: {path}" for name, path in result.files.items())
+    if result.verdict:
+        yield result.verdict
+
+
+def headline(result: RunResult) -> str:
+    """What happened, how much, how long, how fast: one line."""
+    return (
+        f"{result.run_id} {result.outcome}: {format_count(result.decisions)} decisions in "
+        f"{format_seconds(result.wall_seconds)} ({format_speed(result.decisions_per_second)} decisions/s)"
+    )
+
+
+def scores(result: RunResult) -> list[tuple[str, float | None, float | None]]:
+    """Name, reward and accuracy: of the policy and of each baseline on held-out rows; empty: no evaluation."""
+    if result.reward is None and result.accuracy is None and not result.baselines:
+        return []
+    baselines = [(name, score.reward, score.accuracy) for name, score in result.baselines.items()]
+    seen = [("policy, training rows", None, result.accuracy_train)] if result.accuracy_train is not None else []
+    return [("policy", result.reward, result.accuracy), *baselines, *seen]
+
+
+class ResultView:
+    """A result as a rich renderable. Made by :func:`render_result`."""
+
+    def __init__(self, result: RunResult) -> None:
+        self.result = result
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        result = self.result
+        parts: list[RenderableType] = [Text(headline(result), style="bold")]
+        parts += [Text(error, style="red") for error in result.errors]
+        if scores(result):
+            parts += [Text(), _score_table(result)]
+        elif result.behaviors:
+            parts += [Text(), _behavior_table(result)]
+        if result.files:
+            parts += [Text(), _file_table(result)]
+        if result.verdict:
+            parts += [Text(), Text(result.verdict, style="bold")]
+        yield Panel(
+            Group(*parts),
+            box=marks_for(options).box,
+            border_style=BORDER_STYLES.get(result.outcome, "dim"),
+            width=min(options.max_width, MAX_WIDTH),
+        )
+
+
+def _score_table(result: RunResult) -> Table:
+    table = _table()
+    table.add_column("held-out rows", no_wrap=True)
+    table.add_column("reward", justify="right", no_wrap=True)
+    table.add_column("accuracy", justify="right", no_wrap=True)
+    for name, reward, accuracy in scores(result):
+        style = "bold" if name == "policy" else "dim"
+        table.add_row(name, format_reward(reward), format_percent(accuracy), style=style)
+    return table
+
+
+def _behavior_table(result: RunResult) -> Table:
+    table = _table()
+    table.add_column("behavior", no_wrap=True, overflow="ellipsis")
+    for heading in ("decisions", "episodes", "mean reward"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in result.behaviors:
+        table.add_row(one.name, format_count(one.step), format_count(one.episodes), format_reward(one.mean_reward))
+    return table
+
+
+def _file_table(result: RunResult) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, path in result.files.items():
+        grid.add_row(name, Text(str(path)))
+    return grid
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")

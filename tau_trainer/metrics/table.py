@@ -1,0 +1,235 @@
+"""The live table: a pure function from a :class:`RunSnapshot` to something rich can draw.
+
+It adapts when it is drawn: columns that do not fit are left out, pairs that do not fit are one row of aggregates,
+and on a console without Unicode (Windows' legacy console) nothing but ASCII is used. Rows are laid out by hand
+instead of by ``rich.table``, which makes a drawing about five times cheaper.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.panel import Panel
+from rich.text import Text
+
+from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
+from tau_trainer.metrics.snapshot import BehaviorSnapshot, PairSnapshot, RunSnapshot
+
+STATE_STYLES = {
+    "Idle": "dim",
+    "Preparing": "blue",
+    "Training": "green",
+    "Evaluating": "cyan",
+    "Completed": "bold green",
+    "Failed": "bold red",
+    "Cancelled": "yellow",
+}
+MAX_WIDTH = 110
+"""Wider tables are harder to read, not easier."""
+MAX_BEHAVIORS = 8
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The few signs that are not letters."""
+
+    dot: str = "·"
+    more: str = "…"
+    done: str = "━"
+    left: str = "─"
+    box: box.Box = box.ROUNDED
+
+
+UNICODE = Marks()
+ASCII = Marks("|", "...", "#", "-", box.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One right-aligned column: heading, width, what it shows of a pair, and the console width that it asks for."""
+
+    heading: str
+    width: int
+    cell: Callable[[PairSnapshot], str]
+    min_width: int = 0
+
+
+COLUMNS = (
+    Column("decisions", 12, lambda pair: format_count(pair.decisions), 48),
+    Column("reward", 8, lambda pair: format_reward(pair.mean_reward)),
+    Column("success", 8, lambda pair: format_percent(pair.success_rate), 40),
+    Column("decisions/s", 11, lambda pair: format_speed(pair.decisions_per_second), 64),
+)
+
+
+def render(snapshot: RunSnapshot, *, max_rows: int | None = None) -> RenderableType:
+    """The live table for this moment.
+
+    :param max_rows: show so many pairs at most; None: as many as the console is high.
+    """
+    return RunView(snapshot, max_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A snapshot as a rich renderable. Made by :func:`render`."""
+
+    snapshot: RunSnapshot
+    max_rows: int | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, MAX_WIDTH)
+        inner = max(width - 4, 8)
+        marks = marks_for(options)
+        head = list(_head(self.snapshot, inner, marks))
+        foot = list(_foot(self.snapshot, inner, marks))
+        # Besides head and foot: two borders, the headings, the sums, the row "and more", the line of the cursor.
+        fitting = options.max_height - len(head) - len(foot) - 6
+        rows = max(fitting if self.max_rows is None else self.max_rows, 1)
+        table = _pair_rows(self.snapshot.pairs, width, inner, rows, marks) if self.snapshot.pairs else ()
+        yield Panel(
+            Group(*head, *table, *foot),
+            title=Text.assemble((self.snapshot.run_id, "bold"), f" {marks.dot} {self.snapshot.command}"),
+            title_align="left",
+            box=marks.box,
+            border_style="dim",
+            width=width,
+        )
+
+
+def marks_for(options: ConsoleOptions) -> Marks:
+    """Signs that this console can show."""
+    return ASCII if options.ascii_only or options.legacy_windows else UNICODE
+
+
+def merge_pairs(pairs: Sequence[PairSnapshot]) -> PairSnapshot:
+    """Many pairs as one: sums of counts and speeds, means weighted by decisions, the states counted."""
+    states = Counter(pair.state for pair in pairs)
+    state = next(iter(states)) if len(states) == 1 else ", ".join(f"{n} {name}" for name, n in states.most_common())
+    return PairSnapshot(
+        id=-1,
+        state=state,
+        decisions=sum(pair.decisions for pair in pairs),
+        mean_reward=_weighted_mean(pairs, lambda pair: pair.mean_reward),
+        success_rate=_weighted_mean(pairs, lambda pair: pair.success_rate),
+        decisions_per_second=sum(pair.decisions_per_second for pair in pairs),
+    )
+
+
+def _weighted_mean(pairs: Sequence[PairSnapshot], value: Callable[[PairSnapshot], float | None]) -> float | None:
+    """Mean over the pairs that have a value; plain where none has decided yet."""
+    known = [(one, pair.decisions) for pair in pairs if (one := value(pair)) is not None]
+    if not known:
+        return None
+    weight = sum(decisions for _, decisions in known)
+    if weight == 0:
+        return sum(one for one, _ in known) / len(known)
+    return sum(one * decisions for one, decisions in known) / weight
+
+
+def _pair_rows(pairs: Sequence[PairSnapshot], width: int, inner: int, max_rows: int, marks: Marks) -> Iterator[Text]:
+    """Headings, the first pairs, one row for those that do not fit, and the sums."""
+    columns = [column for column in COLUMNS if width >= column.min_width]
+    state_width = max(inner - 4 - sum(column.width + len(GAP) for column in columns) - len(GAP), 4)
+
+    def row(first: str, state: str, cells: Sequence[str], style: str = "", state_style: str = "") -> Text:
+        line = Text(first.rjust(4) + GAP, style=style, no_wrap=True, overflow="crop")
+        line.append(_fit(state, state_width, marks), style=state_style or None)
+        for column, cell in zip(columns, cells, strict=True):
+            line.append(GAP + cell.rjust(column.width))
+        return line
+
+    def cells(pair: PairSnapshot) -> list[str]:
+        return [column.cell(pair) for column in columns]
+
+    shown = pairs if len(pairs) <= max_rows else pairs[: max(max_rows - 1, 1)]
+    yield row("pair", "state", [column.heading for column in columns], "dim")
+    for pair in shown:
+        yield row(str(pair.id), pair.state, cells(pair), state_style=STATE_STYLES.get(pair.state, ""))
+    if hidden := pairs[len(shown) :]:
+        merged = merge_pairs(hidden)
+        yield row("", f"{marks.more} and {len(hidden)} more: {merged.state}", cells(merged), "dim")
+    if len(pairs) > 1:
+        merged = merge_pairs(pairs)
+        yield row("all", merged.state, cells(merged), "bold")
+
+
+def _fit(text: str, width: int, marks: Marks) -> str:
+    """Left-aligned to exactly that width; cut with a sign where it is longer."""
+    return text.ljust(width) if len(text) <= width else text[: max(width - len(marks.more), 0)] + marks.more
+
+
+def _head(snapshot: RunSnapshot, width: int, marks: Marks) -> Iterator[Text]:
+    """Progress, speed, and how far the acting policy is behind."""
+    yield _progress(snapshot, width, marks)
+    speed = [
+        f"{format_speed(snapshot.decisions_per_second)} decisions/s",
+        f"elapsed {format_seconds(snapshot.elapsed_s)}",
+        f"left {format_seconds(snapshot.eta_s)}",
+    ]
+    policy = [
+        f"policy version {format_count(snapshot.policy_version)}, age {snapshot.policy_age:.2f}",
+        f"held {snapshot.held_seconds:.1f} s",
+        f"updates {snapshot.update_seconds:.1f} s",
+    ]
+    yield from _pack(speed, width, marks)
+    yield from _pack(policy, width, marks)
+    if snapshot.command != "parallel":
+        for behavior in snapshot.behaviors[:MAX_BEHAVIORS]:
+            yield from _pack(_behavior_parts(behavior), width, marks)
+    if snapshot.pairs:
+        yield Text()
+
+
+def _progress(snapshot: RunSnapshot, width: int, marks: Marks) -> Text:
+    """Decisions, a bar and a share; without a limit only the decisions; without room no bar."""
+    share = snapshot.progress
+    limit = f" / {format_count(snapshot.max_decisions)}" if share is not None else ""
+    line = Text(f"{format_count(snapshot.decisions)}{limit} decisions", no_wrap=True, overflow="ellipsis")
+    percent = f"{100 * share:.0f} %" if share is not None else ""
+    room = width - len(line) - len(percent) - 2
+    if share is not None and room >= 5:
+        done = int(share * room)
+        line.append(" ").append(marks.done * done, style="green").append(marks.left * (room - done), style="dim")
+        line.append(f" {percent}")
+    return line
+
+
+def _behavior_parts(behavior: BehaviorSnapshot) -> list[str]:
+    limit = f" / {format_count(behavior.max_steps)}" if behavior.max_steps else ""
+    return [
+        behavior.name,
+        f"step {format_count(behavior.step)}{limit}",
+        f"{format_count(behavior.episodes)} episodes",
+        f"mean reward {format_reward(behavior.mean_reward)}",
+    ]
+
+
+def _foot(snapshot: RunSnapshot, width: int, marks: Marks) -> Iterator[Text]:
+    """Held-out accuracy beside the baselines, and the message."""
+    if snapshot.accuracy is not None or snapshot.baselines:
+        yield Text()
+        parts = [f"held-out accuracy {format_percent(snapshot.accuracy)}"]
+        parts += [f"{name} {format_percent(score.accuracy)}" for name, score in (snapshot.baselines or {}).items()]
+        lines = _pack(parts, width, marks)
+        lines[0].stylize("bold", 0, len(parts[0]))
+        yield from lines
+    if snapshot.message:
+        yield Text(snapshot.message, style="yellow", no_wrap=True, overflow="ellipsis")
+
+
+def _pack(parts: Sequence[str], width: int, marks: Marks) -> list[Text]:
+    """Parts side by side with dots between, as many a line as fit."""
+    separator = f" {marks.dot} "
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(separator) + len(part) <= width:
+            lines[-1] += separator + part
+        else:
+            lines.append(part)
+    return [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]

@@ -1,0 +1,132 @@
+"""TensorBoard recorder: ML-Agents' scalar names, one event file a behavior, without tensorflow and without torch."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tau_trainer.metrics.event_file import EventFile, messages
+from tau_trainer.metrics.recorder import NullRecorder
+from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
+from tau_trainer.metrics.summary import Event, Histogram, Statistics, Summary
+
+FLUSH_SECONDS = 2.0
+TEXT_TAG = "Hyperparameters/text_summary"
+"""Where ML-Agents' (that is: torch's) writer puts the text ``Hyperparameters``."""
+
+
+class TensorBoard(NullRecorder):
+    """One event file a behavior, ``<run>/<Behavior>/events.out.tfevents.*``, made at its first value.
+
+    Step is the number of agent decisions, time is the wall clock. Scalars of single pairs are written as
+    ``Tau/Pair 3/Mean Reward`` while there are at most ``max_pairs`` pairs, so that a run with 200 stays legible.
+    """
+
+    def __init__(self, run_dir: Path, max_pairs: int = 32) -> None:
+        self.run_dir = run_dir
+        self.max_pairs = max_pairs
+        self._files: dict[str, EventFile] = {}
+
+    def on_summary(self, summary: Summary) -> None:
+        """Write one scalar a key, and ``<key>_hist`` where the distribution was asked for."""
+        # An engine may send a name of its own that is a pair's too: the trainer's number is the one that is written.
+        pairs = summary.pair_values() if len(summary.pairs) <= self.max_pairs else {}
+        values = list(_scalars({**summary.values, **pairs}))
+        values += _histograms(summary.statistics)
+        self._write(summary.behavior, summary.time, summary.step, values)
+
+    def on_event(self, event: Event) -> None:
+        """Write the settings of a behavior (kind ``hyperparameters``) as text; other events are not TensorBoard's."""
+        behavior, values = event.fields.get("behavior"), event.fields.get("values")
+        if event.kind == "hyperparameters" and isinstance(behavior, str) and isinstance(values, Mapping):
+            text = _text(TEXT_TAG, markdown_table(values))
+            self._write(behavior, event.time, int(event.fields.get("step", 0)), [text])
+
+    def on_snapshot(self, snapshot: RunSnapshot) -> None:
+        """Flush the files that have waited long enough."""
+        self._flush(FLUSH_SECONDS)
+
+    def on_result(self, result: RunResult) -> None:
+        """Flush everything."""
+        self._flush(0.0)
+
+    def close(self) -> None:
+        """Flush and close every file."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _write(self, behavior: str, wall_time: float, step: int, values: list[Any]) -> None:
+        folder = folder_name(behavior)
+        if folder not in self._files:
+            self._files[folder] = EventFile(self.run_dir / folder)
+        event = messages().event.Event(wall_time=wall_time, step=step)
+        event.summary.value.extend(values)
+        self._files[folder].write(event.SerializeToString())
+        self._flush(FLUSH_SECONDS)
+
+    def _flush(self, older_than: float) -> None:
+        for file in self._files.values():
+            file.flush(older_than)
+
+
+def folder_name(behavior: str) -> str:
+    """The folder of a behavior: its name without ``?team=``, and without characters that Windows forbids."""
+    return re.sub(r'[<>:"/\\|?*]', "_", behavior.split("?", 1)[0]) or "behavior"
+
+
+def markdown_table(values: Mapping[str, Any]) -> str:
+    """Settings as a table that TensorBoard's text tab renders; nested keys are joined with dots."""
+    rows = (f"| {key} | {_cell(value)} |" for key, value in _flatten(values))
+    return "\n".join(["| setting | value |", "| --- | --- |", *rows])
+
+
+def _cell(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False).replace("|", "\\|")
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _scalars(values: Mapping[str, float]) -> Iterator[Any]:
+    for key, value in values.items():
+        yield messages().summary.Summary.Value(tag=key, simple_value=value)
+
+
+def _histograms(statistics: Mapping[str, Statistics]) -> Iterator[Any]:
+    for key, one in statistics.items():
+        if one.histogram is not None:
+            proto = _histogram(one, one.histogram)
+            yield messages().summary.Summary.Value(tag=f"{key}_hist", histo=proto)
+
+
+def _histogram(one: Statistics, histogram: Histogram) -> Any:
+    """TensorBoard keeps right edges only: an empty first bucket carries the leftmost one."""
+    return messages().summary.HistogramProto(
+        min=one.min,
+        max=one.max,
+        num=one.count,
+        sum=one.sum,
+        sum_squares=histogram.sum_squares,
+        bucket_limit=histogram.edges.tolist(),
+        bucket=np.concatenate(([0], histogram.counts)).tolist(),
+    )
+
+
+def _text(tag: str, text: str) -> Any:
+    value = messages().summary.Summary.Value(tag=tag)
+    value.metadata.plugin_data.plugin_name = "text"
+    value.tensor.dtype = 7  # DT_STRING
+    value.tensor.tensor_shape.dim.add(size=1)
+    value.tensor.string_val.append(text.encode())
+    return value

@@ -1,0 +1,124 @@
+"""Clocks that are cheap enough for every exchange: a speed that forgets, and seconds by section."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+Clock = Callable[[], float]
+"""Seconds from any fixed moment, never backwards."""
+
+
+class RateMeter:
+    """Events per second, averaged with exponential forgetting; safe to use from several threads.
+
+    The estimate is exact from the first second on: the weight that a plain EWMA would give to the time before the
+    start is divided out (the bias correction of Adam, Kingma & Ba 2015, section 3, in continuous time).
+
+    :param half_life: seconds after which an event counts half.
+    """
+
+    def __init__(self, half_life: float = 5.0, clock: Clock = time.perf_counter) -> None:
+        self._decay = math.log(2.0) / half_life
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._started = self._updated = clock()
+        self._weighted = 0.0
+        self._total = 0
+
+    @property
+    def total(self) -> int:
+        """All events so far."""
+        return self._total
+
+    def add(self, count: int) -> None:
+        """Count ``count`` events that happened now."""
+        now = self._clock()
+        with self._lock:
+            self._weighted = self._weighted * math.exp(-self._decay * (now - self._updated)) + count
+            self._updated = now
+            self._total += count
+
+    def rate(self) -> float:
+        """Events per second, now; falls towards 0 when nothing happens any more."""
+        now = self._clock()
+        with self._lock:
+            span = -math.expm1(-self._decay * (now - self._started)) / self._decay
+            return self._weighted * math.exp(-self._decay * (now - self._updated)) / span if span > 0 else 0.0
+
+    def mean_rate(self) -> float:
+        """Events per second since the start, every second with the same weight."""
+        span = self._clock() - self._started
+        return self._total / span if span > 0 else 0.0
+
+
+class Section:
+    """Seconds spent in one part of the program. A context manager for one thread at a time, not re-entrant."""
+
+    __slots__ = ("_clock", "_entered", "count", "seconds")
+
+    def __init__(self, clock: Clock = time.perf_counter) -> None:
+        self._clock = clock
+        self._entered = 0.0
+        self.seconds = 0.0
+        self.count = 0
+
+    def __enter__(self) -> Section:
+        self._entered = self._clock()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.add(self._clock() - self._entered)
+
+    def add(self, seconds: float) -> None:
+        """Count ``seconds`` that were measured elsewhere."""
+        self.seconds += seconds
+        self.count += 1
+
+
+class SectionTimer:
+    """Named sections: ``with timer("update"): ...``; ``timer.seconds()`` says where the time went."""
+
+    def __init__(self, clock: Clock = time.perf_counter) -> None:
+        self._clock = clock
+        self._sections: dict[str, Section] = {}
+        self._started = clock()
+
+    def __call__(self, name: str) -> Section:
+        """The section of that name, made when it is first asked for. Keep it to save the look-up."""
+        section = self._sections.get(name)
+        return section if section is not None else self._sections.setdefault(name, Section(self._clock))
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the timer was made."""
+        return self._clock() - self._started
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds by section."""
+        return {name: section.seconds for name, section in list(self._sections.items())}
+
+    def shares(self) -> dict[str, float]:
+        """Share of the elapsed time by section. Sections in several threads may sum to more than 1."""
+        elapsed = self.elapsed
+        return {name: seconds / elapsed if elapsed > 0 else 0.0 for name, seconds in self.seconds().items()}
+
+
+def eta_seconds(done: float, total: float, rate: float) -> float | None:
+    """Seconds until ``done`` reaches ``total`` at ``rate`` a second; None without a total or without movement."""
+    if total <= 0 or rate <= 0:
+        return None
+    return max(total - done, 0.0) / rate
+
+
+def format_seconds(seconds: float | None) -> str:
+    """``0:01:23``, ``26:00:00``; ``-`` for None or a number that is not finite."""
+    if seconds is None or not math.isfinite(seconds):
+        return "-"
+    minutes, second = divmod(round(max(seconds, 0.0)), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{second:02d}"

@@ -1,0 +1,55 @@
+"""Log-probabilities and entropy of hybrid actions, differentiable.
+
+Continuous actions are independent Gaussians around a mean with a sigma that does not depend on the observation;
+every discrete branch is a categorical distribution of its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.specs import ActionSpec
+
+LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+GAUSSIAN_ENTROPY = 0.5 + LOG_SQRT_2PI
+"""Entropy of a Gaussian with sigma 1, in nats."""
+
+
+def evaluate_actions(
+    actions: ActionSpec,
+    outputs: torch.Tensor,
+    log_sigma: torch.Tensor,
+    continuous: torch.Tensor,
+    discrete: torch.Tensor,
+    mask: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probability of each action component, and the entropy.
+
+    Args:
+        actions: sizes.
+        outputs: float32 [n, c + sum of branches]: means, then logits.
+        log_sigma: float32 [c].
+        continuous: float32 [n, c], raw samples.
+        discrete: int64 [n, b].
+        mask: bool [n, sum of branches], True = forbidden, no branch forbidden as a whole; or None.
+
+    Returns:
+        Log-probabilities [n, c + b], and entropy [n] as ML-Agents counts it: the *mean* over continuous actions plus
+        the sum over branches.
+    """
+    size = actions.continuous_size
+    log_probs: list[torch.Tensor] = []
+    entropy = torch.zeros(len(outputs), device=outputs.device)
+    if size:
+        error = (continuous - outputs[:, :size]) * torch.exp(-log_sigma)
+        log_probs.append(-0.5 * error * error - log_sigma - LOG_SQRT_2PI)
+        entropy = entropy + log_sigma.mean() + GAUSSIAN_ENTROPY
+    logits = outputs[:, size:] if mask is None else outputs[:, size:].masked_fill(mask, MASKED_LOGIT)
+    for branch, (begin, end) in enumerate(branch_bounds(actions.discrete_branches)):
+        all_log_prob = torch.log_softmax(logits[:, begin:end], dim=1)
+        log_probs.append(all_log_prob.gather(1, discrete[:, branch : branch + 1]))
+        entropy = entropy - (all_log_prob.exp() * all_log_prob).sum(dim=1)
+    return torch.cat(log_probs, dim=1), entropy

@@ -1,0 +1,151 @@
+"""A YAML file as plain data that remembers on which line each key stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tau_trainer.errors import SettingsError
+
+Location = tuple[str | int, ...]
+"""Keys and list positions from the top of the file down to a value."""
+
+_MAX_NODES = 100_000
+_TEXT_TAG = "tag:yaml.org,2002:str"
+_MERGE_TAG = "tag:yaml.org,2002:merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What was read: ``data`` with text keys only, ``name`` for messages, ``lines`` from 1 by location."""
+
+    name: str
+    data: dict[str, Any]
+    lines: dict[Location, int] = field(default_factory=dict)
+    duplicates: tuple[tuple[Location, int], ...] = ()
+
+    def line(self, location: Location) -> int | None:
+        """Line of the innermost enclosing key that stands in the file, or None."""
+        for length in range(len(location), 0, -1):
+            if location[:length] in self.lines:
+                return self.lines[location[:length]]
+        return None
+
+
+def read_document(path: Path) -> Document:
+    """Read ``path`` safely (no tags that construct objects).
+
+    Raises:
+        SettingsError: the file is missing, unreadable, empty, no YAML, or no mapping of keys.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: no such file; check the path") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name a YAML file that can") from None
+    return parse_document(text, str(path))
+
+
+def parse_document(text: str, name: str) -> Document:
+    """Read YAML ``text``; ``name`` stands for it in messages.
+
+    Raises:
+        SettingsError: as for :func:`read_document`.
+    """
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            raise SettingsError(f"{name}: is empty; it needs at least `behaviors:` or `default_settings:`")
+        if not isinstance(node, yaml.MappingNode):
+            raise SettingsError(f"{name}: must be a mapping of keys such as `behaviors:`")
+        _name_keys(node)
+        duplicates = tuple(_duplicates(node))
+        data = loader.construct_document(node)
+        lines = dict(_locations(node))
+    except yaml.MarkedYAMLError as error:
+        raise SettingsError(_syntax_sentence(error, name)) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise SettingsError(f"{name}: is not valid YAML ({' '.join(str(error).split())}); correct it") from None
+    except RecursionError:
+        raise SettingsError(f"{name}: is nested too deeply to be read; flatten it") from None
+    finally:
+        loader.dispose()
+    return Document(name, data, lines, duplicates)
+
+
+def _syntax_sentence(error: yaml.MarkedYAMLError, name: str) -> str:
+    mark = error.problem_mark or error.context_mark
+    place = f"{name}:{mark.line + 1}" if mark else name
+    problem = " ".join((error.problem or error.context or "cannot be read").split())
+    remedy = "indent with spaces, not tabs" if "\\t" in problem else "correct this line"
+    return f"{place}: is not valid YAML ({problem}); {remedy}"
+
+
+def _name_keys(node: yaml.Node) -> None:
+    """Make every key the text that stands in the file: ``3:`` and ``on:`` are names here, not a number and a bool."""
+    for child in _walk(node):
+        if not isinstance(child, yaml.MappingNode):
+            continue
+        for key, _ in child.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE_TAG:
+                key.tag = _TEXT_TAG
+            elif not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a plain text", key.start_mark)
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [value for _, value in node.value]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _walk(root: yaml.Node) -> Iterator[yaml.Node]:
+    """Every node once, also where aliases make a node its own descendant."""
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            waiting += _children(node)
+
+
+def _keyed(node: yaml.Node) -> list[tuple[str | int, int, yaml.Node]]:
+    """Key (or list position), line from 1, and value of every child."""
+    if isinstance(node, yaml.MappingNode):
+        return [(str(key.value), key.start_mark.line + 1, value) for key, value in node.value]
+    return [(i, value.start_mark.line + 1, value) for i, value in enumerate(_children(node))]
+
+
+def _locations(root: yaml.Node) -> Iterator[tuple[Location, int]]:
+    """Location and line of every key below ``root``, in the order of the file."""
+    waiting: list[tuple[Location, yaml.Node]] = [((), root)]
+    count = 0
+    while waiting:
+        location, node = waiting.pop()
+        for key, line, value in _keyed(node):
+            count += 1
+            if count > _MAX_NODES or len(location) > 50:
+                raise yaml.constructor.ConstructorError(
+                    None, None, "too large, or an alias contains itself", root.start_mark
+                )
+            yield (*location, key), line
+            waiting.append(((*location, key), value))
+
+
+def _duplicates(root: yaml.Node) -> Iterator[tuple[Location, int]]:
+    """Keys that stand twice in one mapping, with the line of the later one."""
+    seen: set[Location] = set()
+    for location, line in _locations(root):
+        if location in seen and location[-1] != "<<":
+            yield location, line
+        seen.add(location)

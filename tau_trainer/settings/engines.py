@@ -1,0 +1,91 @@
+"""``env_settings`` and ``engine_settings``: which engines are started and how, with ML-Agents' names and defaults."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from tau_trainer.settings.kinds import Bool, Int, NaturalFloat, PositiveInt, Section, Text
+
+HEADLESS_PREFIX = "headless:"
+"""An env_path that begins so names a scene of the headless engine."""
+HEADLESS_SCENES = ("tau", "balance", "basic", "faulty")
+"""Scenes of the headless engine."""
+Port = Annotated[Int, Field(ge=1, le=65535)]
+"""A TCP port."""
+Unlimited = Annotated[Int, Field(ge=-1)]
+"""A count; -1 = without limit."""
+
+
+class EnvSettings(Section):
+    """``env_settings``: the engine's program, how many of it, and what to do when one fails."""
+
+    env_path: Text | None = None
+    """A build, or ``headless:SCENE``; None = the Unity editor, which connects to port 5004."""
+    env_args: tuple[str, ...] | None = None
+    """Arguments handed on to the engine."""
+    base_port: Port = 5005
+    """First port; engine i listens for base_port + i or the next free one."""
+    num_envs: PositiveInt = 1
+    """Engines side by side."""
+    num_areas: PositiveInt = 1
+    """Copies of the training area in each engine."""
+    timeout_wait: PositiveInt = 60
+    """Seconds to wait for an engine."""
+    seed: Annotated[Int, Field(ge=-1, le=2**31 - 1)] = -1
+    """Seed of the run; engine i gets seed + i. -1 = a random one from 0 to 9999."""
+    max_lifetime_restarts: Unlimited = 10
+    """Restarts of one engine in a run; -1 = without limit."""
+    restarts_rate_limit_n: Unlimited = 1
+    """Restarts of one engine within the period; -1 = without limit."""
+    restarts_rate_limit_period_s: PositiveInt = 60
+    """The period in seconds."""
+
+    @field_validator("env_path")
+    @classmethod
+    def _known_scene(cls, value: str | None) -> str | None:
+        if value is None or not value.startswith(HEADLESS_PREFIX):
+            return value
+        scene = value.removeprefix(HEADLESS_PREFIX)
+        if scene not in HEADLESS_SCENES:
+            near = difflib.get_close_matches(scene, HEADLESS_SCENES, 1)
+            hint = f"did you mean {HEADLESS_PREFIX}{near[0]}?" if near else f"it has {', '.join(HEADLESS_SCENES)}"
+            raise PydanticCustomError(
+                "unknown_scene", "{scene} is no scene of the headless engine; {hint}", {"scene": scene, "hint": hint}
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _editor_is_one(self) -> Self:
+        if self.env_path is None and self.num_envs > 1:
+            raise PydanticCustomError(
+                "editor_is_one",
+                "num_envs is {count}, but there is only one Unity editor; name a build with env_path (--env), "
+                "or use num_envs 1",
+                {"count": self.num_envs},
+            )
+        return self
+
+
+class EngineSettings(Section):
+    """``engine_settings``: what is sent over the engine-configuration channel, and flags of the player."""
+
+    width: PositiveInt = 84
+    """Window width in pixels."""
+    height: PositiveInt = 84
+    """Window height in pixels."""
+    quality_level: Annotated[Int, Field(ge=0)] = 5
+    """Unity's quality level."""
+    time_scale: NaturalFloat = 20.0
+    """Game seconds for each real second."""
+    target_frame_rate: Annotated[Int, Field(ge=-1)] = -1
+    """Frames a second; -1 = as many as possible."""
+    capture_frame_rate: Annotated[Int, Field(ge=0)] = 60
+    """Frames for each game second, whatever the real time."""
+    no_graphics: Bool = False
+    """Start players without graphics."""
+    no_graphics_monitor: Bool = False
+    """Like no_graphics, but the first player shows its window."""

@@ -1,0 +1,109 @@
+"""``hyperparameters``: numbers of the learning algorithms, with ML-Agents' names and defaults."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from tau_trainer.settings.kinds import (
+    Bool,
+    Fraction,
+    NaturalFloat,
+    NaturalInt,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+)
+
+Schedule = Literal["constant", "linear"]
+"""How a number changes over ``max_steps``: not at all, or linearly down to its floor."""
+
+
+class Hyperparameters(Section):
+    """What every algorithm has."""
+
+    batch_size: PositiveInt = 1024
+    """Decisions in one minibatch."""
+    buffer_size: PositiveInt = 10240
+    """On-policy: decisions gathered before an update. Off-policy: capacity of the replay memory."""
+    learning_rate: PositiveFloat = 3e-4
+    """Step size of the optimizer at the start."""
+    learning_rate_schedule: Schedule = "linear"
+    """Linear: down to 1e-10 at max_steps."""
+
+    @model_validator(mode="after")
+    def _batch_fits_buffer(self) -> Self:
+        if self.batch_size > self.buffer_size:
+            raise PydanticCustomError(
+                "batch_fits_buffer",
+                "batch_size {batch} is larger than buffer_size {buffer}, so no minibatch would ever be full; "
+                "lower batch_size or raise buffer_size",
+                {"batch": self.batch_size, "buffer": self.buffer_size},
+            )
+        return self
+
+
+class POCAHyperparameters(Hyperparameters):
+    """Numbers that PPO, POCA and MAPPO share."""
+
+    beta: NaturalFloat = 5e-3
+    """Coefficient of the entropy bonus."""
+    epsilon: PositiveFloat = 0.2
+    """Clip range of the probability ratio."""
+    lambd: Fraction = 0.95
+    """Lambda of generalised advantage estimation."""
+    num_epoch: PositiveInt = 3
+    """Passes over the buffer in an update."""
+    beta_schedule: Schedule = "linear"
+    """Linear: down to 1e-5. Copies learning_rate_schedule where that is given and this is not."""
+    epsilon_schedule: Schedule = "linear"
+    """Linear: down to 0.1. Copies learning_rate_schedule where that is given and this is not."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _schedules_follow(cls, data: Any) -> Any:
+        """Omitted schedules copy a given learning_rate_schedule (ML-Agents ``check_hyperparam_schedules``)."""
+        if not isinstance(data, dict) or data.get("learning_rate_schedule") not in ("constant", "linear"):
+            return data
+        follow = data["learning_rate_schedule"]
+        return {"beta_schedule": follow, "epsilon_schedule": follow} | data
+
+
+class PPOHyperparameters(POCAHyperparameters):
+    """Numbers of PPO; the last four keys are Tau Trainer's own."""
+
+    shared_critic: Bool = False
+    """Policy and value function share one body."""
+    max_grad_norm: PositiveFloat | None = 0.5
+    """Gradients are scaled down to this norm; null = never (as ML-Agents does)."""
+    normalize_advantage: Literal["buffer", "minibatch"] = "buffer"
+    """Advantages get mean 0 and deviation 1 over the whole buffer (as ML-Agents does) or over each minibatch."""
+    target_kl: PositiveFloat | None = None
+    """An update ends early once the policy has moved this far (mean KL in nats); null = never."""
+    weight_decay: NaturalFloat = 0.0
+    """Decoupled weight decay of the optimizer."""
+
+
+class SACHyperparameters(Hyperparameters):
+    """Numbers of SAC."""
+
+    batch_size: PositiveInt = 128
+    """Decisions in one minibatch."""
+    buffer_size: PositiveInt = 50000
+    """Capacity of the replay memory in decisions."""
+    learning_rate_schedule: Schedule = "constant"
+    """Linear: down to 1e-10 at max_steps."""
+    buffer_init_steps: NaturalInt = 0
+    """Decisions before the first update."""
+    tau: Fraction = 0.005
+    """Share of the new weights in every target update."""
+    steps_per_update: PositiveFloat = 1.0
+    """Decisions for each gradient update."""
+    reward_signal_steps_per_update: PositiveFloat = Field(default_factory=lambda data: data.get("steps_per_update", 1))
+    """Decisions for each update of reward signals; steps_per_update unless given."""
+    init_entcoef: NaturalFloat = 1.0
+    """Entropy coefficient at the start."""
+    save_replay_buffer: Bool = False
+    """Write the replay memory at the end, read it on resume."""

@@ -1,0 +1,100 @@
+"""The kinds of value a settings file holds, read more kindly than ML-Agents reads them, and the base of every section.
+
+ML-Agents refuses ``1e4`` for a whole number and takes the text ``'false'`` for true; here both mean what they say.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError
+
+TAG = "\0"
+"""First character of union tags, so that they can be told from keys in the place of an error."""
+FORBID_UNKNOWN = ConfigDict(extra="forbid", coerce_numbers_to_str=True, str_strip_whitespace=True)
+"""Every key must be known; a number is taken where a text is asked for."""
+
+
+class Section(BaseModel):
+    """One mapping of a settings file: immutable, and every key must be known."""
+
+    model_config = FORBID_UNKNOWN | ConfigDict(frozen=True)
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """Validate a ``dict`` field by the keys and classes of a ``TypedDict``."""
+
+    table: type
+    """The TypedDict."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Pydantic's hook: the table's schema instead of the annotation's own."""
+        return handler.generate_schema(self.table)
+
+
+def _decimal(value: object) -> Decimal | None:
+    """The number written as ``value`` (an int, a float or a text such as ``3e-4``), or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+
+
+def is_number(value: object) -> bool:
+    """Whether ``value`` is a number or a text that says one."""
+    return _decimal(value) is not None
+
+
+def _whole(value: object) -> object:
+    number = _decimal(value)
+    if number is None or not number.is_finite() or abs(number) >= Decimal(2) ** 63 or number != int(number):
+        raise PydanticCustomError("whole_number", "must be a whole number such as 64 or 1e4")
+    return int(number)
+
+
+def _real(value: object) -> object:
+    number = _decimal(value)
+    if number is None:
+        raise PydanticCustomError("real_number", "must be a number such as 0.2 or 3e-4")
+    if not math.isfinite(float(number)):
+        raise PydanticCustomError("real_number", "must be a finite number")
+    return float(number)
+
+
+def _truth(value: object) -> object:
+    if isinstance(value, str):
+        value = value.strip().lower()
+    known: dict[Any, bool] = {"true": True, "yes": True, "on": True, "1": True}
+    known |= {"false": False, "no": False, "off": False, "0": False}
+    known |= {True: True, False: False}
+    try:
+        return known[value]
+    except (KeyError, TypeError):
+        raise PydanticCustomError("truth_value", "must be true or false") from None
+
+
+Int = Annotated[int, BeforeValidator(_whole)]
+"""A whole number; ``1e4`` and ``'64'`` are whole numbers too, ``true`` is not."""
+PositiveInt = Annotated[Int, Field(ge=1)]
+"""A whole number of at least 1."""
+NaturalInt = Annotated[Int, Field(ge=0)]
+"""A whole number of at least 0."""
+Float = Annotated[float, BeforeValidator(_real)]
+"""A finite number; texts such as ``3e-4`` (which YAML 1.1 does not read as a number) included."""
+PositiveFloat = Annotated[Float, Field(gt=0)]
+"""A number above 0."""
+NaturalFloat = Annotated[Float, Field(ge=0)]
+"""A number of at least 0."""
+Fraction = Annotated[Float, Field(ge=0, le=1)]
+"""A number from 0 to 1."""
+Bool = Annotated[bool, BeforeValidator(_truth)]
+"""True or false; the texts ``'false'``, ``'no'``, ``'off'`` and ``'0'`` are false."""
+Text = Annotated[str, Field(min_length=1)]
+"""A text that is not empty."""

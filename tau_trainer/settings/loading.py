@@ -1,0 +1,183 @@
+"""From a YAML file and flags to frozen settings, and back to YAML.
+
+Precedence: a given flag, then the file, then ML-Agents' default. Every problem is found before any is told.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from tau_trainer.settings.document import Document, Location, read_document
+from tau_trainer.settings.kinds import Section
+from tau_trainer.settings.merging import apply_overrides, over_defaults
+from tau_trainer.settings.problems import Problems, did_you_mean, key_path, plain
+from tau_trainer.settings.run import RunSettings, SettingsFile
+from tau_trainer.settings.trainable import untrainable
+from tau_trainer.settings.trainers import TRAINER_TYPES, AnyTrainerSettings
+
+_log = logging.getLogger(__name__)
+_SectionT = TypeVar("_SectionT", bound=Section)
+
+
+def load_settings(
+    path: Path | str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    lenient: bool = False,
+    flags: Mapping[str, str] | None = None,
+) -> RunSettings:
+    """Settings that this version can train.
+
+    Args:
+        path: a YAML file in ML-Agents' form; None = defaults for whatever behavior the engine announces.
+        overrides: values over the file by dotted key; ``behaviors.*.max_steps`` sets every behavior.
+        lenient: log unknown and repeated keys and leave them out instead of refusing them.
+        flags: names under which overrides are told of in messages (``env_settings.seed`` -> ``--seed``).
+
+    Raises:
+        SettingsError: one sentence for every problem, with file, line and key, and what to do.
+    """
+    file, problems = _parse(path, overrides or {}, lenient, flags or {})
+    for location, text in untrainable(file):
+        problems.add(location, text)
+    problems.raise_if_any()
+    return RunSettings(**{name: getattr(file, name) for name in RunSettings.model_fields})
+
+
+def parse_settings(
+    path: Path | str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    lenient: bool = False,
+    flags: Mapping[str, str] | None = None,
+) -> SettingsFile:
+    """Like :func:`load_settings`, but with everything that the file format knows, trainable or not."""
+    return _parse(path, overrides or {}, lenient, flags or {})[0]
+
+
+def dump_settings(settings: RunSettings | SettingsFile) -> str:
+    """YAML with every value written out; loading it gives equal settings."""
+    text: str = yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _parse(
+    path: Path | str | None, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str]
+) -> tuple[SettingsFile, Problems]:
+    document = read_document(Path(path)) if path is not None else Document("", {"default_settings": {}})
+    data, places = apply_overrides(document.data, overrides)
+    names = {place: _flag_name(place, flags) for place in places}
+    reader = _Reader(Problems(document, names), lenient)
+    file = reader.read(data)
+    return file, reader.problems
+
+
+def _flag_name(place: Location, flags: Mapping[str, str]) -> str:
+    dotted = key_path(place)
+    anywhere = ".".join(["behaviors", "*", *map(str, place[1 if place[0] == "default_settings" else 2 :])])
+    return flags.get(dotted) or flags.get(anywhere) or f"override {dotted}"
+
+
+class _Reader:
+    """One pass over a file's data that validates section by section and gathers all problems."""
+
+    def __init__(self, problems: Problems, lenient: bool) -> None:
+        self.problems = problems
+        self.lenient = lenient
+
+    def read(self, data: dict[str, Any]) -> SettingsFile:
+        """The checked file; raises SettingsError with all problems."""
+        self._duplicates()
+        data = dict(data)
+        defaults = self._defaults(data)
+        data["default_settings"] = defaults
+        if isinstance(data.get("behaviors"), dict):
+            read = {name: self._behavior(name, entry, defaults) for name, entry in data["behaviors"].items()}
+            data["behaviors"] = {name: settings for name, settings in read.items() if settings is not None}
+        file = None if self._old_format(data) else self._validate(SettingsFile, data, ())
+        self.problems.raise_if_any()
+        assert file is not None
+        return file
+
+    def _duplicates(self) -> None:
+        for location, line in self.problems.document.duplicates:
+            place = f"{self.problems.document.name}:{line}: {key_path(location)}"
+            if self.lenient:
+                _log.warning("%s stands twice; the later one counts", place)
+            else:
+                self.problems.sentences.append(f"{place} stands twice; remove one of the two")
+
+    def _old_format(self, data: Mapping[str, Any]) -> bool:
+        """Whether this is a file for ML-Agents 0.16 or older, whose top-level keys were behaviors."""
+        foreign = [key for key in data if key not in SettingsFile.model_fields]
+        if not any(isinstance(data[key], dict) and "trainer" in data[key] for key in foreign):
+            return False
+        self.problems.add(
+            (),
+            "is a file for ML-Agents 0.16 or older; convert it with `python -m mlagents.trainers.upgrade_config`, "
+            "or move its behaviors under `behaviors:`",
+        )
+        return True
+
+    def _defaults(self, data: Mapping[str, Any]) -> AnyTrainerSettings | None:
+        entry = data.get("default_settings")
+        return None if entry is None else self._trainer(("default_settings",), entry)
+
+    def _behavior(self, name: str, entry: Any, defaults: AnyTrainerSettings | None) -> AnyTrainerSettings | None:
+        place = ("behaviors", name)
+        if isinstance(entry, dict) and defaults is not None:
+            entry = over_defaults(defaults, entry)
+        return self._trainer(place, entry)
+
+    def _trainer(self, place: Location, entry: Any) -> AnyTrainerSettings | None:
+        """One behavior's settings, of the class that its trainer_type asks for."""
+        if not isinstance(entry, dict):
+            return self._validate(TRAINER_TYPES["ppo"], entry, place)
+        if "framework" in entry:
+            _log.warning("%s is deprecated and has no effect", self.problems.place((*place, "framework")))
+            entry = {key: value for key, value in entry.items() if key != "framework"}
+        if "hyperparameters" in entry and "trainer_type" not in entry and not self.lenient:
+            self.problems.add((*place, "trainer_type"), "is missing beside hyperparameters; add `trainer_type: ppo`")
+        kind = entry.get("trainer_type", "ppo")
+        if kind not in TRAINER_TYPES:
+            text = f"is {kind!r}, which is no trainer type; {did_you_mean(str(kind), TRAINER_TYPES)}"
+            self.problems.add((*place, "trainer_type"), text)
+            return None
+        return self._validate(TRAINER_TYPES[kind], entry, place)
+
+    def _validate(self, model: type[_SectionT], data: Any, prefix: Location) -> _SectionT | None:
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            unknown = [plain(e["loc"]) for e in error.errors() if e["type"] == "extra_forbidden"]
+            if not (self.lenient and unknown):
+                self.problems.add_errors(error, model, prefix)
+                return None
+            for location in unknown:
+                _log.warning("%s is no known key and is left out", self.problems.place((*prefix, *location)))
+            return self._validate(model, _without(data, unknown), prefix)
+
+
+def _without(data: Any, locations: list[Location]) -> Any:
+    """A copy of ``data`` without the keys at ``locations``."""
+    result = _copy(data)
+    for location in locations:
+        here = result
+        for part in location[:-1]:
+            here = here[part]
+        here.pop(location[-1], None)
+    return result
+
+
+def _copy(data: Any) -> Any:
+    """A copy of the mappings and lists in ``data``; settings that are checked already are kept as they are."""
+    if isinstance(data, dict):
+        return {key: _copy(value) for key, value in data.items()}
+    return [_copy(value) for value in data] if isinstance(data, list) else copy.copy(data)

@@ -1,0 +1,45 @@
+"""``network_settings``: the shape of a policy's network, with ML-Agents' names and defaults."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import field_validator
+from pydantic_core import PydanticCustomError
+
+from tau_trainer.settings.kinds import Bool, PositiveInt, Section
+
+
+class MemorySettings(Section):
+    """``memory``: a recurrent layer between body and heads; ``{}`` means the defaults."""
+
+    memory_size: PositiveInt = 128
+    """Floats of recurrent state, half hidden and half cell; even."""
+    sequence_length: PositiveInt = 64
+    """Steps that are trained through at once."""
+
+    @field_validator("memory_size")
+    @classmethod
+    def _even(cls, value: int) -> int:
+        if value % 2:
+            raise PydanticCustomError("even_number", "must be even: one half is hidden state, one half cell state")
+        return value
+
+
+class NetworkSettings(Section):
+    """``network_settings``: encoder and body of a network."""
+
+    normalize: Bool = False
+    """Normalise vector observations by their running mean and variance."""
+    hidden_units: PositiveInt = 128
+    """Units of every hidden layer."""
+    num_layers: PositiveInt = 2
+    """Number of hidden layers."""
+    vis_encode_type: Literal["simple", "nature_cnn", "resnet", "match3", "fully_connected"] = "simple"
+    """Encoder of visual observations; means nothing for a behavior that has none."""
+    memory: MemorySettings | None = None
+    """Recurrent memory, or None."""
+    goal_conditioning_type: Literal["hyper", "none"] = "hyper"
+    """How a goal-signal observation conditions the network; means nothing without one."""
+    deterministic: Bool = False
+    """Take the most likely action instead of a sample, while training too."""

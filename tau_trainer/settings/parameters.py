@@ -1,0 +1,236 @@
+"""``environment_parameters``: numbers and samplers that travel to the engine, and curricula over them.
+
+Every form of ML-Agents' file format: a number, ``sampler_type`` with ``sampler_parameters``, or ``curriculum``.
+A sampler of type ``constant`` is read as its number.
+A curriculum of a single lesson (the form in which ``mlagents-learn`` writes constants into its
+``configuration.yaml``) is read as that lesson's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from tau_trainer.settings.kinds import TAG, Bool, Float, Int, NaturalInt, Section, Text
+
+
+class _Seeded(Section):
+    seed: Annotated[Int, Field(ge=-1)] = -1
+    """Seed of the sampler; -1 = the run's seed plus a running index."""
+
+
+def _ordered(low: float, high: float) -> None:
+    if low > high:
+        raise PydanticCustomError(
+            "ordered", "{low} is larger than {high}; write the smaller number first", {"low": low, "high": high}
+        )
+
+
+class UniformParameters(_Seeded):
+    """Range of a uniform sampler."""
+
+    min_value: Float = 0.0
+    """Smallest value."""
+    max_value: Float = 1.0
+    """Largest value."""
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        _ordered(self.min_value, self.max_value)
+        return self
+
+
+class GaussianParameters(_Seeded):
+    """Mean and deviation of a normal sampler."""
+
+    mean: Float = 1.0
+    """Mean."""
+    st_dev: Annotated[Float, Field(ge=0)] = 1.0
+    """Standard deviation."""
+
+
+class MultiRangeUniformParameters(_Seeded):
+    """Ranges of a sampler that is uniform over their union."""
+
+    intervals: Annotated[tuple[tuple[Float, Float], ...], Field(min_length=1)] = ((0.0, 1.0),)
+    """Pairs of smallest and largest value."""
+
+    @field_validator("intervals")
+    @classmethod
+    def _ranges(cls, value: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+        for low, high in value:
+            _ordered(low, high)
+        return value
+
+
+class ConstantParameters(_Seeded):
+    """Value of a constant."""
+
+    value: Float = 0.0
+    """The value."""
+
+
+class UniformSampler(Section):
+    """``sampler_type: uniform``."""
+
+    sampler_type: Literal["uniform"] = "uniform"
+    sampler_parameters: UniformParameters
+
+
+class GaussianSampler(Section):
+    """``sampler_type: gaussian``."""
+
+    sampler_type: Literal["gaussian"] = "gaussian"
+    sampler_parameters: GaussianParameters
+
+
+class MultiRangeUniformSampler(Section):
+    """``sampler_type: multirangeuniform``."""
+
+    sampler_type: Literal["multirangeuniform"] = "multirangeuniform"
+    sampler_parameters: MultiRangeUniformParameters
+
+
+class ConstantSampler(Section):
+    """``sampler_type: constant``."""
+
+    sampler_type: Literal["constant"] = "constant"
+    sampler_parameters: ConstantParameters
+
+
+Sampler = UniformSampler | GaussianSampler | MultiRangeUniformSampler
+"""How an engine draws a parameter's value."""
+
+_SAMPLER_TYPES: dict[str, type[Section]] = {
+    "uniform": UniformSampler,
+    "gaussian": GaussianSampler,
+    "multirangeuniform": MultiRangeUniformSampler,
+    "constant": ConstantSampler,
+}
+
+
+class CompletionCriteria(Section):
+    """When a lesson is over."""
+
+    behavior: Text
+    """The behavior whose reward or progress is measured."""
+    measure: Literal["reward", "progress"] = "reward"
+    """Mean episode reward, or steps / max_steps."""
+    threshold: Float = 0.0
+    """Above this the next lesson begins; 0 to 1 for progress."""
+    min_lesson_length: NaturalInt = 0
+    """Episodes that must be in the mean."""
+    signal_smoothing: Bool = True
+    """0.25 x previous + 0.75 x current mean."""
+    require_reset: Bool = False
+    """Reset the whole environment at the change."""
+
+    @model_validator(mode="after")
+    def _progress_is_a_share(self) -> Self:
+        if self.measure == "progress" and not 0.0 <= self.threshold <= 1.0:
+            raise PydanticCustomError(
+                "progress_threshold",
+                "threshold is {threshold}, but progress runs from 0 to 1",
+                {"threshold": self.threshold},
+            )
+        return self
+
+
+def _value_tag(value: object) -> str:
+    if isinstance(value, Mapping):
+        if "curriculum" in value:
+            return TAG + "curriculum"
+        return TAG + (str(value.get("sampler_type")) if str(value.get("sampler_type")) in _SAMPLER_TYPES else "other")
+    if isinstance(value, UniformSampler | GaussianSampler | MultiRangeUniformSampler):
+        return TAG + value.sampler_type
+    return TAG + ("curriculum" if isinstance(value, Curriculum) else "number")
+
+
+def _no_sampler(value: object) -> object:
+    """Say what a mapping lacks that is neither sampler nor curriculum."""
+    given = value.get("sampler_type") if isinstance(value, Mapping) else None
+    if given is None:
+        raise PydanticCustomError(
+            "no_form", "is neither a number nor a sampler nor a curriculum; a sampler needs the key sampler_type"
+        )
+    raise PydanticCustomError(
+        "unknown_choice", "has an unknown sampler_type", {"given": str(given), "known": list(_SAMPLER_TYPES)}
+    )
+
+
+class _Unreadable(Section):
+    """What no form fits; validation of it always fails with the reason."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse(cls, value: object) -> object:
+        return _no_sampler(value)
+
+
+def _number_of(value: ConstantSampler) -> float:
+    """A constant draws nothing: it is its number, and travels as one."""
+    return value.sampler_parameters.value
+
+
+_Number = Annotated[Float, Tag(TAG + "number")]
+_Uniform = Annotated[UniformSampler, Tag(TAG + "uniform")]
+_Gaussian = Annotated[GaussianSampler, Tag(TAG + "gaussian")]
+_MultiRange = Annotated[MultiRangeUniformSampler, Tag(TAG + "multirangeuniform")]
+_Constant = Annotated[ConstantSampler, AfterValidator(_number_of), Tag(TAG + "constant")]
+_Other = Annotated[_Unreadable, Tag(TAG + "other")]
+
+LessonValue = Annotated[
+    _Number | _Uniform | _Gaussian | _MultiRange | _Constant | _Other,
+    Discriminator(_value_tag),
+]
+
+
+class Lesson(Section):
+    """One lesson of a curriculum."""
+
+    name: Text
+    """Shown in the curves."""
+    value: LessonValue
+    """A number or a sampler."""
+    completion_criteria: CompletionCriteria | None = None
+    """When the next lesson begins; the last lesson needs none."""
+
+
+class Curriculum(Section):
+    """``curriculum``: lessons in order."""
+
+    curriculum: Annotated[tuple[Lesson, ...], Field(min_length=1)]
+    """The lessons."""
+
+    @field_validator("curriculum")
+    @classmethod
+    def _criteria(cls, lessons: tuple[Lesson, ...]) -> tuple[Lesson, ...]:
+        for lesson in lessons[:-1]:
+            if lesson.completion_criteria is None:
+                raise PydanticCustomError(
+                    "completion_criteria",
+                    "lesson {name} has no completion_criteria, which every lesson but the last needs",
+                    {"name": lesson.name},
+                )
+        return lessons
+
+
+def _single(value: object) -> object:
+    """A curriculum of one lesson is that lesson's value."""
+    if isinstance(value, Curriculum) and len(value.curriculum) == 1:
+        return value.curriculum[0].value
+    return value
+
+
+ParameterValue = float | Sampler
+"""What can be sent to an engine: a number or a sampler."""
+
+AnyParameter = Annotated[
+    _Number | _Uniform | _Gaussian | _MultiRange | _Constant | _Other | Annotated[Curriculum, Tag(TAG + "curriculum")],
+    Discriminator(_value_tag),
+    AfterValidator(_single),
+]
+"""One entry of ``environment_parameters``, in any form of the file format."""

@@ -1,0 +1,190 @@
+"""From what is wrong with a settings file to sentences: what, where (file, line, key), and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from pydantic import Tag, ValidationError
+from pydantic_core import ErrorDetails
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings.document import Document, Location
+from tau_trainer.settings.kinds import TAG, Section, TableSchema, is_number
+
+_VERBS = ("must ", "is ", "has ", "asks ")
+_NOTHING_NEW = {"default_factory_not_called"}
+
+
+@dataclass(slots=True)
+class Problems:
+    """All problems of one file and of the flags over it, gathered to be told at once."""
+
+    document: Document
+    flags: dict[Location, str] = field(default_factory=dict)
+    """The flag (or other origin) that set a location, in place of the file."""
+    sentences: list[str] = field(default_factory=list)
+
+    def add(self, location: Location, text: str) -> None:
+        """Note that ``text`` holds for ``location``; ``text`` begins with a verb or is a clause of its own."""
+        sentence = f"{self.place(location)}{' ' if text.startswith(_VERBS) else ': '}{text}"
+        if sentence not in self.sentences:
+            self.sentences.append(sentence)
+
+    def add_errors(self, error: ValidationError, model: type[Section], prefix: Location) -> None:
+        """Note every error of a failed validation of ``model`` at ``prefix``."""
+        for detail in error.errors(include_url=False):
+            if detail["type"] not in _NOTHING_NEW:
+                self.add((*prefix, *plain(detail["loc"])), _text(detail, model))
+
+    def place(self, location: Location) -> str:
+        """``file:line: key.path``, or the flag that set it."""
+        for length in range(len(location), 0, -1):
+            if location[:length] in self.flags:
+                return self.flags[location[:length]]
+        line = self.document.line(location)
+        where = f"{self.document.name}:{line}" if line else self.document.name
+        return ": ".join(part for part in (where, key_path(location)) if part)
+
+    def raise_if_any(self) -> None:
+        """Raise SettingsError: the only sentence, or a heading and one line for each."""
+        if len(self.sentences) == 1:
+            raise SettingsError(self.sentences[0])
+        if self.sentences:
+            lines = "".join(f"\n  {sentence}" for sentence in self.sentences)
+            raise SettingsError(f"{len(self.sentences)} problems in the settings:{lines}")
+
+
+def plain(location: Iterable[str | int]) -> Location:
+    """A validation error's location without the tags of unions."""
+    return tuple(part for part in location if not (isinstance(part, str) and part.startswith(TAG)))
+
+
+def key_path(location: Location) -> str:
+    """``behaviors.Agent.x``, list positions as ``[0]``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".")
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """The nearest of ``known``, or all of them: the end of a sentence about an unknown name."""
+    names = list(known)
+    folded = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(given.lower(), folded, 1)
+    if near:
+        return f"did you mean {folded[near[0]]}?"
+    return f"known here: {', '.join(names)}" if names else "remove it"
+
+
+def _text(detail: ErrorDetails, model: type[Section]) -> str:
+    """What is wrong and what to do, for one error of pydantic's."""
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return _unknown_key(detail["loc"], model)
+    if kind == "missing":
+        return "is missing and has no default; add it"
+    if kind == "literal_error":
+        return _choice(detail)
+    if kind == "unknown_choice":
+        return f"{detail['msg']} {context['given']}; {did_you_mean(context['given'], context['known'])}"
+    text = _LIMITS[kind].format(**context) if kind in _LIMITS else detail["msg"]
+    if detail["input"] is None and text.startswith("must "):
+        return "is empty; give it a value ({} for a section's defaults) or remove it"
+    return text + _given(detail["input"]) if text.startswith("must ") else text
+
+
+_LIMITS: dict[str, str] = {
+    "greater_than": "must be above {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "model_type": "must be a mapping of keys",
+    "model_attributes_type": "must be a mapping of keys",
+    "dict_type": "must be a mapping of keys",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "string_type": "must be a text",
+    "string_too_short": "must not be an empty text",
+    "path_type": "must be a path",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+}
+
+
+def _given(value: object) -> str:
+    """``, not 3`` for a value that is short enough to be shown."""
+    if isinstance(value, bool):
+        return f", not {str(value).lower()}"
+    if not isinstance(value, int | float | str) or len(str(value)) > 60:
+        return ""
+    return f", not {value}" if is_number(value) else f", not {value!r}"
+
+
+def _choice(detail: ErrorDetails) -> str:
+    expected = str(detail.get("ctx", {}).get("expected", "")).replace("'", "")
+    names = expected.replace(" or ", ", ").split(", ")
+    near = difflib.get_close_matches(str(detail["input"]).lower(), names, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"must be {expected}{_given(detail['input'])}{hint}"
+
+
+def _unknown_key(location: tuple[str | int, ...], model: type[Section]) -> str:
+    given, home = str(location[-1]), section_at(model, location[:-1])
+    keys = known_keys(home)
+    homes = [key for key, annotation in keys.items() if given in known_keys(_section(annotation))]
+    if homes:
+        nearest = "hyperparameters" if "hyperparameters" in homes else homes[0]
+        return f"is no known key here; did you mean {nearest}.{given}?"
+    return f"is no known key; {did_you_mean(given, keys)}"
+
+
+def section_at(model: object, location: Iterable[str | int]) -> object:
+    """The section, table or other annotation that ``location`` leads to in ``model``."""
+    here: object = model
+    for part in location:
+        if isinstance(part, str) and part.startswith(TAG):
+            here = _tagged(here, part)
+            continue
+        keys = known_keys(_section(here))
+        here = keys[str(part)] if str(part) in keys else _item(here)
+    return _section(here)
+
+
+def known_keys(section: object) -> Mapping[str, Any]:
+    """Keys of a section or table with their annotations; empty for anything else."""
+    if isinstance(section, type) and issubclass(section, Section):
+        return {name: entry.rebuild_annotation() for name, entry in section.model_fields.items()}
+    if isinstance(section, type) and is_typeddict(section):
+        return get_type_hints(section, include_extras=True)
+    return {}
+
+
+def _section(annotation: object) -> object:
+    """The section within ``Annotated[...]`` and ``... | None``; the table of a :class:`TableSchema`."""
+    if get_origin(annotation) is Annotated:
+        inner, *metadata = get_args(annotation)
+        tables = [entry.table for entry in metadata if isinstance(entry, TableSchema)]
+        return tables[0] if tables else _section(inner)
+    if get_origin(annotation) in (Union, UnionType):
+        members = [member for member in get_args(annotation) if member is not NoneType]
+        return _section(members[0]) if len(members) == 1 else annotation
+    return annotation
+
+
+def _tagged(annotation: object, tag: str) -> object:
+    """The member of a tagged union that carries ``tag``."""
+    for member in get_args(_section(annotation)):
+        if get_origin(member) is Annotated and any(
+            isinstance(entry, Tag) and entry.tag == tag for entry in get_args(member)[1:]
+        ):
+            return _section(member)
+    return annotation
+
+
+def _item(annotation: object) -> object:
+    """What a dict's values or a list's entries are."""
+    arguments = [argument for argument in get_args(_section(annotation)) if argument is not Ellipsis]
+    return _section(arguments[-1]) if arguments else annotation

@@ -1,0 +1,119 @@
+"""``reward_signals`` and ``behavioral_cloning``: what a behavior learns from, with ML-Agents' names and defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
+
+from tau_trainer.settings.kinds import (
+    FORBID_UNKNOWN,
+    Bool,
+    Float,
+    Fraction,
+    NaturalInt,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+    Text,
+)
+from tau_trainer.settings.networks import NetworkSettings
+
+
+class RewardSignalSettings(Section):
+    """One reward signal; ``extrinsic`` is the environment's own reward."""
+
+    gamma: Fraction = 0.99
+    """Discount for each decision."""
+    strength: Float = 1.0
+    """Factor on the signal before it is learned from."""
+    network_settings: NetworkSettings = NetworkSettings()
+    """Network of the signal's own model, where it has one."""
+
+
+class _ModelledSignalSettings(RewardSignalSettings):
+    """A signal that comes from a network of its own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _encoding_size(cls, data: Any) -> Any:
+        """The deprecated ``encoding_size`` means ``hidden_units``, unless network_settings are given."""
+        if not isinstance(data, dict) or "encoding_size" not in data:
+            return data
+        kept = {key: value for key, value in data.items() if key != "encoding_size"}
+        if "network_settings" not in kept and data["encoding_size"] is not None:
+            kept["network_settings"] = {"hidden_units": data["encoding_size"]}
+        return kept
+
+
+class CuriositySettings(_ModelledSignalSettings):
+    """``curiosity``: the error of a forward model."""
+
+    learning_rate: PositiveFloat = 3e-4
+    """Step size of the model's optimizer."""
+
+
+class GAILSettings(_ModelledSignalSettings):
+    """``gail``: likeness to demonstrations."""
+
+    demo_path: Text
+    """A ``.demo`` file or a folder of them."""
+    learning_rate: PositiveFloat = 3e-4
+    """Step size of the discriminator's optimizer."""
+    use_actions: Bool = False
+    """Compare actions as well as observations."""
+    use_vail: Bool = False
+    """Put a variational bottleneck into the discriminator."""
+
+
+class RNDSettings(_ModelledSignalSettings):
+    """``rnd``: the error of predicting a random network."""
+
+    learning_rate: PositiveFloat = 1e-4
+    """Step size of the predictor's optimizer."""
+
+
+class SignalTable(TypedDict, total=False):
+    """Every reward signal of the file format, by its key."""
+
+    __pydantic_config__ = FORBID_UNKNOWN  # type: ignore[misc]
+
+    extrinsic: RewardSignalSettings
+    curiosity: CuriositySettings
+    gail: GAILSettings
+    rnd: RNDSettings
+
+
+class BehavioralCloningSettings(Section):
+    """``behavioral_cloning``: imitation of demonstrations beside reinforcement learning."""
+
+    demo_path: Text
+    """A ``.demo`` file or a folder of them."""
+    strength: Float = 1.0
+    """Factor on the policy's learning rate."""
+    steps: NaturalInt = 0
+    """Decisions over which it fades out; 0 = never."""
+    batch_size: PositiveInt | None = None
+    """None = the trainer's batch_size."""
+    num_epoch: PositiveInt | None = None
+    """None = 3."""
+    samples_per_update: NaturalInt = 0
+    """0 = all demonstrations in every update."""
+
+
+class SelfPlaySettings(Section):
+    """``self_play``: play against earlier versions of the policy; ``{}`` means the defaults."""
+
+    save_steps: PositiveInt = 20000
+    """Trainer steps between snapshots."""
+    team_change: PositiveInt = Field(default_factory=lambda data: 5 * data.get("save_steps", 20000))
+    """Trainer steps before the other team learns; 5 x save_steps unless given."""
+    swap_steps: PositiveInt = 2000
+    """Steps between swaps of the opponent."""
+    window: PositiveInt = 10
+    """Snapshots kept."""
+    play_against_latest_model_ratio: Fraction = 0.5
+    """Share of games against the newest policy."""
+    initial_elo: Float = 1200.0
+    """Rating at the start."""

@@ -1,0 +1,93 @@
+"""Tau Trainer's own sections: ``tau`` (pairs, the Tau task, binary rewards) and ``collection``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
+from tau_trainer.settings.kinds import Bool, Float, NaturalFloat, NaturalInt, PositiveFloat, PositiveInt, Section
+
+Formula = Literal["binary", "binary_strict", "difference", "incremental", "binary01"]
+"""Names of the Tau task's reward formulas."""
+
+
+class RewardSettings(Section):
+    """``tau.reward``: where the reward comes from and what is learned from."""
+
+    source: Literal["engine", "trainer"] = "trainer"
+    """``engine``: as sent. ``trainer``: computed by the AgentTrainer from the engine's ``target`` sensor."""
+    formula: Formula | None = None
+    """Reward formula of the Tau task; None = the profile's own."""
+    credit: Literal["component", "aggregate"] = "component"
+    """Each action component gets its own advantage, or all share the mean's."""
+    threshold: PositiveFloat = 0.1
+    """Largest error of a component that counts as right."""
+    columns: PositiveInt | None = None
+    """Only the first so many components count; None = all."""
+    predicate: Literal["none", "positive", "threshold", "outcome", "distance"] = "none"
+    """What success is: positive reward, reward of at least success_threshold, good end, or nearness to the target."""
+    success_threshold: Float = 0.0
+    """Reward (``threshold``) from which, or episode return (``outcome``) above which, a step is a success."""
+    success_distance: NaturalFloat = 0.1
+    """Largest distance to the target that is a success (``distance``)."""
+    values: Literal["01", "pm1"] = "01"
+    """A binary reward is 1 or 0, or +1 or -1."""
+    aggregate: Literal["mean", "sum", "any", "all", "majority"] = "mean"
+    """How the binary rewards of a window become one number."""
+    window: PositiveInt = 1
+    """Decisions of one agent in a window."""
+    learn_from: Literal["reward", "aggregate"] = "reward"
+    """Learn from the reward itself, or from the aggregated binary reward."""
+
+    @model_validator(mode="after")
+    def _aggregate_needs_predicate(self) -> Self:
+        if self.learn_from == "aggregate" and self.predicate == "none":
+            raise PydanticCustomError(
+                "aggregate_needs_predicate",
+                "learn_from aggregate needs a predicate that says what success is; "
+                "choose positive, threshold, outcome or distance",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _component_credit_exists(self) -> Self:
+        if self.credit == "component" and self.formula in ("binary_strict", "binary01"):
+            raise PydanticCustomError(
+                "component_credit",
+                "formula {formula} judges all components together, so it has no credit for each; use credit aggregate",
+                {"formula": self.formula},
+            )
+        return self
+
+
+class TauSettings(Section):
+    """``tau``: how many pairs train side by side, and on which form of the Tau task."""
+
+    profile: Literal["tau3", "tau384"] = "tau3"
+    """Three principal components of the answer's vector, or all 384 numbers."""
+    data: Path | None = None
+    """A data set in Tau's JSON form with its vectors beside it; None = the one that comes with the package."""
+    pairs: PositiveInt = 4
+    """TauAgent-AgentTrainer pairs, each on an engine of its own."""
+    max_concurrent: PositiveInt | None = None
+    """Pairs that run at the same time; None = as many as make sense on this machine."""
+    policy: Literal["shared", "independent"] = "shared"
+    """All pairs feed one learner, or each has its own."""
+    agents: PositiveInt = 32
+    """Agents in every engine."""
+    reward: RewardSettings = RewardSettings()
+    """Where the reward comes from."""
+    evaluate: Bool = True
+    """Evaluate on held-out rows at the end."""
+
+
+class CollectionSettings(Section):
+    """``collection``: how experience is gathered."""
+
+    deterministic: Bool = False
+    """Learning and collection take turns, engines in fixed order: the same seed is the same run, to the bit."""
+    max_policy_age: NaturalInt = 1
+    """Updates that the acting policy may be behind the learner."""

@@ -1,0 +1,66 @@
+"""What a settings file can ask for and this version cannot train: each gets a sentence, none is passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tau_trainer.settings.document import Location
+from tau_trainer.settings.parameters import Curriculum
+from tau_trainer.settings.run import SettingsFile
+from tau_trainer.settings.trainers import AnyTrainerSettings, TrainerSettings
+
+Finding = tuple[Location, str]
+"""Where something stands, and what to say about it."""
+
+_YET = "which this version does not train yet"
+
+
+def untrainable(file: SettingsFile) -> Iterator[Finding]:
+    """Everything in ``file`` that this version cannot do."""
+    if file.default_settings is not None:
+        yield from _behavior(("default_settings",), file.default_settings)
+    for name, settings in file.behaviors.items():
+        yield from _behavior(("behaviors", name), settings)
+    for name, value in (file.environment_parameters or {}).items():
+        if isinstance(value, Curriculum):
+            text = f"has a curriculum, {_YET}; give it a number or a sampler"
+            yield ("environment_parameters", name), text
+    if file.checkpoint_settings.initialize_from:
+        text = "is set, but this version cannot start from another run's weights yet; remove it, or use resume"
+        yield ("checkpoint_settings", "initialize_from"), text
+    if file.checkpoint_settings.inference:
+        text = "is set, but this version has no inference mode yet; remove it, or use `tau-train evaluate`"
+        yield ("checkpoint_settings", "inference"), text
+
+
+def _behavior(place: Location, settings: AnyTrainerSettings) -> Iterator[Finding]:
+    if not isinstance(settings, TrainerSettings):
+        text = f"asks for {settings.trainer_type}, {_YET}; use trainer_type: ppo"
+        yield (*place, "trainer_type"), text
+        return
+    if settings.self_play is not None:
+        yield (*place, "self_play"), f"asks for self-play, {_YET}; remove it"
+    if settings.behavioral_cloning is not None:
+        yield (*place, "behavioral_cloning"), f"asks for imitation, {_YET}; remove it"
+    if settings.init_path:
+        yield (*place, "init_path"), "is set, but this version cannot start from given weights yet; remove it"
+    yield from _network(place, settings)
+    yield from _signals(place, settings)
+
+
+def _network(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
+    network = settings.network_settings
+    if network.memory is not None:
+        yield (*place, "network_settings", "memory"), f"asks for a recurrent network, {_YET}; remove it"
+    if network.vis_encode_type != "simple":
+        text = f"asks for the image encoder {network.vis_encode_type}, {_YET}; remove it and use vector observations"
+        yield (*place, "network_settings", "vis_encode_type"), text
+
+
+def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
+    for name in settings.reward_signals:
+        if name != "extrinsic":
+            yield (*place, "reward_signals", name), f"asks for the reward signal {name}, {_YET}; remove it"
+    if "extrinsic" not in settings.reward_signals:
+        text = "has no extrinsic signal, the only one that this version trains on; add `extrinsic: {}`"
+        yield (*place, "reward_signals"), text

@@ -1,0 +1,164 @@
+"""The vocabulary that every folder shares: what a behavior sees and does, and one step of it as arrays.
+
+Conventions: ``n`` is the number of agents in a batch, arrays are C-contiguous numpy arrays, floats are float32,
+``True`` in an action mask means *forbidden* (as on ML-Agents' wire and in its Python API).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+IntArray = NDArray[np.int32]
+BoolArray = NDArray[np.bool_]
+
+
+class ObservationType(enum.IntEnum):
+    """What a sensor's values are for (ML-Agents ``ObservationTypeProto``)."""
+
+    DEFAULT = 0
+    GOAL_SIGNAL = 1
+
+
+class DimensionProperty(enum.IntFlag):
+    """What may be assumed of one dimension of an observation (ML-Agents ``dimension_properties``)."""
+
+    UNSPECIFIED = 0
+    NONE = 1
+    TRANSLATIONAL_EQUIVARIANCE = 2
+    VARIABLE_SIZE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationSpec:
+    """One sensor: its name, the shape of one agent's observation, and what may be assumed of it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dimension_property: tuple[DimensionProperty, ...] = ()
+    observation_type: ObservationType = ObservationType.DEFAULT
+
+    @property
+    def size(self) -> int:
+        """Number of floats of one agent's observation."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSpec:
+    """How many continuous actions an agent has and the size of each discrete branch."""
+
+    continuous_size: int = 0
+    discrete_branches: tuple[int, ...] = ()
+
+    @property
+    def discrete_size(self) -> int:
+        """Number of discrete branches."""
+        return len(self.discrete_branches)
+
+    @property
+    def mask_size(self) -> int:
+        """Length of a flat action mask: the sum of all branch sizes."""
+        return sum(self.discrete_branches)
+
+    @property
+    def components(self) -> int:
+        """Number of independent parts of one action: continuous dimensions plus discrete branches."""
+        return self.continuous_size + self.discrete_size
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviorSpec:
+    """A behavior's full name (``Name?team=0``), its sensors in wire order, and its actions."""
+
+    name: str
+    observations: tuple[ObservationSpec, ...]
+    actions: ActionSpec
+
+    @property
+    def short_name(self) -> str:
+        """The behavior's name without the ``?team=`` part: the key under ``behaviors`` in the YAML."""
+        return self.name.split("?", 1)[0]
+
+
+@dataclass(slots=True)
+class Actions:
+    """Actions for ``n`` agents. ``continuous``: float32 [n, continuous_size]; ``discrete``: int32 [n, branches]."""
+
+    continuous: FloatArray
+    discrete: IntArray
+
+    @staticmethod
+    def zeros(spec: ActionSpec, n: int) -> Actions:
+        """The empty action of ML-Agents: all continuous values 0.0, all branches 0."""
+        return Actions(np.zeros((n, spec.continuous_size), np.float32), np.zeros((n, spec.discrete_size), np.int32))
+
+    def __len__(self) -> int:
+        return len(self.continuous)
+
+
+@dataclass(slots=True)
+class Terminals:
+    """Agents whose episode ended since the last exchange, with their last observation and last reward.
+
+    ``truncated[i]`` is true where a limit cut the episode (bootstrap from ``obs``); false is a real end.
+    """
+
+    agent_ids: IntArray
+    """int32 [n]."""
+    obs: tuple[FloatArray, ...]
+    """One float32 [n, *shape] for each sensor."""
+    reward: FloatArray
+    """float32 [n]: reward since the agent's previous message."""
+    truncated: BoolArray
+    """bool [n]."""
+    group_id: IntArray
+    """int32 [n]; 0 = no group."""
+    group_reward: FloatArray
+    """float32 [n]."""
+
+    def __len__(self) -> int:
+        return len(self.agent_ids)
+
+
+@dataclass(slots=True)
+class StepBatch:
+    """One exchange of one behavior: the agents that ask for a decision, and those whose episode ended.
+
+    An agent id may stand in both: its episode ended and the next one already asks. Handle ``terminals`` first.
+    """
+
+    behavior: str
+    """Full behavior name, with ``?team=``."""
+    agent_ids: IntArray
+    """int32 [n]; ids are kept over episodes."""
+    obs: tuple[FloatArray, ...]
+    """One float32 [n, *shape] for each sensor, in wire order."""
+    reward: FloatArray
+    """float32 [n]: reward since the agent's previous message (of the action that came before this observation)."""
+    group_id: IntArray
+    """int32 [n]; 0 = no group."""
+    group_reward: FloatArray
+    """float32 [n]."""
+    terminals: Terminals
+    action_mask: BoolArray | None = field(default=None)
+    """bool [n, sum of branches], True = forbidden; None: everything is allowed."""
+
+    def __len__(self) -> int:
+        return len(self.agent_ids)
+
+
+def empty_terminals(observations: tuple[ObservationSpec, ...], n: int = 0) -> Terminals:
+    """Zero-filled :class:`Terminals` for ``n`` agents with these sensors."""
+    return Terminals(
+        agent_ids=np.zeros(n, np.int32),
+        obs=tuple(np.zeros((n, *spec.shape), np.float32) for spec in observations),
+        reward=np.zeros(n, np.float32),
+        truncated=np.zeros(n, np.bool_),
+        group_id=np.zeros(n, np.int32),
+        group_reward=np.zeros(n, np.float32),
+    )

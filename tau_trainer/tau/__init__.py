@@ -1,0 +1,1 @@
+"""The Tau task: prompts as embeddings in, an answer's vector out."""

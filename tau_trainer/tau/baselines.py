@@ -1,0 +1,180 @@
+"""What any claim about a Tau policy must beat, and what it may hope for (tau.md 1.7).
+
+``zeros``: the action is always 0. ``constant``: the best action that does not look at the prompt. ``majority``: the
+target of the most frequent training answer. ``ridge``: linear regression from prompt to target, the supervised ceiling.
+All are fitted on training rows and scored on held-out rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tau_trainer.errors import DataError
+from tau_trainer.specs import IntArray
+from tau_trainer.tau.dataset import TauDataset, TauSplit
+from tau_trainer.tau.decoding import nearest
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, get_reward
+from tau_trainer.tau.profiles import Profile
+from tau_trainer.tau.targets import targets
+
+Predictor = Callable[[ArrayLike], Float64Array]
+"""From prompts ``[n, 384]`` to outputs float64 ``[n, A]`` in [-1, 1]."""
+
+PENALTIES = tuple(float(value) for value in 10.0 ** np.arange(-4.0, 3.25, 0.25))
+"""Ridge penalties that cross-validation chooses from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Scores of one baseline on held-out rows."""
+
+    reward: float
+    """Mean reward per row."""
+    accuracy: float
+    """Share of rows whose output is decoded to the right answer, among the training answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A reward formula with its options, hashable."""
+
+    name: str
+    threshold: float = DEFAULT_THRESHOLD
+    columns: int | None = None
+
+    def __call__(self, output: ArrayLike, target: ArrayLike) -> Float64Array:
+        """Reward of each row, float64 ``[n]``."""
+        return get_reward(self.name)(output, target, self.threshold, self.columns)
+
+
+def baselines(
+    dataset: TauDataset,
+    profile: Profile,
+    reward: str | None = None,
+    *,
+    threshold: float = DEFAULT_THRESHOLD,
+    columns: int | None = None,
+) -> dict[str, Baseline]:
+    """Held-out scores of ``zeros``, ``constant``, ``majority`` and ``ridge``, in this order.
+
+    ``reward`` is a formula's name, ``None`` the profile's own. Computed once for each combination of arguments.
+
+    Raises:
+        DataError: the data set has no evaluation rows.
+        SettingsError: the formula or its options do not exist.
+    """
+    return dict(_baselines(dataset, profile, Formula(reward or profile.reward, threshold, columns)))
+
+
+def predictors(dataset: TauDataset, profile: Profile, formula: Formula) -> dict[str, Predictor]:
+    """The four baselines as functions, fitted on the training rows."""
+    centres = targets(dataset, profile).astype(np.float64)
+    wanted = centres[dataset.train.answer_index]
+    majority = int(np.bincount(dataset.train.answer_index).argmax())
+    return {
+        "zeros": _always(np.zeros(profile.action_size)),
+        "constant": _always(best_constant(wanted, formula)),
+        "majority": _always(centres[majority]),
+        "ridge": fit_ridge(dataset.train.prompts, wanted),
+    }
+
+
+def score(predict: Predictor, dataset: TauDataset, profile: Profile, formula: Formula, split: TauSplit) -> Baseline:
+    """Mean reward and decoded accuracy of ``predict`` on the rows of ``split``."""
+    centres = targets(dataset, profile)
+    output = predict(split.prompts)
+    rewards = formula(output, centres[split.answer_index])
+    right = nearest(output, centres[: dataset.training_answers]) == split.answer_index
+    return Baseline(float(rewards.mean()), float(right.mean()))
+
+
+def best_constant(wanted: Float64Array, formula: Formula) -> Float64Array:
+    """The action ``[A]`` with the highest mean reward over training targets ``[n, A]``.
+
+    Exact where the formula is a mean over components: the median minimises absolute error, and for ``binary`` the
+    middle of the fullest window of width two thresholds catches most rows. Formulas that judge all components
+    together are searched over these, the mean and every distinct target.
+    """
+    candidates = [np.median(wanted, axis=0), wanted.mean(axis=0), _fullest_windows(wanted, formula.threshold)]
+    if formula.name in ("binary_strict", "binary01"):
+        candidates += list(np.unique(wanted, axis=0))
+    means = [float(formula(np.broadcast_to(value, wanted.shape), wanted).mean()) for value in candidates]
+    best: Float64Array = candidates[int(np.argmax(means))]
+    return best
+
+
+def fit_ridge(prompts: ArrayLike, wanted: ArrayLike) -> Predictor:
+    """Ridge regression with intercept; the penalty has the smallest leave-one-out error on the training rows.
+
+    The leave-one-out residuals are exact and need one decomposition only: residual / (1 - leverage) (Hastie,
+    Tibshirani, Friedman, *The Elements of Statistical Learning*, 7.10). Outputs are clipped to [-1, 1] as actions are.
+    """
+    inputs, outputs = np.asarray(prompts, np.float64), np.asarray(wanted, np.float64)
+    input_mean, output_mean = inputs.mean(axis=0), outputs.mean(axis=0)
+    left, singular, right = np.linalg.svd(inputs - input_mean, full_matrices=False)
+    projected = left.T @ (outputs - output_mean)
+    errors = [_leave_one_out(left, singular, projected, outputs - output_mean, penalty) for penalty in PENALTIES]
+    penalty = PENALTIES[int(np.argmin(errors))]
+    weights = right.T @ ((singular / (singular**2 + penalty))[:, None] * projected)
+
+    def predict(rows: ArrayLike) -> Float64Array:
+        values: Float64Array = np.clip((np.asarray(rows, np.float64) - input_mean) @ weights + output_mean, -1.0, 1.0)
+        return values
+
+    return predict
+
+
+@lru_cache(maxsize=32)
+def _baselines(dataset: TauDataset, profile: Profile, formula: Formula) -> tuple[tuple[str, Baseline], ...]:
+    held_out = require_evaluation(dataset)
+    fitted = predictors(dataset, profile, formula)
+    return tuple((name, score(predict, dataset, profile, formula, held_out)) for name, predict in fitted.items())
+
+
+def require_evaluation(dataset: TauDataset) -> TauSplit:
+    """The held-out split.
+
+    Raises:
+        DataError: it is empty.
+    """
+    if len(dataset.evaluation) == 0:
+        raise DataError(
+            f"The data file {dataset.source} has no usable row in `evaluation_data`, so nothing can be evaluated; "
+            "add rows whose prompts are not in training, or turn evaluation off."
+        )
+    return dataset.evaluation
+
+
+def _always(action: Float64Array) -> Predictor:
+    return lambda rows: np.repeat(action[None, :], len(np.asarray(rows)), axis=0)
+
+
+def _leave_one_out(
+    left: Float64Array, singular: Float64Array, projected: Float64Array, centred: Float64Array, penalty: float
+) -> float:
+    shrink = singular**2 / (singular**2 + penalty)
+    residual = centred - left @ (shrink[:, None] * projected)
+    leverage = (left**2) @ shrink + 1.0 / len(left)
+    return float(np.mean((residual / np.maximum(1.0 - leverage, 1e-9)[:, None]) ** 2))
+
+
+def _fullest_windows(wanted: Float64Array, threshold: float) -> Float64Array:
+    """For each component the middle of an open window of width ``2 * threshold`` that holds most values, ``[A]``."""
+    ordered = np.sort(wanted, axis=0)
+    middles = np.empty(wanted.shape[1])
+    for component, column in enumerate(ordered.T):
+        ends = np.searchsorted(column, column + 2.0 * threshold, side="left")
+        first = int((ends - np.arange(len(column))).argmax())
+        middles[component] = 0.5 * (column[first] + column[ends[first] - 1])
+    clipped: Float64Array = np.clip(middles, -1.0, 1.0)
+    return clipped
+
+
+def answer_counts(split: TauSplit, answers: int) -> IntArray:
+    """How many rows of ``split`` have each answer: int32 ``[answers]``."""
+    return np.bincount(split.answer_index, minlength=answers).astype(np.int32)

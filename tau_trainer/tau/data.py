@@ -1,0 +1,272 @@
+"""Work on a user's own Tau files, for ``tau-train data``: embed, audit, concat, targets.
+
+Every function returns a report with ``sentence()`` for people and ``to_dict()`` for machines. Files appear whole or
+not at all, and a bad row is reported by its number while the work goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tau_trainer.errors import DataError
+from tau_trainer.tau.dataset import load_dataset
+from tau_trainer.tau.encoder import CachedEncoder, Encoder
+from tau_trainer.tau.profiles import Profile
+from tau_trainer.tau.schema import Message, Problem, TauFile, read_tau_file, row_list, text_key, unique_pairs
+from tau_trainer.tau.targets import targets
+from tau_trainer.tau.vectors import read_vectors, vectors_path, write_atomically, write_vectors
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedReport:
+    """What :func:`embed` did."""
+
+    path: Path
+    """The vector file."""
+    encoder: str
+    texts: int
+    """Distinct texts in the file, all of which have a vector now."""
+    encoded: int
+    """How many of them were encoded anew."""
+
+    def sentence(self) -> str:
+        """One sentence for people."""
+        return f"{self.path} holds {self.texts} texts embedded by {self.encoder}, {self.encoded} of them new."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {**asdict(self), "path": str(self.path)}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What :func:`audit` found: every fault of the file, not only the first."""
+
+    path: Path
+    encoder: str
+    """Name of the encoder that made the vectors; empty if there are none."""
+    training_rows: int
+    evaluation_rows: int
+    training_usable: int
+    """Training pairs that a run would use."""
+    evaluation_usable: int
+    answers: int
+    """Distinct answers among usable pairs."""
+    unseen_answers: int
+    """How many of them occur in evaluation only."""
+    problems: tuple[Problem, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether every row can be used."""
+        return not self.problems
+
+    def rows(self, kind: str) -> dict[str, list[int]]:
+        """Row numbers with a problem of this kind, by section."""
+        found: dict[str, list[int]] = {}
+        for problem in self.problems:
+            if problem.kind == kind:
+                found.setdefault(problem.section, []).append(problem.row)
+        return {section: sorted(set(rows)) for section, rows in found.items()}
+
+    def sentence(self) -> str:
+        """One sentence for people."""
+        usable = f"{self.training_usable} training and {self.evaluation_usable} evaluation pairs can be used"
+        if self.clean:
+            return f"{self.path} is clean: {usable}."
+        kinds = ("malformed", "missing", "duplicate", "leak")
+        found = [f"{kind}: {_places(self.rows(kind))}" for kind in kinds if self.rows(kind)]
+        return f"{self.path} has rows that cannot be used ({'; '.join(found)}); {usable}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for machines, with every problem."""
+        return {**asdict(self), "path": str(self.path), "clean": self.clean}
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatReport:
+    """What :func:`concat` wrote."""
+
+    path: Path
+    training: int
+    """Messages written to ``training_data``."""
+    evaluation: int
+    vectors: int
+    """Embeddings carried over from the source files."""
+    problems: tuple[tuple[str, Problem], ...]
+    """(source file, problem) for every row that was left out."""
+
+    def sentence(self) -> str:
+        """One sentence for people."""
+        left = f", {len(self.problems)} rows left out" if self.problems else ""
+        return f"{self.path} holds {self.training} training and {self.evaluation} evaluation messages{left}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {**asdict(self), "path": str(self.path)}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsReport:
+    """What :func:`build_targets` wrote."""
+
+    path: Path
+    profile: str
+    answers: int
+    closest: float
+    """Smallest distance between two answers' targets: what a policy's error must stay well below."""
+
+    def sentence(self) -> str:
+        """One sentence for people."""
+        return (
+            f"{self.path} holds the {self.profile} targets of {self.answers} answers, "
+            f"the closest two {self.closest:.3f} apart."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {**asdict(self), "path": str(self.path)}
+
+
+def embed(path: Path, encoder: Encoder, *, batch_size: int = 256) -> EmbedReport:
+    """Write the embeddings of all texts of a Tau file beside it, encoding only those that are not there yet.
+
+    Vectors of another encoder are made anew, never mixed; malformed rows are left out.
+
+    Raises:
+        DataError: the file cannot be read or the vectors cannot be written.
+    """
+    texts = list(dict.fromkeys(text_key(text) for text in _texts(read_tau_file(path))))
+    present = read_vectors(vectors_path(path))
+    cached = CachedEncoder(encoder, present.as_dict() if present.encoder == encoder.name else None)
+    before = sum(text in cached.known for text in texts)
+    for start in range(0, len(texts), batch_size):
+        cached.encode(texts[start : start + batch_size])
+    write_vectors(vectors_path(path), {text: cached.known[text] for text in texts}, encoder.name)
+    return EmbedReport(vectors_path(path), encoder.name, len(texts), len(texts) - before)
+
+
+def audit(path: Path) -> AuditReport:
+    """Read a Tau file and its vectors as a run would and report every row that a run would leave out.
+
+    Nothing is written. A file without a single usable row is reported, too.
+
+    Raises:
+        DataError: the file is missing or no Tau file at all, or its vector file is damaged.
+    """
+    file = read_tau_file(path)
+    table = read_vectors(vectors_path(path))
+    problems = list(file.problems)
+    seen: set[str] = set()
+    usable = []
+    for messages in (file.training, file.evaluation):
+        pairs = unique_pairs(messages, seen, problems)
+        kept = [pair for pair in pairs if pair.prompt in table and pair.answer in table]
+        for pair in pairs:
+            missing = [text for text in (pair.prompt, pair.answer) if text not in table]
+            problems += [Problem(pair.section, pair.row, "missing", f"{text!r} has no embedding") for text in missing]
+        usable.append(kept)
+    known, later = ({text_key(pair.answer) for pair in pairs} for pairs in usable)
+    ordered = sorted(problems, key=lambda problem: (problem.section != "training_data", problem.row))
+    counts = (len(usable[0]), len(usable[1]), len(known | later), len(later - known))
+    return AuditReport(path, table.encoder, *file.rows, *counts, tuple(ordered))
+
+
+def concat(paths: Sequence[Path], output: Path, *, seed: int = 0) -> ConcatReport:
+    """Join Tau files into one: repeated prompts dropped as a run would drop them, rows shuffled by ``seed``.
+
+    The header is the first file's. Vectors are carried over where all files were embedded by one encoder.
+
+    Raises:
+        DataError: no file is given, one cannot be read, or ``output`` cannot be written.
+    """
+    if not paths:
+        raise DataError("There is nothing to concatenate; name at least one Tau file.")
+    files = [read_tau_file(path) for path in paths]
+    problems = [(str(path), problem) for path, file in zip(paths, files, strict=True) for problem in file.problems]
+    generator = np.random.default_rng(seed)
+    seen: set[str] = set()
+    training = _joined(paths, [file.training for file in files], seen, problems, generator)
+    evaluation = _joined(paths, [file.evaluation for file in files], seen, problems, generator)
+    first = files[0]
+    counts = (len(training), len(evaluation))
+    joined = TauFile(first.version, first.model_name, first.organization, training, evaluation, counts, ())
+    vectors = _join_vectors(paths, joined, output)
+    write_atomically(output, (json.dumps(joined.to_json(), ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
+    return ConcatReport(output, len(training), len(evaluation), vectors, tuple(problems))
+
+
+def build_targets(path: Path | None, profile: Profile, output: Path) -> TargetsReport:
+    """Write every answer's target for ``profile`` in the form of Tau's ``tokens.json`` (``Name``, ``Vector``).
+
+    Raises:
+        DataError: the data set cannot be used, or ``output`` cannot be written.
+    """
+    dataset = load_dataset(path)
+    vectors = targets(dataset, profile)
+    tokens = [
+        {"Name": answer, "Vector": [round(float(value), 6) for value in vector]}
+        for answer, vector in zip(dataset.answers, vectors, strict=True)
+    ]
+    header = {"version": "0.1.0", "model_name": dataset.encoder, "organization": "Tau", "profile": profile.name}
+    content = {**header, "total_tokens": len(tokens), "tokens": tokens}
+    write_atomically(output, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
+    return TargetsReport(output, profile.name, len(tokens), _closest(vectors.astype(np.float64)))
+
+
+def _texts(file: TauFile) -> list[str]:
+    return [text for message in file.training + file.evaluation for couple in message.turns for text in couple]
+
+
+def _joined(
+    paths: Sequence[Path],
+    parts: Sequence[Sequence[Message]],
+    seen: set[str],
+    problems: list[tuple[str, Problem]],
+    generator: np.random.Generator,
+) -> tuple[Message, ...]:
+    """Messages of one section of all files without repeated prompts, in shuffled order."""
+    kept: list[Message] = []
+    for path, messages in zip(paths, parts, strict=True):
+        for message in messages:
+            found: list[Problem] = []
+            pairs = unique_pairs([message], seen, found)
+            problems += [(str(path), problem) for problem in found]
+            if pairs:
+                turns = tuple((pair.prompt, pair.answer) for pair in pairs)
+                kept.append(
+                    Message(message.domain, message.context, message.system, turns, message.section, message.row)
+                )
+    order = generator.permutation(len(kept))
+    return tuple(kept[position] for position in order)
+
+
+def _join_vectors(paths: Sequence[Path], joined: TauFile, output: Path) -> int:
+    tables = [table for table in (read_vectors(vectors_path(path)) for path in paths) if len(table)]
+    if len({table.encoder for table in tables}) != 1:
+        vectors_path(output).unlink(missing_ok=True)
+        return 0
+    known = {text: vector for table in tables for text, vector in table.as_dict().items()}
+    wanted = {text_key(text) for text in _texts(joined)}
+    carried = {text: vector for text, vector in known.items() if text in wanted}
+    write_vectors(vectors_path(output), carried, tables[0].encoder)
+    return len(carried)
+
+
+def _closest(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+    if len(vectors) < 2:
+        return float("inf")
+    squares = np.einsum("ka,ka->k", vectors, vectors)
+    distances = squares[:, None] + squares[None, :] - 2.0 * vectors @ vectors.T
+    np.fill_diagonal(distances, np.inf)
+    return float(np.sqrt(max(float(distances.min()), 0.0)))
+
+
+def _places(rows: dict[str, list[int]]) -> str:
+    return " and ".join(f"{section} {row_list(numbers)}" for section, numbers in rows.items())

@@ -1,0 +1,207 @@
+"""A Tau data set in memory: prompts as embeddings, answers as indices into one vocabulary.
+
+Loaded once and shared read-only by everyone in the process; every lookup goes through a hash table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from tau_trainer.errors import DataError
+from tau_trainer.specs import FloatArray, IntArray
+from tau_trainer.tau.schema import Pair, Problem, read_tau_file, row_list, text_key, unique_pairs
+from tau_trainer.tau.vectors import VectorTable, read_vectors, vectors_path
+
+SplitName = Literal["train", "evaluation"]
+PACKAGED_DATA = Path(__file__).parent / "data" / "tau.json"
+"""Our own data set, shipped with its MiniLM vectors."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TauSplit:
+    """The usable rows of one section; all arrays are read-only."""
+
+    name: SplitName
+    prompts: FloatArray
+    """float32 ``[n, 384]``: prompt embeddings of unit length, the observations."""
+    answer_index: IntArray
+    """int32 ``[n]``: row of each right answer in :attr:`TauDataset.answers`."""
+    prompt_text: tuple[str, ...]
+    answer_text: tuple[str, ...]
+    domain: tuple[str, ...]
+    row: IntArray
+    """int32 ``[n]``: row in the file's section, counted from 1."""
+
+    def __len__(self) -> int:
+        return len(self.answer_index)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TauDataset:
+    """Both splits over one answer vocabulary. Compared by identity: it is loaded once."""
+
+    source: str
+    """The file it came from, for messages."""
+    encoder: str
+    """Name of the text encoder that made the vectors."""
+    answers: tuple[str, ...]
+    """Vocabulary: the training answers in sorted order, then those that only evaluation rows have."""
+    answer_vectors: FloatArray
+    """float32 ``[K, 384]``, unit length, read-only."""
+    training_answers: int
+    """How many of :attr:`answers` occur in training; they come first."""
+    train: TauSplit
+    evaluation: TauSplit
+    skipped: tuple[Problem, ...]
+    """Every row that was left out, with its number and the reason."""
+
+    def split(self, name: SplitName) -> TauSplit:
+        """The split called ``train`` or ``evaluation`` (which may be empty).
+
+        Raises:
+            ValueError: any other name.
+        """
+        if name == "train":
+            return self.train
+        if name == "evaluation":
+            return self.evaluation
+        raise ValueError(f"no split {name!r}; use 'train' or 'evaluation'")
+
+    def skipped_sentence(self) -> str | None:
+        """One sentence on the rows that were left out, with numbers and the remedy; ``None`` if all are used."""
+        return _skipped_sentence(self.source, self.skipped) if self.skipped else None
+
+
+def load_dataset(path: Path | None = None) -> TauDataset:
+    """The data set in the Tau JSON file ``path`` with the vectors beside it; ``None`` = the packaged one.
+
+    Rows that are malformed, repeat a prompt or have no embedding are skipped and listed in ``skipped``. The same
+    unchanged file is parsed once per process.
+
+    Raises:
+        DataError: the file cannot be read, its vectors are damaged, or no training row is left.
+    """
+    resolved = (PACKAGED_DATA if path is None else Path(path)).expanduser()
+    return _load(resolved, _stamp(resolved), _stamp(vectors_path(resolved)))
+
+
+def build_dataset(
+    training: Sequence[Pair],
+    evaluation: Sequence[Pair],
+    table: VectorTable,
+    source: str,
+    problems: Sequence[Problem] = (),
+) -> TauDataset:
+    """Data set from pairs whose prompts are distinct; pairs without embedding are skipped and counted.
+
+    Raises:
+        DataError: no training pair has embeddings for both of its texts.
+    """
+    skipped = list(problems)
+    usable = [_with_embedding(pairs, table, skipped) for pairs in (training, evaluation)]
+    if not usable[0]:
+        raise DataError(_nothing_left(source, skipped))
+    answers, known = _vocabulary(usable[0], usable[1])
+    index = {text_key(answer): position for position, answer in enumerate(answers)}
+    vectors = _read_only(table.vectors[table.rows(answers)])
+    train = _split("train", usable[0], table, index)
+    held_out = _split("evaluation", usable[1], table, index)
+    return TauDataset(source, table.encoder, answers, vectors, known, train, held_out, tuple(skipped))
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is written anew, so that an edited file is not served from memory."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=8)
+def _load(path: Path, _json_stamp: tuple[int, int] | None, _vector_stamp: tuple[int, int] | None) -> TauDataset:
+    parsed = read_tau_file(path)
+    problems = list(parsed.problems)
+    seen: set[str] = set()
+    training = unique_pairs(parsed.training, seen, problems)
+    evaluation = unique_pairs(parsed.evaluation, seen, problems)
+    return build_dataset(training, evaluation, read_vectors(vectors_path(path)), str(path), problems)
+
+
+def _with_embedding(pairs: Sequence[Pair], table: VectorTable, skipped: list[Problem]) -> list[Pair]:
+    usable = []
+    for pair in pairs:
+        missing = [text for text in (pair.prompt, pair.answer) if text not in table]
+        if missing:
+            named = " and ".join(repr(text) for text in missing)
+            verb = "has" if len(missing) == 1 else "have"
+            skipped.append(Problem(pair.section, pair.row, "missing", f"{named} {verb} no embedding"))
+        else:
+            usable.append(pair)
+    return usable
+
+
+def _vocabulary(training: Sequence[Pair], evaluation: Sequence[Pair]) -> tuple[tuple[str, ...], int]:
+    """Distinct answers as first written, training answers first; punctuation and blanks inside stay as they are."""
+    seen = {text_key(pair.answer): pair.answer for pair in reversed(training)}
+    later = {text_key(pair.answer): pair.answer for pair in reversed(evaluation)}
+    known = [seen[key] for key in sorted(seen)]
+    unseen = [later[key] for key in sorted(later.keys() - seen.keys())]
+    return (*known, *unseen), len(known)
+
+
+def _split(name: SplitName, pairs: Sequence[Pair], table: VectorTable, index: dict[str, int]) -> TauSplit:
+    prompt_text = tuple(pair.prompt for pair in pairs)
+    answer_index = np.array([index[text_key(pair.answer)] for pair in pairs], np.int32)
+    row = np.array([pair.row for pair in pairs], np.int32)
+    for array in (answer_index, row):
+        array.setflags(write=False)
+    return TauSplit(
+        name,
+        _read_only(table.vectors[table.rows(prompt_text)]),
+        answer_index,
+        prompt_text,
+        tuple(pair.answer for pair in pairs),
+        tuple(pair.domain for pair in pairs),
+        row,
+    )
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    array = np.ascontiguousarray(array, np.float32)
+    array.setflags(write=False)
+    return array
+
+
+def _skipped_sentence(source: str, problems: Sequence[Problem]) -> str:
+    rows: dict[str, list[int]] = {}
+    for problem in problems:
+        rows.setdefault(problem.section, []).append(problem.row)
+    places = " and ".join(f"{section} {row_list(numbers)}" for section, numbers in rows.items())
+    count = sum(len(set(numbers)) for numbers in rows.values())
+    return f"{count} row{'s' if count != 1 else ''} of {source} left out ({places}); {_remedy(source, problems)}"
+
+
+def _remedy(source: str, problems: Sequence[Problem]) -> str:
+    if any(problem.kind == "missing" for problem in problems):
+        return f"run `tau-train data embed {source}` for the missing embeddings."
+    return f"run `tau-train data audit {source}` for the reasons."
+
+
+def _nothing_left(source: str, problems: Sequence[Problem]) -> str:
+    training = [problem for problem in problems if problem.section == "training_data"]
+    if not training:
+        return f"The data file {source} has no rows in `training_data`; add some."
+    missing = [problem for problem in training if problem.kind == "missing"]
+    reason = "have no embedding" if missing else f"is the first fault ({training[0].reason})"
+    listed = missing or training[:1]
+    return (
+        f"No row of `training_data` in {source} can be used: {row_list(problem.row for problem in listed)} {reason}; "
+        f"{_remedy(source, problems)}"
+    )

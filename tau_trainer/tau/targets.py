@@ -1,0 +1,82 @@
+"""What the policy should output for each answer (tau.md 1.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tau_trainer.specs import FloatArray
+from tau_trainer.tau.dataset import TauDataset
+from tau_trainer.tau.formulas import Float64Array
+from tau_trainer.tau.profiles import EMBEDDING_SIZE, Profile
+
+
+@dataclass(frozen=True, slots=True)
+class TokenProjection:
+    """Standardise, project on principal components, scale to [-1, 1]: Tau's ``optimizer.py``, fitted once.
+
+    The sign of a principal component is arbitrary; here its largest loading (by absolute value) is positive, so that
+    the same vocabulary gives the same targets on every machine.
+    """
+
+    mean: Float64Array
+    """``[d]``: mean of each embedding column over the vocabulary."""
+    scale: Float64Array
+    """``[d]``: standard deviation of each column (1 where a column is constant)."""
+    axes: Float64Array
+    """``[A, d]``: principal axes, unit length; zero where the vocabulary spans fewer dimensions."""
+    low: Float64Array
+    """``[A]``: smallest projection in the vocabulary."""
+    high: Float64Array
+    """``[A]``: largest projection in the vocabulary."""
+
+    @staticmethod
+    def fit(vectors: ArrayLike, components: int) -> TokenProjection:
+        """Fit to vocabulary embeddings ``[K, d]``, K >= 1."""
+        data = np.asarray(vectors, np.float64)
+        mean, scale = data.mean(axis=0), data.std(axis=0)
+        scale = np.where(scale > 1e-12, scale, 1.0)
+        standard = (data - mean) / scale
+        axes = _principal_axes(standard, components)
+        projected = standard @ axes.T
+        return TokenProjection(mean, scale, axes, projected.min(axis=0), projected.max(axis=0))
+
+    def apply(self, vectors: ArrayLike) -> Float64Array:
+        """Targets of embeddings ``[n, d]``: float64 ``[n, A]`` in [-1, 1].
+
+        Embeddings outside of the fitted range are clipped to it: no action can reach further.
+        """
+        projected = ((np.asarray(vectors, np.float64) - self.mean) / self.scale) @ self.axes.T
+        span = self.high - self.low
+        unit = 2.0 * (projected - self.low) / np.where(span > 1e-9, span, 1.0) - 1.0
+        clipped: Float64Array = np.clip(np.where(span > 1e-9, unit, 0.0), -1.0, 1.0)
+        return clipped
+
+
+@lru_cache(maxsize=32)
+def targets(dataset: TauDataset, profile: Profile) -> FloatArray:
+    """Target of every answer in the vocabulary: float32 ``[K, A]``, read-only, computed once for each data set.
+
+    ``tau384``: the answers' embeddings. ``tau3``: their three principal components in [-1, 1], fitted on the answers
+    that occur in training, so that held-out rows shape nothing.
+    """
+    if profile.action_size == EMBEDDING_SIZE:
+        return dataset.answer_vectors
+    projection = TokenProjection.fit(dataset.answer_vectors[: dataset.training_answers], profile.action_size)
+    result = projection.apply(dataset.answer_vectors).astype(np.float32)
+    result.setflags(write=False)
+    return result
+
+
+def _principal_axes(standard: Float64Array, components: int) -> Float64Array:
+    """First ``components`` right singular vectors with the sign convention above; zero rows beyond the rank."""
+    _, singular, rows = np.linalg.svd(standard, full_matrices=False)
+    axes = np.zeros((components, standard.shape[1]))
+    usable = min(components, int((singular > 1e-9 * max(float(singular[0]), 1e-300)).sum()))
+    top = rows[:usable]
+    peak = np.abs(top).argmax(axis=1)
+    axes[:usable] = top * np.sign(top[np.arange(usable), peak])[:, None]
+    return axes

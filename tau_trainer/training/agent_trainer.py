@@ -1,0 +1,179 @@
+"""AgentTrainer: the training side of a pair. It knows the reward, keeps the episodes, and tells the TauAgent to act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.rewards import RewardComputer, RewardResult
+from tau_trainer.specs import Actions, BehaviorSpec, FloatArray, StepBatch
+from tau_trainer.training.scores import DecisionScores, EpisodeScores
+from tau_trainer.training.slots import Slots, SlotTable
+from tau_trainer.training.states import PairState, allowed
+from tau_trainer.training.tau_agent import TauAgent
+
+TARGET_SENSOR = "target"
+"""The sensor from which an AgentTrainer computes rewards; the policy never sees it."""
+
+MakeAgent = Callable[[BehaviorSpec], TauAgent]
+MakeReward = Callable[[BehaviorSpec], RewardComputer]
+
+
+@dataclass(slots=True)
+class _Role:
+    """What an AgentTrainer keeps of one behavior."""
+
+    agent: TauAgent
+    reward: RewardComputer
+    target: int | None
+    """Index of the target sensor if the trainer computes the reward itself; None: the engine's reward counts."""
+    table: SlotTable
+    episodes: EpisodeScores
+    pending: FloatArray
+    """float32 [slots, R]: reward of each slot's last decision, where the trainer computes it as it acts."""
+
+
+class AgentTrainer:
+    """Answers every step of one engine: rewards, episodes and experience of all its behaviors.
+
+    Attributes:
+        state: where it stands; see :class:`~tau_trainer.training.states.PairState`.
+        decisions: decisions of its agents, earlier runs that were resumed included.
+        error: one sentence once it has failed.
+    """
+
+    def __init__(self, number: int, make_agent: MakeAgent, make_reward: MakeReward, hub: MetricsHub) -> None:
+        """``number``: the pair's. ``make_agent`` and ``make_reward`` are called once for every behavior that the engine shows."""
+        self.id = number
+        self.state = PairState.IDLE
+        self.decisions = 0
+        self.error: str | None = None
+        self.scores = DecisionScores()
+        self._make_agent = make_agent
+        self._make_reward = make_reward
+        self._hub = hub
+        self._roles: dict[str, _Role] = {}
+
+    def enter(self, state: PairState) -> None:
+        """Go to ``state``. Raises RuntimeError for a step that no life takes (Completed to Training, say)."""
+        if not allowed(self.state, state):
+            raise RuntimeError(f"an AgentTrainer cannot go from {self.state.value} to {state.value}")
+        self.state = state
+        self._hub.event("pair", pair=self.id, state=state.value)
+
+    @property
+    def agents(self) -> list[TauAgent]:
+        """Its TauAgents, one a behavior."""
+        return [role.agent for role in self._roles.values()]
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that ended."""
+        return sum(role.episodes.episodes for role in self._roles.values())
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of recent episodes, over behaviors; None before the first."""
+        returns = [role.episodes.recent_return.value for role in self._roles.values()]
+        known = [value for value in returns if value is not None]
+        return sum(known) / len(known) if known else None
+
+    async def respond(self, batches: Sequence[StepBatch], specs: dict[str, BehaviorSpec]) -> dict[str, Actions]:
+        """Answer one step: the actions of every behavior, in the order its agents asked."""
+        return {batch.behavior: await self._respond(batch, specs[batch.behavior]) for batch in batches}
+
+    async def _respond(self, batch: StepBatch, spec: BehaviorSpec) -> Actions:
+        role = self._roles.get(batch.behavior) or self._begin(spec)
+        if len(batch.terminals):
+            self._end(role, batch)
+        if len(batch) == 0:
+            return Actions.zeros(spec.actions, 0)
+        slots = role.table(batch.agent_ids)
+        engine_reward = batch.reward + batch.group_reward
+        if role.target is None:
+            result = role.reward.compute(slots, engine_reward=engine_reward)
+            self._score(role, result, role.episodes.acted(slots))
+            reward = result.reward
+        else:
+            reward = self._pending(role, slots)
+        role.episodes.step(slots, engine_reward)
+        actions = await role.agent.act(slots, reward, batch)
+        self.decisions += len(slots)
+        if role.target is not None:
+            output = np.clip(actions.continuous, -1.0, 1.0)
+            result = role.reward.compute(slots, output=output, target=batch.obs[role.target])
+            role.pending[slots] = result.reward
+            self._score(role, result, None)
+        return actions
+
+    def _begin(self, spec: BehaviorSpec) -> _Role:
+        """A behavior shows itself for the first time."""
+        agent, reward = self._make_agent(spec), self._make_reward(spec)
+        target = None
+        if reward.source == "trainer":
+            target = [sensor.name for sensor in spec.observations].index(TARGET_SENSOR)
+        role = _Role(agent, reward, target, SlotTable(), EpisodeScores(), np.zeros((64, reward.components), np.float32))
+        self._roles[spec.name] = role
+        return role
+
+    def _end(self, role: _Role, batch: StepBatch) -> None:
+        """Episodes that ended: their last reward, their return, and their slots."""
+        ended = batch.terminals
+        slots = role.table(ended.agent_ids)
+        engine_reward = ended.reward + ended.group_reward
+        if role.target is None:
+            done = np.ones(len(slots), np.bool_)
+            result = role.reward.compute(slots, engine_reward=engine_reward, done=done)
+            self._score(role, result, role.episodes.acted(slots))
+            reward = result.reward
+        else:
+            reward = self._pending(role, slots)
+            role.reward.forget(slots)
+        role.agent.end(slots, reward, ended.obs, ended.truncated)
+        returns, lengths = role.episodes.end(slots, engine_reward)
+        self._hub.episode(role.agent.learner.name, self.id, returns, lengths)
+        gone = ~np.isin(ended.agent_ids, batch.agent_ids)
+        if gone.any():
+            role.table.release(ended.agent_ids[gone])
+
+    @staticmethod
+    def _pending(role: _Role, slots: Slots) -> FloatArray:
+        largest = int(slots.max(initial=-1))
+        if largest >= len(role.pending):
+            more = max(largest + 1, 2 * len(role.pending)) - len(role.pending)
+            role.pending = np.concatenate([role.pending, np.zeros((more, role.pending.shape[1]), np.float32)])
+        return role.pending[slots]
+
+    def _score(self, role: _Role, result: RewardResult, answered: np.ndarray | None) -> None:
+        """Count rewards of decisions; ``answered`` leaves out messages that answer none."""
+        mean, success, aggregated = result.mean, result.success, result.aggregated
+        if answered is not None and not answered.all():
+            mean = mean[answered]
+            success = None if success is None else success[answered]
+            aggregated = None if aggregated is None else aggregated[answered]
+        if len(mean) == 0:
+            return
+        name = role.agent.learner.name
+        self.scores.reward.add(mean)
+        self._hub.add(name, keys.MEAN_REWARD, mean, pair=self.id)
+        if success is not None:
+            self.scores.success.add(success)
+            self._hub.add(name, keys.SUCCESS_RATE, success, pair=self.id)
+        if aggregated is not None:
+            self._hub.add(name, keys.AGGREGATED_REWARD, aggregated, pair=self.id)
+
+    def abandon(self) -> None:
+        """The engine was lost or reset: open decisions are no experience, all agents begin anew."""
+        for role in self._roles.values():
+            role.agent.abandon()
+            role.reward.clear()
+            role.table.clear()
+            role.episodes.clear()
+
+    async def admit(self) -> None:
+        """Let every learner take what it needs before the engine gets its answer."""
+        for role in self._roles.values():
+            await role.agent.learner.admit()

@@ -1,0 +1,43 @@
+"""A behavior's spec as JSON, so that a checkpoint can be used without an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+
+
+def to_json(spec: BehaviorSpec) -> dict[str, Any]:
+    """Plain values of a spec."""
+    return {
+        "name": spec.name,
+        "observations": [
+            {
+                "name": sensor.name,
+                "shape": list(sensor.shape),
+                "dimension_property": [int(flag) for flag in sensor.dimension_property],
+                "observation_type": int(sensor.observation_type),
+            }
+            for sensor in spec.observations
+        ],
+        "continuous_size": spec.actions.continuous_size,
+        "discrete_branches": list(spec.actions.discrete_branches),
+    }
+
+
+def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
+    """The spec that :func:`to_json` wrote. Raises KeyError or ValueError for anything else."""
+    return BehaviorSpec(
+        values["name"],
+        tuple(
+            ObservationSpec(
+                sensor["name"],
+                tuple(sensor["shape"]),
+                tuple(DimensionProperty(flag) for flag in sensor["dimension_property"]),
+                ObservationType(sensor["observation_type"]),
+            )
+            for sensor in values["observations"]
+        ),
+        ActionSpec(values["continuous_size"], tuple(values["discrete_branches"])),
+    )

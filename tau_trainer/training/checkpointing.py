@@ -1,0 +1,122 @@
+"""When learners are written to disk, and how a run goes on from there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tau_trainer.errors import CheckpointError, TauError
+from tau_trainer.metrics import MetricsHub
+from tau_trainer.training.checkpoints import latest_checkpoint, save_checkpoint
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.pair import AgentTrainerPair
+
+
+class Checkpointer:
+    """Writes ``checkpoints/<learner>-<step>`` every ``checkpoint_interval`` decisions, and restores from the newest.
+
+    A checkpoint is due only between updates. In a deterministic run all engines begin anew with it, told a seed that
+    follows from the number of checkpoints so far (the generation), so that a resumed run sees what the run that was
+    never interrupted saw.
+    """
+
+    def __init__(self, folder: Path, hub: MetricsHub, *, resume: bool) -> None:
+        """``folder``: the run's ``checkpoints``; ``resume``: restore learners as they appear."""
+        self.generation = 0
+        self.pair_decisions: dict[int, int] = {}
+        """Decisions of each pair in the runs before, where this one goes on from them."""
+        self._folder = folder
+        self._hub = hub
+        self._resume = resume
+        self._next: dict[str, int] = {}
+        self._writing: asyncio.Task[None] | None = None
+
+    def register(self, learner: Learner) -> None:
+        """A learner appears: restore it if the run is resumed. Raises CheckpointError."""
+        if self._resume:
+            latest = latest_checkpoint(self._folder, learner.name)
+            for warning in latest.warnings:
+                self._hub.warning(warning)
+            if latest.checkpoint is not None:
+                self._restore(learner, latest.checkpoint.tensors, latest.checkpoint.manifest)
+        every = learner.settings.checkpoint_every
+        self._next[learner.name] = (learner.decisions // every + 1) * every
+
+    def _restore(self, learner: Learner, tensors: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+        try:
+            learner.restore(tensors, manifest["learner"])
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise CheckpointError(
+                f"the checkpoint of '{learner.name}' does not fit the settings ({error}); "
+                "resume with the run's own configuration.yaml, or begin a new run with another --run-id"
+            ) from error
+
+    def prepare(self) -> None:
+        """Read what the pairs had done, before any engine starts."""
+        if not self._resume or not self._folder.is_dir():
+            return
+        for name in sorted({path.name.rpartition("-")[0] for path in self._folder.iterdir() if path.is_dir()}):
+            checkpoint = latest_checkpoint(self._folder, name, "numpy").checkpoint
+            if checkpoint is None:
+                continue
+            self.generation = max(self.generation, int(checkpoint.manifest["generation"]))
+            for pair, decisions in checkpoint.manifest["pairs"].items():
+                self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))
+
+    def due(self, learners: Sequence[Learner]) -> list[Learner]:
+        """Learners that have gone past their next checkpoint and rest between updates."""
+        return [
+            learner
+            for learner in learners
+            if learner.idle and learner.updates > 0 and learner.decisions >= self._next[learner.name]
+        ]
+
+    async def save(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
+        """Write these learners, in their thread; what cannot be written is a warning, for training goes on."""
+        counts = {str(pair.id): pair.trainer.decisions for pair in pairs}
+        for learner in learners:
+            every = learner.settings.checkpoint_every
+            self._next[learner.name] = (learner.decisions // every + 1) * every
+            # Counters as they are now; the weights as the thread finds them, after the last update.
+            decisions, generation = learner.decisions, self.generation
+            try:
+                path = await learner.run_in_thread(partial(self._write, learner, decisions, counts, generation))
+                self._hub.event("checkpoint", behavior=learner.name, step=decisions, path=str(path))
+            except TauError as error:
+                self._hub.warning(str(error))
+
+    def save_beside(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
+        """Begin to write what is due, while collection goes on; one writing at a time."""
+        if self._writing is None or self._writing.done():
+            due = self.due(learners)
+            if due:
+                self._writing = asyncio.create_task(self.save(due, pairs))
+
+    async def settle(self) -> None:
+        """Wait for a writing that has begun."""
+        if self._writing is not None:
+            await self._writing
+
+    async def save_and_begin_anew(
+        self, due: Sequence[Learner], learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]
+    ) -> None:
+        """A deterministic run's checkpoint: all learners at once, nothing left open, engines with fresh seeds."""
+        for learner in learners:
+            await learner.settle()
+            learner.forget_open()
+        self.generation += 1
+        await self.save(learners if due else (), pairs)
+        for pair in pairs:
+            if not pair.finished and pair.worker.engine is not None:
+                await pair.begin_anew()
+
+    def _write(self, learner: Learner, decisions: int, pairs: Mapping[str, int], generation: int) -> Path:
+        tensors, values = learner.state()
+        values["decisions"] = decisions
+        manifest = {"learner": values, "pairs": dict(pairs), "generation": generation}
+        return save_checkpoint(
+            self._folder, decisions, tensors, manifest, learner.settings.keep_checkpoints, name=learner.name
+        )

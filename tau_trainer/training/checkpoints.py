@@ -1,0 +1,254 @@
+"""Checkpoints that are whole or absent.
+
+A checkpoint is a folder ``<name>-<step>`` with ``tensors.safetensors`` (weights, optimizer moments, statistics) and
+``manifest.json`` (step, creation time, hash and size of the tensor file, name, shape and type of every tensor, and
+the writer's own counters, schedules and random-number states). It is written under another name, flushed to the
+disk, and renamed, so a process that dies at any moment leaves the old checkpoints and at most a hidden folder that
+the next save clears away. Loading compares every hash; nothing is ever unpickled.
+
+One process writes to a folder at a time; its threads may save under different names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import json
+import shutil
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tau_trainer.errors import CheckpointError, NonFiniteError, TauError
+from tau_trainer.training import tensors as tensor_file
+from tau_trainer.training.checkpoint_index import Entry, Manifest, best_checkpoint, digest_of, free_path, scan
+from tau_trainer.training.files import plain, reason, rename, safe_name, sync_folder, write_synced
+
+if TYPE_CHECKING:
+    from tau_trainer.training.tensors import AnyTensor
+
+FORMAT = "tau-trainer-checkpoint"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+TENSORS = "tensors.safetensors"
+
+_FIELDS = {"name": str, "step": int, "created": str, "files": dict, "tensors": dict, "content": dict}
+_STAGING, _RETIRED = ".staging-", ".retired-"
+_active: set[Path] = set()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint, read and found whole."""
+
+    path: Path
+    """Its folder."""
+    name: str
+    """Whose it is: a behavior or a learner."""
+    step: int
+    """Decisions when it was written."""
+    created: str
+    """When it was written, ISO 8601 with time zone."""
+    tensors: dict[str, Any]
+    """Tensors by name: of torch on the CPU, or of numpy where asked for."""
+    manifest: dict[str, Any]
+    """What the writer stored beside the tensors."""
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The newest whole checkpoint, and what was wrong with newer ones."""
+
+    checkpoint: Checkpoint | None
+    """None when there is no whole one."""
+    warnings: tuple[str, ...]
+    """One sentence per checkpoint that was passed over."""
+
+
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    tensors: Mapping[str, AnyTensor],
+    manifest: Mapping[str, object],
+    keep: int,
+    *,
+    name: str = "checkpoint",
+) -> Path:
+    """Writes ``<folder>/<name>-<step>`` and removes the oldest beyond ``keep``.
+
+    The tensors are copied when the call begins, so training may go on changing them from then on. A second
+    checkpoint of the same step takes the place of the first once it is whole (as ``<name>-<step>.2``). The one just
+    written and the one marked as best are never removed.
+
+    Args:
+        folder: all checkpoints of a run; made when missing.
+        step: decisions so far, at least 0.
+        tensors: torch tensors of any device or numpy arrays, by name.
+        manifest: everything else, of what JSON can hold.
+        keep: how many to keep of this name besides the best; 0 or less keeps all.
+        name: behavior or learner.
+
+    Returns:
+        The checkpoint's folder.
+
+    Raises:
+        NonFiniteError: a tensor or number is NaN or infinite; nothing is written.
+        CheckpointError: it cannot be written; older checkpoints are untouched.
+    """
+    if step < 0:
+        raise CheckpointError(f"Cannot save '{name}' at step {step}; steps count from 0.")
+    data, table = tensor_file.pack(tensors, name)
+    content = _plain(manifest, name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _staging(folder, name) as staging:
+            entries = scan(folder, name)
+            head = _manifest(name, step, 1 + max((entry.serial for entry in entries), default=0), data, table, content)
+            write_synced(staging / TENSORS, data)
+            write_synced(staging / MANIFEST, json.dumps(head, indent=1, allow_nan=False).encode())
+            sync_folder(staging)
+            path = free_path(folder, name, step)
+            rename(staging, path)
+        sync_folder(folder)
+    except OSError as error:
+        raise CheckpointError(
+            f"Cannot save checkpoint '{safe_name(name)}-{step}' in '{folder}' ({reason(error)}); "
+            "free some space or choose another --results-dir."
+        ) from error
+    _retire(folder, name, path, entries, step, keep)
+    return path
+
+
+def load_checkpoint(path: Path, framework: Literal["torch", "numpy"] = "torch") -> Checkpoint:
+    """Reads a checkpoint and checks that nothing is missing or changed.
+
+    Raises:
+        CheckpointError: it is missing, damaged, or of a newer format; the text says which and what to do.
+    """
+    head = _read_manifest(path)
+    data = _read(path / TENSORS)
+    expected = head["files"].get(TENSORS, {})
+    if len(data) != expected.get("bytes"):
+        raise _damaged(path, f"'{TENSORS}' has {len(data)} bytes instead of {expected.get('bytes')}")
+    if hashlib.sha256(data).hexdigest() != expected.get("sha256"):
+        raise _damaged(path, f"the content of '{TENSORS}' has changed")
+    try:
+        tensors = tensor_file.unpack(data, framework)
+    except Exception as error:  # the reader's exceptions have no common base
+        raise _damaged(path, f"'{TENSORS}' cannot be read: {error}") from error
+    if tensor_file.table_of(tensors) != head["tensors"]:
+        raise _damaged(path, f"'{TENSORS}' does not hold the tensors that '{MANIFEST}' lists")
+    return Checkpoint(path, head["name"], head["step"], head["created"], tensors, head["content"])
+
+
+def latest_checkpoint(folder: Path, name: str = "checkpoint", framework: Literal["torch", "numpy"] = "torch") -> Latest:
+    """The checkpoint written last under ``name`` that is whole; damaged ones are passed over with a warning."""
+    warnings: list[str] = []
+    entries = scan(folder, name)
+    unreadable = [entry for entry in entries if entry.serial == 0]  # warned of, though their age is unknown
+    for entry in (*unreadable, *reversed(entries[len(unreadable) :])):
+        try:
+            return Latest(load_checkpoint(entry.path, framework), tuple(warnings))
+        except CheckpointError as error:
+            warnings.append(str(error))
+    return Latest(None, tuple(warnings))
+
+
+def _manifest(
+    name: str, step: int, serial: int, data: bytes, table: tensor_file.Table, content: object
+) -> dict[str, object]:
+    head: dict[str, object] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "name": name,
+        "step": step,
+        "serial": serial,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+        "files": {TENSORS: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}},
+        "tensors": table,
+        "content": content,
+    }
+    return {**head, "digest": digest_of(head)}
+
+
+def _read_manifest(path: Path) -> Manifest:
+    if not path.is_dir():
+        raise CheckpointError(f"There is no checkpoint '{path}'; look into its folder for the ones that exist.")
+    try:
+        head = json.loads(_read(path / MANIFEST))
+    except ValueError as error:
+        raise _damaged(path, f"'{MANIFEST}' is not JSON") from error
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise CheckpointError(f"'{path}' is not a checkpoint of Tau Trainer; give the folder of one that is.")
+    if not isinstance(head.get("format_version"), int) or head["format_version"] > FORMAT_VERSION:
+        raise CheckpointError(
+            f"Checkpoint '{path}' has format version {head.get('format_version')} and this program reads up to "
+            f"{FORMAT_VERSION}; update Tau Trainer."
+        )
+    fits = all(isinstance(head.get(key), kind) for key, kind in _FIELDS.items())
+    if not fits or head.get("digest") != digest_of(head):
+        raise _damaged(path, f"the content of '{MANIFEST}' has changed")
+    return head
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise _damaged(path.parent, f"'{path.name}' is missing") from error
+    except OSError as error:
+        raise CheckpointError(f"Cannot read '{path}' ({reason(error)}); check that you may read it.") from error
+
+
+def _damaged(path: Path, fault: str) -> CheckpointError:
+    return CheckpointError(f"Checkpoint '{path}' is damaged ({fault}); use an earlier one.")
+
+
+def _plain(manifest: Mapping[str, object], name: str) -> object:
+    try:
+        return plain(manifest, "manifest")
+    except TauError as error:
+        kind = NonFiniteError if isinstance(error, NonFiniteError) else CheckpointError
+        raise kind(f"Cannot save a checkpoint of '{name}': {error}") from error
+
+
+@contextlib.contextmanager
+def _staging(folder: Path, name: str) -> Iterator[Path]:
+    """A hidden folder to write into; gone afterwards unless it was renamed. Clears those of dead processes first."""
+    path = folder / f"{_STAGING}{safe_name(name)}-{uuid.uuid4().hex}"
+    with _lock:
+        _active.add(path)
+        stale = [p for p in folder.iterdir() if p.name.startswith((_STAGING, _RETIRED)) and p not in _active]
+    try:
+        for leftover in stale:
+            shutil.rmtree(leftover, ignore_errors=True)
+        path.mkdir()
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        with _lock:
+            _active.discard(path)
+
+
+def _retire(folder: Path, name: str, newest: Path, older: list[Entry], step: int, keep: int) -> None:
+    """Removes superseded checkpoints; one that cannot be removed now is tried again by the next save."""
+    best = best_checkpoint(folder, name)
+    older = [entry for entry in older if entry.path not in (newest, best)]
+    superseded = [entry for entry in older if entry.step == step]
+    others = [entry for entry in older if entry.step != step]
+    surplus = others[: max(0, len(others) + 1 - keep)] if keep > 0 else []
+    for entry in (*superseded, *surplus):
+        retired = folder / f"{_RETIRED}{entry.path.name}-{uuid.uuid4().hex}"
+        with _lock:
+            _active.add(retired)
+        # Renamed first, so that a half-removed folder is never taken for a checkpoint.
+        with contextlib.suppress(OSError):
+            rename(entry.path, retired)
+            shutil.rmtree(retired, ignore_errors=True)
+        with _lock:
+            _active.discard(retired)

@@ -1,0 +1,151 @@
+"""ParallelTrainerManager: starts, watches and cancels runs for the command line and the Python API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tau_trainer.errors import TauError
+from tau_trainer.metrics import MetricsHub, Recorder, RunSnapshot, TerminalMode, run_recorders
+from tau_trainer.settings import RunSettings, dump_settings, resolve_seed
+from tau_trainer.training.finish import conclude, draw_curve, result_of
+from tau_trainer.training.plan import Command, make_plan
+from tau_trainer.training.provenance import provenance
+from tau_trainer.training.run import TrainingRun
+from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
+from tau_trainer.training.states import RunReport
+
+_POLL_S = 0.2
+"""How often waiting looks up, so that Ctrl-C is noticed on Windows too."""
+
+
+class Session:
+    """One run in a thread of its own. Made by :meth:`ParallelTrainerManager.start`."""
+
+    def __init__(self, run: TrainingRun, folder: RunFolder) -> None:
+        self.run_id = run.run_id
+        self.folder = folder.path
+        self._run = run
+        self._folder = folder
+        self._report: RunReport | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name=f"run {run.run_id}", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._report = asyncio.run(self._live())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._run.pool.close()
+            self._run.hub.close()
+
+    async def _live(self) -> RunReport:
+        run, folder = self._run, self._folder
+        await run.train()
+        if run.nothing_learned and run.first_error is not None:
+            raise run.first_error
+        folder.commit()
+        report = await conclude(run, folder)
+        run.hub.snapshot(run.snapshot())
+        draw_curve(run, folder)
+        run.hub.result(result_of(run, report, folder))
+        run.hub.drain(10.0)
+        return report
+
+    @property
+    def running(self) -> bool:
+        """Whether the run goes on."""
+        return self._thread.is_alive()
+
+    def status(self) -> RunSnapshot:
+        """The run now."""
+        return self._run.snapshot()
+
+    def cancel(self, *, at_once: bool = False) -> None:
+        """Let every pair finish its exchange, then save, evaluate and export; ``at_once``: do not wait for pairs."""
+        if at_once:
+            self._run.request_cancel()
+        else:
+            self._run.request_finish()
+
+    def wait(self, timeout: float | None = None) -> RunReport:
+        """Wait for the end; the central report.
+
+        Raises TauError when nothing could be trained, TimeoutError when ``timeout`` seconds were not enough.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._thread.is_alive():
+            self._thread.join(_POLL_S)
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"run '{self.run_id}' has not ended within {timeout:g} s")
+        if self._failure is not None:
+            if self._run.nothing_learned:
+                self._folder.discard()
+            raise self._failure
+        assert self._report is not None
+        return self._report
+
+
+class ParallelTrainerManager:
+    """Starts runs and keeps an eye on them; :meth:`report` is the central report of all of them."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Session] = {}
+
+    def start(
+        self,
+        settings: RunSettings,
+        command: Command = "parallel",
+        *,
+        recorders: Callable[[Path], Sequence[Recorder]] | None = None,
+        terminal: TerminalMode = "quiet",
+        command_line: Sequence[str] | None = None,
+    ) -> Session:
+        """Begin a run in the background.
+
+        ``recorders`` makes them from the run's folder; by default log.jsonl, TensorBoard, and the terminal in mode
+        ``terminal``. Raises SettingsError (RunExistsError), DataError, LaunchError, PortInUseError before anything is
+        left behind.
+        """
+        settings = resolve_seed(settings)
+        checkpoint = settings.checkpoint_settings
+        folder = RunFolder.create(
+            Path(checkpoint.results_dir), checkpoint.run_id, resume=checkpoint.resume, force=checkpoint.force
+        )
+        hub: MetricsHub | None = None
+        try:
+            plan = make_plan(command, settings, folder.engine_logs)
+            made = recorders(folder.path) if recorders else run_recorders(folder.path, terminal)
+            hub = MetricsHub(made)
+            run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=checkpoint.resume)
+            atomic_write_text(folder.configuration, dump_settings(settings))
+            atomic_write_json(folder.run_json, provenance(plan.seed, command_line))
+        except BaseException:
+            if hub is not None:
+                hub.close()
+            folder.discard()
+            raise
+        session = self.sessions[checkpoint.run_id] = Session(run, folder)
+        return session
+
+    def status(self) -> dict[str, RunSnapshot]:
+        """All runs now, by run-id."""
+        return {run_id: session.status() for run_id, session in self.sessions.items()}
+
+    def cancel(self, run_id: str) -> None:
+        """Ask a run to end. Raises KeyError for one that was never started here."""
+        self.sessions[run_id].cancel()
+
+    def report(self) -> dict[str, RunReport]:
+        """Wait for all runs; their reports by run-id. Runs that could not train are left out."""
+        reports = {}
+        for run_id, session in self.sessions.items():
+            with contextlib.suppress(TauError):
+                reports[run_id] = session.wait()
+        return reports

@@ -1,0 +1,185 @@
+"""ParallelTrainer: N pairs under one semaphore."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from tau_trainer.errors import TauError
+from tau_trainer.metrics import MetricsHub
+from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.states import PairState
+
+_FINISH_S = 5.0
+"""How long pairs may take to finish the exchange they are in before they are cancelled."""
+
+
+class ParallelTrainer:
+    """Runs pairs side by side, at most ``max_concurrent`` at a time.
+
+    The semaphore is held for a pair's whole run, engine start and goodbye included. A pair that fails never stops
+    another; its error is in its metrics. ``deterministic`` runs pairs in turn, one exchange each, in fixed order.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[AgentTrainerPair],
+        max_concurrent: int,
+        hub: MetricsHub,
+        *,
+        deterministic: bool = False,
+        after_round: Callable[[Sequence[AgentTrainerPair]], Awaitable[None]] | None = None,
+        evaluate: Callable[[AgentTrainerPair], Awaitable[None]] | None = None,
+    ) -> None:
+        """``after_round`` is awaited after every round of a deterministic run; ``evaluate`` as each pair ends."""
+        self.pairs = tuple(pairs)
+        self.peak = 0
+        """Most pairs that ran at the same time."""
+        self.failures: dict[int, Exception] = {}
+        """What ended each failed pair."""
+        self._max_concurrent = max_concurrent
+        self._hub = hub
+        self._deterministic = deterministic
+        self._after_round = after_round
+        self._evaluate = evaluate
+        self._running = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._cancelled = False
+
+    @property
+    def active(self) -> list[AgentTrainerPair]:
+        """Pairs that hold the semaphore now."""
+        busy = (PairState.PREPARING, PairState.TRAINING, PairState.EVALUATING)
+        return [pair for pair in self.pairs if pair.trainer.state in busy]
+
+    async def run(self) -> None:
+        """Run all pairs to their ends. Never raises for a pair's sake."""
+        if self._deterministic:
+            self._tasks = [asyncio.create_task(self._in_turn())]
+        else:
+            semaphore = asyncio.Semaphore(self._max_concurrent)
+            self._tasks = [asyncio.create_task(self._alone(pair, semaphore)) for pair in self.pairs]
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    async def _alone(self, pair: AgentTrainerPair, semaphore: asyncio.Semaphore) -> None:
+        try:
+            async with semaphore:
+                await self._live(pair)
+        except asyncio.CancelledError:
+            self._end(pair, PairState.CANCELLED)
+
+    async def _live(self, pair: AgentTrainerPair) -> None:
+        """One pair's whole run."""
+        if self._cancelled or pair.finishing:
+            self._end(pair, PairState.CANCELLED)
+            return
+        self._enter()
+        try:
+            await self._prepare(pair)
+            await pair.start()
+            await self._conclude(pair)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._leave(pair, PairState.CANCELLED))
+        except Exception as error:
+            await self._fail(pair, error)
+        finally:
+            self._running -= 1
+
+    async def _in_turn(self) -> None:
+        """All pairs, one exchange each, in fixed order; the next pair joins when one leaves."""
+        waiting, active = deque(self.pairs), list[AgentTrainerPair]()
+        try:
+            while waiting or active:
+                while waiting and len(active) < self._max_concurrent:
+                    await self._join(waiting.popleft(), active)
+                for pair in tuple(active):
+                    await self._take_turn(pair, active)
+                if self._after_round is not None and active:
+                    await self._after_round(active)
+        except asyncio.CancelledError:
+            for pair in active:
+                await self._leave(pair, PairState.CANCELLED)
+            for pair in waiting:
+                self._end(pair, PairState.CANCELLED)
+
+    async def _join(self, pair: AgentTrainerPair, active: list[AgentTrainerPair]) -> None:
+        if self._cancelled or pair.finishing:
+            self._end(pair, PairState.CANCELLED)
+            return
+        self._enter()
+        try:
+            active.append(pair)
+            await self._prepare(pair)
+        except Exception as error:
+            active.remove(pair)
+            self._running -= 1
+            await self._fail(pair, error)
+
+    async def _take_turn(self, pair: AgentTrainerPair, active: list[AgentTrainerPair]) -> None:
+        try:
+            if not pair.finished:
+                await pair.advance()
+            if pair.finished:
+                active.remove(pair)
+                self._running -= 1
+                await self._conclude(pair)
+        except Exception as error:
+            if pair in active:
+                active.remove(pair)
+                self._running -= 1
+            await self._fail(pair, error)
+
+    def _enter(self) -> None:
+        self._running += 1
+        self.peak = max(self.peak, self._running)
+
+    async def _prepare(self, pair: AgentTrainerPair) -> None:
+        pair.trainer.enter(PairState.PREPARING)
+        if not pair.finished:  # a resumed run may find it finished already: then no engine is needed
+            await pair.initialize()
+        pair.trainer.enter(PairState.TRAINING)
+
+    async def _conclude(self, pair: AgentTrainerPair) -> None:
+        """A pair has had its decisions, or was asked to end, or its engine said goodbye."""
+        early = pair.finishing and not pair.goodbye
+        await pair.stop()
+        if self._evaluate is not None and not early:
+            pair.trainer.enter(PairState.EVALUATING)
+            await self._evaluate(pair)
+        pair.trainer.enter(PairState.CANCELLED if early else PairState.COMPLETED)
+
+    async def _fail(self, pair: AgentTrainerPair, error: Exception) -> None:
+        self.failures[pair.id] = error
+        known = isinstance(error, TauError)
+        pair.trainer.error = str(error) if known else f"internal error: {type(error).__name__}: {error}"
+        await self._leave(pair, PairState.FAILED)
+        self._hub.warning(f"pair {pair.id} failed: {pair.trainer.error}", pair=pair.id)
+
+    async def _leave(self, pair: AgentTrainerPair, state: PairState) -> None:
+        await pair.worker.kill()
+        pair.trainer.abandon()
+        self._end(pair, state)
+
+    @staticmethod
+    def _end(pair: AgentTrainerPair, state: PairState) -> None:
+        if not pair.trainer.state.ended:
+            pair.trainer.enter(state)
+
+    def finish(self) -> None:
+        """Let every pair end after the exchange it is in; pairs that have not begun never will."""
+        for pair in self.pairs:
+            pair.finishing = True
+
+    async def cancel(self, grace_s: float = _FINISH_S) -> None:
+        """End all pairs and wait for them: those in an exchange may finish it within ``grace_s`` seconds."""
+        self._cancelled = True
+        self.finish()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=grace_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,184 @@
+"""From settings to what will be run: how many pairs, on which engines, told what, for how long."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from tau_trainer.bridge.engine import EngineOptions
+from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.ports import engine_ports
+from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT
+from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SamplerKind
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import (
+    ConstantSampler,
+    GaussianSampler,
+    ParameterValue,
+    RunSettings,
+    TauSettings,
+    TrainerSettings,
+    UniformSampler,
+)
+
+Command = Literal["parallel", "learn"]
+
+EDITOR = "editor"
+_SEED_RANGE = 1 << 24
+"""Seeds travel as float32 parameters, which hold whole numbers exactly up to here."""
+_STALL_FACTOR = 3.0
+_STALL_LEAST_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Everything about a run that follows from its settings before anything is started."""
+
+    command: Command
+    settings: RunSettings
+    pairs: int
+    max_concurrent: int
+    shared: bool
+    """All pairs feed one learner a behavior; else each has its own."""
+    deterministic: bool
+    seed: int
+    launch: tuple[LaunchSpec | None, ...]
+    """How to start each pair's engine; None: the Unity editor starts itself."""
+    ports: tuple[int, ...]
+    """Port of each engine."""
+    fixed_ports: bool
+    """The user named them; else another free one will do if one is taken meanwhile."""
+    engine: EngineOptions
+    parameters: Mapping[str, float | Sampler]
+    stall_s: float
+    """Seconds without any progress after which the run is given up."""
+
+    @property
+    def tau(self) -> TauSettings | None:
+        """The Tau task's settings; None: an ordinary behavior."""
+        return self.settings.tau
+
+    @property
+    def quota(self) -> int:
+        """Decisions of each pair of `parallel`: its share of all behaviors' max_steps."""
+        trainers = list(self.settings.behaviors.values()) or [self.settings.default_settings or TrainerSettings()]
+        return -(-sum(trainer.max_steps for trainer in trainers) // self.pairs)
+
+    @property
+    def max_policy_age(self) -> int:
+        """0 where learning and collection take turns."""
+        return 0 if self.deterministic else self.settings.collection.max_policy_age
+
+    def engine_parameters(self, pair: int, generation: int) -> dict[str, float | Sampler]:
+        """What engine ``pair`` is told at its ``generation``-th beginning.
+
+        In a deterministic run that includes a fresh seed, so that a resumed run and one that was never interrupted
+        tell their engines the same.
+        """
+        parameters = dict(self.parameters)
+        if self.deterministic:
+            words = np.random.SeedSequence([self.seed, pair, generation]).generate_state(1)
+            parameters["seed"] = float(int(words[0]) % _SEED_RANGE)
+        return parameters
+
+
+def make_plan(command: Command, settings: RunSettings, log_folder: Path) -> RunPlan:
+    """Resolve ``settings`` for a run. Raises SettingsError, LaunchError, PortInUseError."""
+    tau = settings.tau
+    env = settings.env_settings
+    pairs = tau.pairs if command == "parallel" and tau is not None else env.num_envs
+    if command == "parallel" and tau is None:
+        raise SettingsError("`parallel` needs a `tau` section in the settings; use configs/tau3.yaml, or `learn`")
+    editor = env.env_path in (None, EDITOR)
+    if editor and pairs > 1:
+        raise SettingsError(f"there is only one Unity editor, so {pairs} engines need a build: name it with --env")
+    limit = tau.max_concurrent if command == "parallel" and tau is not None else pairs
+    return RunPlan(
+        command=command,
+        settings=settings,
+        pairs=pairs,
+        max_concurrent=min(limit or max(4, 2 * (os.cpu_count() or 1)), pairs),
+        shared=command == "learn" or (tau is not None and tau.policy == "shared"),
+        deterministic=settings.collection.deterministic,
+        seed=env.seed,
+        launch=tuple(None if editor else _launch(settings, command, i, log_folder) for i in range(pairs)),
+        ports=_ports(settings, pairs, editor),
+        fixed_ports=editor or env.base_port != BASE_PORT,
+        engine=_engine_options(settings),
+        parameters=_parameters(settings.environment_parameters or {}),
+        stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
+    )
+
+
+def _launch(settings: RunSettings, command: Command, index: int, log_folder: Path) -> LaunchSpec:
+    env, engine = settings.env_settings, settings.engine_settings
+    args = tuple(env.env_args or ())
+    if command == "parallel" and settings.tau is not None:
+        args = (*_tau_args(settings.tau), *args)
+    return LaunchSpec.of(
+        env.env_path or "",
+        no_graphics=engine.no_graphics or (engine.no_graphics_monitor and index > 0),
+        env_args=args,
+        log_folder=log_folder,
+    )
+
+
+def _tau_args(tau: TauSettings) -> tuple[str, ...]:
+    """What a Tau engine is told on its command line, since specs cannot change later."""
+    args = ["--tau-profile", tau.profile, "--tau-agents", str(tau.agents)]
+    if tau.data is not None:
+        args += ["--tau-data", str(Path(tau.data).resolve())]
+    if tau.reward.source == "trainer":
+        args.append("--tau-target-sensor")
+    return tuple(args)
+
+
+def _ports(settings: RunSettings, pairs: int, editor: bool) -> tuple[int, ...]:
+    """The default base port means: from there up, whatever is free."""
+    if editor:
+        return tuple(engine_ports(1, EDITOR_PORT))
+    base = settings.env_settings.base_port
+    return tuple(engine_ports(pairs, None if base == BASE_PORT else base))
+
+
+def _engine_options(settings: RunSettings) -> EngineOptions:
+    env, engine = settings.env_settings, settings.engine_settings
+    return EngineOptions(
+        seed=env.seed,
+        num_areas=env.num_areas,
+        timeout_s=float(env.timeout_wait),
+        configuration=EngineConfiguration(
+            engine.width,
+            engine.height,
+            engine.quality_level,
+            engine.time_scale,
+            engine.target_frame_rate,
+            engine.capture_frame_rate,
+        ),
+    )
+
+
+def _parameters(values: Mapping[str, ParameterValue]) -> dict[str, float | Sampler]:
+    """The settings' samplers as they travel."""
+    return {name: _parameter(value) for name, value in values.items()}
+
+
+def _parameter(value: ParameterValue) -> float | Sampler:
+    if isinstance(value, float | int):
+        return float(value)
+    if isinstance(value, ConstantSampler):
+        return value.sampler_parameters.value
+    if isinstance(value, UniformSampler):
+        uniform = value.sampler_parameters
+        return Sampler(SamplerKind.UNIFORM, uniform.seed, (uniform.min_value, uniform.max_value))
+    if isinstance(value, GaussianSampler):
+        gaussian = value.sampler_parameters
+        return Sampler(SamplerKind.GAUSSIAN, gaussian.seed, (gaussian.mean, gaussian.st_dev))
+    ranges = value.sampler_parameters
+    flat = tuple(bound for pair in ranges.intervals for bound in pair)
+    return Sampler(SamplerKind.MULTI_RANGE_UNIFORM, ranges.seed, flat)

@@ -1,0 +1,156 @@
+"""``run.json``: what one must know to repeat a run. Nothing here ever raises; what cannot be found out is None."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import datetime
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+PACKAGES = (
+    "tau-trainer",
+    "torch",
+    "numpy",
+    "grpcio",
+    "protobuf",
+    "pydantic",
+    "safetensors",
+    "onnx",
+    "onnxruntime",
+    "tensorboard",
+)
+"""Distributions whose versions decide what a run computes or writes."""
+
+_TIMEOUT_S = 10.0
+
+
+def provenance(seed: int, command: Sequence[str] | None = None, source: Path | None = None) -> dict[str, object]:
+    """Seed, versions, source state, hardware, command line and start time, ready for JSON.
+
+    Args:
+        seed: the run's seed.
+        command: the command line; None takes this process's.
+        source: a folder inside the source tree; None takes this package's.
+    """
+    return {
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": list(sys.argv if command is None else command),
+        "working_directory": _try(lambda: str(Path.cwd())),
+        "seed": seed,
+        "versions": versions(),
+        "git": git_state(Path(__file__).parent if source is None else source),
+        "hardware": hardware(),
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Version of Python and of every package in :data:`PACKAGES`; None where one is not installed."""
+    return {"python": platform.python_version(), **{name: _try(partial(metadata.version, name)) for name in PACKAGES}}
+
+
+def git_state(folder: Path) -> dict[str, object] | None:
+    """Commit, uncommitted changes and their size in bytes; None outside a repository or without git."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    status, diff = _git(folder, "status", "--porcelain"), _git(folder, "diff", "HEAD", "--no-ext-diff", "--binary")
+    return {
+        "commit": commit.strip(),
+        "branch": (_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "").strip() or None,
+        "dirty": None if status is None else bool(status.strip()),
+        "diff_bytes": None if diff is None else len(diff.encode("utf-8", "surrogateescape")),
+    }
+
+
+def hardware() -> dict[str, object]:
+    """Processor, cores, memory, operating system, and graphics cards where torch is loaded and has some."""
+    return {
+        "cpu": _try(_cpu_model) or platform.processor() or platform.machine() or None,
+        "architecture": platform.machine() or None,
+        "cores": os.cpu_count(),
+        "usable_cores": _try(_usable_cores),
+        "memory_bytes": _try(_memory_bytes),
+        "system": _try(platform.platform),
+        "gpus": _try(_gpus) or [],
+    }
+
+
+def _try(find: Callable[[], T]) -> T | None:
+    """The answer, or None: a machine that hides a fact must not stop a run."""
+    with contextlib.suppress(Exception):
+        return find()
+    return None
+
+
+def _run(*command: str) -> str | None:
+    """What a program prints; None when it is missing, fails or hangs."""
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        result = subprocess.run(
+            command, capture_output=True, timeout=_TIMEOUT_S, env=environment, stdin=subprocess.DEVNULL, check=True
+        )
+        return result.stdout.decode("utf-8", "surrogateescape")
+    return None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    return _run("git", "-C", str(folder), *arguments)
+
+
+def _cpu_model() -> str | None:
+    if sys.platform == "win32":
+        import winreg
+
+        key = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as handle:
+            return str(winreg.QueryValueEx(handle, "ProcessorNameString")[0]).strip()
+    elif sys.platform == "darwin":
+        return (_run("sysctl", "-n", "machdep.cpu.brand_string") or "").strip() or None
+    else:
+        fields = dict(line.split(":", 1) for line in (_run("lscpu") or "").splitlines() if ":" in line)
+        return fields.get("Model name", "").strip() or None
+
+
+def _usable_cores() -> int | None:
+    """Cores that this process may use, where the system can say (Linux); else all."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    else:
+        return os.cpu_count()
+
+
+def _memory_bytes() -> int | None:
+    if sys.platform == "win32":
+        status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
+        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+        return int(status.total)
+    else:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+class _MemoryStatus(ctypes.Structure):
+    """``MEMORYSTATUSEX`` of the Windows API."""
+
+    _fields_ = (
+        ("length", ctypes.c_uint32),
+        ("load", ctypes.c_uint32),
+        *((name, ctypes.c_uint64) for name in ("total", "free", "page", "free_page", "virt", "free_virt", "ext")),
+    )
+
+
+def _gpus() -> list[str]:
+    """Names of CUDA devices. Torch is not imported for this: a run without it uses no graphics card."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return []
+    return [str(torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]

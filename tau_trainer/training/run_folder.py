@@ -1,0 +1,182 @@
+"""``results/<run-id>/``: where everything of one run lies, and who may write there."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from tau_trainer.errors import RunExistsError, SettingsError
+from tau_trainer.training.files import (
+    STAGED_SUFFIX,
+    atomic_write_bytes,
+    atomic_write_json,
+    atomic_write_text,
+    reason,
+    rename,
+    safe_name,
+)
+
+__all__ = ["RunFolder", "atomic_write_bytes", "atomic_write_json", "atomic_write_text", "safe_name"]
+
+_MARKS = ("configuration.yaml", "run.json", "checkpoints", "run_logs", "log.jsonl", "evaluation.json")
+"""What tells a run's folder from any other; the first is also ML-Agents'."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run.
+
+    Made by :meth:`create` before anything else is known to work. Call :meth:`commit` once the run has really started
+    (a run that ``force`` replaces is deleted only then), or :meth:`discard` when it could not start (what was there
+    before comes back).
+    """
+
+    path: Path
+    """``<results-dir>/<run-id>``."""
+    resumed: bool = False
+    """Whether the folder holds an earlier part of the same run."""
+    replaced: Path | None = None
+    """Where the run that this one replaces waits for :meth:`commit`."""
+    made_results: Path | None = None
+    """The topmost folder that did not exist before; None when the results folder did."""
+
+    @classmethod
+    def create(cls, results_dir: Path, run_id: str, *, resume: bool = False, force: bool = False) -> RunFolder:
+        """Makes the folder of a new run, or opens that of a run to go on with.
+
+        Args:
+            results_dir: parent of all runs; made when missing.
+            run_id: the folder's name.
+            resume: go on with the run that is there.
+            force: replace the run that is there.
+
+        Raises:
+            RunExistsError: there is a run and neither ``resume`` nor ``force`` is given.
+            SettingsError: a run-id that is no folder name, nothing to resume, a folder that is no run, or one that
+                cannot be made.
+        """
+        if resume and force:
+            raise SettingsError("--resume and --force exclude each other; give the one you mean.")
+        if run_id != safe_name(run_id):
+            raise SettingsError(
+                f"The run-id '{run_id}' cannot be a folder's name on every system; try '{safe_name(run_id)}'."
+            )
+        path = results_dir / run_id
+        if resume:
+            return cls._resume(path)
+        try:
+            return cls._make(path, force)
+        except OSError as error:
+            raise SettingsError(
+                f"Cannot make the run's folder '{path}' ({reason(error)}); choose another --results-dir."
+            ) from error
+
+    @classmethod
+    def _resume(cls, path: Path) -> RunFolder:
+        if not _is_run(path):
+            raise SettingsError(f"There is no run to resume in '{path}'; check --run-id, or start it without --resume.")
+        for leftover in path.glob(f".*{STAGED_SUFFIX}"):
+            leftover.unlink(missing_ok=True)
+        return cls(path, resumed=True)
+
+    @classmethod
+    def _make(cls, path: Path, force: bool) -> RunFolder:
+        if path.exists() and not path.is_dir():
+            raise SettingsError(f"'{path}' is a file, not a run's folder; choose another --run-id.")
+        missing = next((p for p in (*reversed(path.parents),) if not p.exists()), None)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError, OSError):
+            path.rmdir()  # succeeds only where it is empty
+        aside = _move_aside(path) if force and path.exists() else None
+        try:
+            path.mkdir()
+        except FileExistsError as error:
+            raise RunExistsError(
+                f"The run-id '{path.name}' is taken by '{path}'; add --resume to go on with it, --force to replace it, "
+                "or choose another --run-id."
+            ) from error
+        return cls(path, replaced=aside, made_results=missing)
+
+    @property
+    def configuration(self) -> Path:
+        """``configuration.yaml``: all settings, resolved."""
+        return self.path / "configuration.yaml"
+
+    @property
+    def run_json(self) -> Path:
+        """``run.json``: seed, versions, git state, hardware, command."""
+        return self.path / "run.json"
+
+    @property
+    def evaluation(self) -> Path:
+        """``evaluation.json``: the result on held-out rows."""
+        return self.path / "evaluation.json"
+
+    @property
+    def log(self) -> Path:
+        """``log.jsonl``: every summary and event, one JSON object a line."""
+        return self.path / "log.jsonl"
+
+    @property
+    def learning_curve(self) -> Path:
+        """``learning_curve.png``."""
+        return self.path / "learning_curve.png"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of all checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def engine_logs(self) -> Path:
+        """``run_logs``: what the engines write, as in ML-Agents."""
+        return self.path / "run_logs"
+
+    def behavior(self, name: str) -> Path:
+        """Folder of a behavior's event files."""
+        return self.path / safe_name(name)
+
+    def onnx(self, name: str) -> Path:
+        """The exported model of a behavior."""
+        return self.path / f"{safe_name(name)}.onnx"
+
+    def commit(self) -> None:
+        """The run has started: deletes what it replaces. What cannot be deleted now stays hidden beside it."""
+        if self.replaced is not None:
+            for old in self.path.parent.glob(f"{_aside_prefix(self.path)}*"):
+                shutil.rmtree(old, ignore_errors=True)
+
+    def discard(self) -> None:
+        """The run could not start: removes its folder and puts back what it replaced. A resumed run stays."""
+        if self.resumed:
+            return
+        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            if self.replaced is not None and not self.path.exists():
+                rename(self.replaced, self.path)
+            for parent in self.path.parents if self.made_results else ():
+                parent.rmdir()  # stops at the first that holds something
+                if parent == self.made_results:
+                    break
+
+
+def _is_run(path: Path) -> bool:
+    return path.is_dir() and any((path / mark).exists() for mark in _MARKS)
+
+
+def _aside_prefix(path: Path) -> str:
+    return f".{path.name}.replaced-"
+
+
+def _move_aside(path: Path) -> Path:
+    """Renames a run out of the way in one step; refuses a folder that is no run, lest it be deleted."""
+    if not _is_run(path):
+        raise SettingsError(
+            f"'{path}' holds files but no run, so --force will not delete it; choose another --run-id or empty it."
+        )
+    aside = path.with_name(f"{_aside_prefix(path)}{uuid.uuid4().hex}")
+    rename(path, aside)
+    return aside

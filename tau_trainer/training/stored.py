@@ -1,0 +1,97 @@
+"""Runs that have ended: their policies, evaluated or exported again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.models.policy import Policy
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.specs import BehaviorSpec
+from tau_trainer.tau.evaluation import TauEvaluation
+from tau_trainer.training import behavior_json
+from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
+from tau_trainer.training.exporting import export_policy
+from tau_trainer.training.pool import trainer_settings
+from tau_trainer.training.run_folder import RunFolder, atomic_write_json
+from tau_trainer.training.tau_task import TauTask
+
+
+def _open(run: Path) -> tuple[RunFolder, RunSettings]:
+    folder = RunFolder(run, resumed=True)
+    if not folder.configuration.is_file():
+        raise SettingsError(f"there is no run in '{run}'; give the folder that training made, such as results/tau")
+    return folder, load_settings(folder.configuration)
+
+
+def _newest(folder: RunFolder) -> Iterator[Checkpoint]:
+    """The newest whole checkpoint of every learner. Raises CheckpointError if there is none."""
+    paths = folder.checkpoints.iterdir() if folder.checkpoints.is_dir() else ()
+    names = sorted({path.name.rpartition("-")[0] for path in paths if not path.name.startswith(".")})
+    found = [latest_checkpoint(folder.checkpoints, name).checkpoint for name in names]
+    whole = [checkpoint for checkpoint in found if checkpoint is not None]
+    if not whole:
+        raise CheckpointError(f"'{folder.path}' holds no whole checkpoint; train it first, or go on with --resume")
+    yield from whole
+
+
+def load_policy(checkpoint: Checkpoint, settings: RunSettings) -> tuple[Policy, BehaviorSpec]:
+    """The policy of a checkpoint and the behavior it acts for. Raises CheckpointError."""
+    try:
+        learner = checkpoint.manifest["learner"]
+        spec = behavior_json.from_json(learner["behavior"])
+        ppo = PPO(
+            spec, trainer_settings(settings, spec.short_name), reward_components=learner["reward_components"], seed=0
+        )
+        ppo.load_state_dict(checkpoint.tensors, learner["algorithm"])
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"'{checkpoint.path}' does not fit the run's configuration.yaml: {error}") from error
+    return ppo.snapshot(), spec
+
+
+def evaluate_run(run: Path) -> TauEvaluation:
+    """Evaluate the best policy of a Tau run on the held-out rows; evaluation.json gets the new scores.
+
+    Raises SettingsError for a folder without a Tau run, CheckpointError, DataError.
+    """
+    folder, settings = _open(run)
+    if settings.tau is None:
+        raise SettingsError(f"'{run}' is no Tau run, so there are no held-out rows to evaluate it on")
+    task = TauTask(settings.tau)
+    best: tuple[str, TauEvaluation] | None = None
+    for checkpoint in _newest(folder):
+        policy, _ = load_policy(checkpoint, settings)
+        evaluation = task.evaluate(policy)
+        if best is None or evaluation.accuracy > best[1].accuracy:
+            best = (checkpoint.name, evaluation)
+    assert best is not None
+    _update_evaluation(folder, *best)
+    return best[1]
+
+
+def _update_evaluation(folder: RunFolder, policy: str, evaluation: TauEvaluation) -> None:
+    """New scores; what only the run itself knew (speed, wall time, pairs) stays."""
+    known = json.loads(folder.evaluation.read_text("utf-8")) if folder.evaluation.is_file() else {}
+    atomic_write_json(folder.evaluation, {**known, **evaluation.to_dict(), "policy": policy})
+
+
+def export_run(run: Path, output: Path | None = None) -> list[Path]:
+    """Export the newest checkpoint of every policy of a run as ONNX; ``output``: another file or folder.
+
+    Raises SettingsError, CheckpointError, ExportError.
+    """
+    folder, settings = _open(run)
+    checkpoints = list(_newest(folder))
+    if output is not None and output.suffix == ".onnx" and len(checkpoints) > 1:
+        raise SettingsError(f"'{run}' has {len(checkpoints)} policies; give --output a folder instead of a file")
+    written = []
+    for checkpoint in checkpoints:
+        policy, spec = load_policy(checkpoint, settings)
+        path = folder.onnx(checkpoint.name)
+        if output is not None:
+            path = output if output.suffix == ".onnx" else output / path.name
+        written.append(export_policy(policy, spec, path))
+    return written

@@ -1,0 +1,46 @@
+"""No silent stall: when nothing moves for too long, say who waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from tau_trainer.errors import StalledError
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.pair import AgentTrainerPair
+
+_LOOK_S = 1.0
+
+
+def who_waits(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> str:
+    """One clause for every pair that is active and every learner that has work."""
+    clauses = []
+    for pair in pairs:
+        engine = pair.worker.engine
+        if engine is not None and engine.awaited:
+            clauses.append(f"pair {pair.id} waits for {pair.worker.waits_for}")
+        else:
+            clauses.append(f"pair {pair.id} waits for its learner")
+    clauses += [f"learner '{learner.name}' is in an update" for learner in learners if not learner.idle]
+    return "; ".join(clauses) or "no pair is active"
+
+
+async def watch(
+    pairs: Callable[[], Sequence[AgentTrainerPair]],
+    learners: Callable[[], Sequence[Learner]],
+    stall_s: float,
+    look_s: float = _LOOK_S,
+) -> None:
+    """Run beside training; raises StalledError when no exchange and no update has ended for ``stall_s`` seconds."""
+    seen, since = -1, time.monotonic()
+    while True:
+        await asyncio.sleep(look_s)
+        progress = sum(pair.worker.exchanges for pair in pairs()) + sum(learner.updates for learner in learners())
+        if progress != seen:
+            seen, since = progress, time.monotonic()
+        elif time.monotonic() - since > stall_s:
+            raise StalledError(
+                f"nothing has moved for {stall_s:g} s: {who_waits(pairs(), learners())}; "
+                "look at run_logs in the run's folder, or raise --timeout-wait if the game is this slow"
+            )

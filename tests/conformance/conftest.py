@@ -1,0 +1,160 @@
+"""The real mlagents-envs, in an environment of its own that is made once and kept in the checkout's cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.bridge.ports import is_free
+from tau_trainer.bridge.side_channels import Sampler, SamplerKind
+from tau_trainer.headless import Parameters, create_scene, write_build
+from tau_trainer.headless.args import parse_args
+from tau_trainer.headless.scene import Scene
+from tau_trainer.specs import Actions, FloatArray, StepBatch
+from tools.peers import MLAGENTS_ENVS, ROOT, ensure_peer
+
+PEER_SCRIPTS = Path(__file__).parent / "peer"
+PEER_SECONDS = 150.0
+FIRST_PORT = 21000
+
+Json = dict[str, Any]
+Peer = Callable[..., Json]
+Play = Callable[..., Json]
+
+
+@pytest.fixture(scope="session")
+def peer_python() -> Path:
+    """The interpreter that has mlagents-envs 1.1.0."""
+    return ensure_peer(MLAGENTS_ENVS)
+
+
+@pytest.fixture
+def peer(peer_python: Path, tmp_path: Path) -> Peer:
+    """Runs one of the peer's scripts to its end and returns the JSON object that it printed."""
+
+    def run(script: str, argument: Mapping[str, Any] | None = None, **variables: str) -> Json:
+        command = [str(peer_python), str(PEER_SCRIPTS / script), *([] if argument is None else [json.dumps(argument)])]
+        environment = {**os.environ, **variables}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PEER_SECONDS, env=environment, cwd=tmp_path, check=False
+        )
+        assert done.returncode == 0, f"{script} ended with {done.returncode}:\n{done.stderr[-4000:]}"
+        seen = json.loads(done.stdout.splitlines()[-1])
+        assert isinstance(seen, dict)
+        return seen
+
+    return run
+
+
+@pytest.fixture
+def shared(peer: Peer) -> Json:
+    """What both packages say of each other in one process."""
+    return peer("share.py", PYTHONPATH=str(ROOT))
+
+
+@pytest.fixture
+def play(peer: Peer, tmp_path: Path) -> Play:
+    """Lets `UnityEnvironment` launch a build of a scene and play it; keywords as in peer/drive.py."""
+
+    def run(scene: str, arguments: Sequence[str] = (), **wishes: Any) -> Json:
+        request: Json = {"seed": 3, "areas": 1, "steps": 40, "resets": [], "parameters": {}, "uniform": {}, "later": {}}
+        build = write_build(tmp_path / "build", scene, arguments)
+        place = {"build": str(build), "port": free_port(), "log_folder": str(tmp_path)}
+        seen = peer("drive.py", {**request, **wishes, **place})
+        assert seen["exit_code"] == 0, (tmp_path / "Player-0.log").read_text()
+        return seen
+
+    return run
+
+
+def free_port() -> int:
+    """A port for `base_port`, which the reference takes without asking whether it is free."""
+    start = FIRST_PORT + os.getpid() % 1000
+    return next(port for port in range(start, start + 2000) if is_free(port))
+
+
+@pytest.fixture
+def mirror() -> Callable[..., list[Json]]:
+    """Plays the same game in this process, without a wire: see :func:`play_here`."""
+    return play_here
+
+
+def play_here(
+    scene: str,
+    arguments: Sequence[str] = (),
+    *,
+    seed: int = 3,
+    areas: int = 1,
+    steps: int = 40,
+    resets: Sequence[int] = (),
+    parameters: Mapping[str, float] | None = None,
+    uniform: Mapping[str, tuple[float, float, int]] | None = None,
+    later: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[Json]:
+    """The exchanges that peer/drive.py would see, from the scene object itself."""
+    samplers = {name: Sampler(SamplerKind.UNIFORM, s, (low, high)) for name, (low, high, s) in (uniform or {}).items()}
+    told = Parameters({**(parameters or {}), **samplers})
+    game = create_scene(parse_args(["--scene", scene, *arguments]), told, seed=seed, areas=areas)
+    batch = game.reset(told)
+    exchanges = [observed(batch)]
+    for step in range(steps):
+        batch = _next(game, batch, told, step, step in resets, (later or {}).get(str(step), {}))
+        exchanges.append(observed(batch))
+    return exchanges
+
+
+def _next(
+    game: Scene, batch: StepBatch, told: Parameters, step: int, reset: bool, later: Mapping[str, float]
+) -> StepBatch:
+    for name, value in later.items():
+        told.set(name, value)
+    if reset:
+        if "seed" in told:
+            game.seed(int(told.get("seed", 0.0)))
+        return game.reset(told)
+    if later:
+        game.update(told)
+    return game.step(fixed_actions(game, batch, step))
+
+
+def fixed_actions(game: Scene, batch: StepBatch, step: int) -> Actions:
+    """The same whole numbers as `action_value` and `action_branch` in peer/drive.py."""
+    agents = batch.agent_ids.astype(np.int64)[:, None]
+    index = np.arange(game.spec.actions.continuous_size)[None, :]
+    thousandths = (step * 7919 + agents * 104729 + index * 1299709) % 2001 - 1000
+    sizes = np.array(game.spec.actions.discrete_branches, np.int64)[None, :]
+    branch = np.arange(sizes.shape[1])[None, :]
+    discrete = (step * 3 + agents * 5 + branch * 7 + (step * agents) % 4) % sizes
+    return Actions((thousandths / 1000.0).astype(np.float32), discrete.astype(np.int32))
+
+
+def observed(batch: StepBatch) -> Json:
+    """One exchange in the form of peer/drive.py (without masks, which no scene has)."""
+    ended = batch.terminals
+    return {
+        "ids": batch.agent_ids.tolist(),
+        "rewards": batch.reward.tolist(),
+        "groups": batch.group_id.tolist(),
+        "observations": digest(batch.obs),
+        "finite": all(bool(np.isfinite(sensor).all()) for sensor in batch.obs),
+        "ended": ended.agent_ids.tolist(),
+        "ended_rewards": ended.reward.tolist(),
+        "interrupted": ended.truncated.tolist(),
+        "ended_observations": digest(ended.obs),
+    }
+
+
+def digest(sensors: Sequence[FloatArray]) -> str:
+    """One hash over the float32 bytes of all sensors."""
+    total = hashlib.sha256()
+    for sensor in sensors:
+        total.update(np.ascontiguousarray(sensor, np.float32).tobytes())
+    return total.hexdigest()

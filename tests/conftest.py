@@ -1,0 +1,29 @@
+"""What holds for every test: a quiet plot backend, patient property tests, and no accelerator tests without one."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# A shared machine may stop for a second at any point: time limits are pytest-timeout's business, one for each test.
+settings.register_profile("tau-trainer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tau-trainer")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects the tests marked `gpu` where torch finds no accelerator (torch is imported only if there are any)."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked or _accelerator_available():
+        return
+    config.hook.pytest_deselected(items=marked)
+    items[:] = [item for item in items if item not in marked]
+
+
+def _accelerator_available() -> bool:
+    import torch
+
+    return torch.cuda.is_available()

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tau_trainer.bridge.side_channels import Sampler, SamplerKind
+from tau_trainer.errors import DecodeError
+from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.scenes import balance
+from tau_trainer.headless.scenes.balance import BalanceScene
+from tau_trainer.specs import Actions, StepBatch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tests.headless.scenes.conftest import Play
+
+
+def tilt(continuous: NDArray[np.floating]) -> Actions:
+    return Actions(continuous.astype(np.float32), np.zeros((len(continuous), 0), np.int32))
+
+
+def nothing(batch: StepBatch) -> Actions:
+    return tilt(np.zeros((len(batch), 2)))
+
+
+def controller(batch: StepBatch) -> Actions:
+    """A linear controller by hand: lean against the ball's offset and speed."""
+    rotation_z, rotation_x, x, _, z, v_x, _, v_z = batch.obs[0].T
+    wanted_z, wanted_x = 0.1 * x + 0.1 * v_x, -(0.1 * z + 0.1 * v_z)
+    return tilt(np.clip(10.0 * np.stack([wanted_z - rotation_z, wanted_x - rotation_x], axis=1), -1.0, 1.0))
+
+
+def test_doing_nothing_and_doing_anything_lose_the_ball(play: Play) -> None:
+    generator = np.random.default_rng(0)
+    for act in (nothing, lambda batch: tilt(generator.uniform(-1.0, 1.0, (len(batch), 2)))):
+        played = play(BalanceScene(seed=1), act, 600)
+        assert 5.0 < np.mean(played.lengths) < 60.0
+        assert np.mean(played.returns) < 5.0
+        assert not any(played.truncated)
+
+
+def test_a_linear_controller_keeps_the_ball_to_the_end(play: Play) -> None:
+    played = play(BalanceScene(seed=2), controller, 2000)
+    assert len(played.returns) == 24
+    assert played.lengths == [1000] * 24
+    assert all(played.truncated)
+    np.testing.assert_allclose(played.returns, 100.0, atol=1e-3)
+
+
+def test_rewards_are_a_tenth_and_minus_one(play: Play) -> None:
+    played = play(BalanceScene(seed=3), nothing, 300)
+    kept = np.concatenate([batch.reward for batch in played.batches[1:]])
+    lost = np.concatenate([batch.terminals.reward for batch in played.batches])
+    assert set(kept.tolist()) == {0.0, float(np.float32(0.1))}
+    assert set(lost.tolist()) == {-1.0}
+    np.testing.assert_allclose(played.returns, 0.1 * (np.array(played.lengths) - 1) - 1.0, atol=1e-5)
+
+
+def test_episodes_begin_at_rest_within_the_starting_range(play: Play) -> None:
+    batch = BalanceScene(agents=2000, seed=4).reset(Parameters())
+    rotation, offset = batch.obs[0][:, :2], batch.obs[0][:, [2, 4]]
+    limit = np.sin(np.deg2rad(5.0))
+    assert 0.98 * limit < np.abs(rotation).max() <= limit
+    assert 1.48 < np.abs(offset).max() <= 1.5
+    assert np.all(batch.obs[0][:, 5:] == 0.0)
+    assert np.all(batch.reward == 0.0)
+    assert np.abs(batch.obs[0].mean(axis=0)[[0, 1, 2, 4]]).max() < 0.06
+
+
+def test_physics_match_a_ball_simulated_step_by_step() -> None:
+    """The closed form over a decision against explicit steps of one rolling ball in three dimensions."""
+    scene = BalanceScene(agents=1, seed=5)
+    batch = scene.reset(Parameters())
+    tilts = scene._tilt[:, 0].copy()  # about x, about z
+    position = batch.obs[0][0, 2:5].astype(np.float64)
+    velocity = np.zeros(2)
+    generator = np.random.default_rng(6)
+    for _ in range(4):
+        action = generator.uniform(-1.0, 1.0, 2)
+        for _ in range(5):
+            tilts += np.deg2rad(2.0) * np.float32(action)[::-1]
+            turn_x = np.array(
+                [[1, 0, 0], [0, np.cos(tilts[0]), -np.sin(tilts[0])], [0, np.sin(tilts[0]), np.cos(tilts[0])]]
+            )
+            turn_z = np.array(
+                [[np.cos(tilts[1]), -np.sin(tilts[1]), 0], [np.sin(tilts[1]), np.cos(tilts[1]), 0], [0, 0, 1]]
+            )
+            normal = turn_x @ turn_z @ [0.0, 1.0, 0.0]
+            gravity = np.array([0.0, -9.81, 0.0])
+            along = 5.0 / 7.0 * (gravity - (gravity @ normal) * normal)
+            velocity += 0.02 * along[[0, 2]]
+            position[[0, 2]] += 0.02 * velocity
+        position[1] = (3.0 - normal[0] * position[0] - normal[2] * position[2]) / normal[1]
+        batch = scene.step(tilt(action[None]))
+        seen = batch.obs[0][0]
+        np.testing.assert_allclose(seen[2:5], position, atol=1e-5)
+        np.testing.assert_allclose(seen[[5, 7]], velocity, atol=1e-5)
+        np.testing.assert_allclose(seen[5:] @ normal, 0.0, atol=1e-5)  # the velocity lies in the plane
+
+
+def test_positive_tilt_about_z_sends_the_ball_to_negative_x() -> None:
+    scene = BalanceScene(agents=1, seed=0)
+    scene.reset(Parameters())
+    scene._tilt[:] = scene._ball[:] = 0.0
+    seen = scene.step(tilt(np.array([[1.0, 0.0]]))).obs[0][0]
+    assert seen[0] == pytest.approx(np.sin(np.deg2rad(5.0)), abs=1e-6)
+    assert seen[2] < 0.0
+    assert seen[5] < 0.0
+    assert abs(seen[4]) < 1e-9
+
+
+def test_tilt_stops_at_a_quarter_of_the_quaternion() -> None:
+    scene = BalanceScene(agents=1, seed=0, max_decisions=0)
+    scene.reset(Parameters())
+    scene._tilt[:] = scene._ball[:] = 0.0
+    for _ in range(4):
+        scene.step(tilt(np.array([[5.0, 0.0]])))
+    assert scene._tilt[1, 0] == pytest.approx(2.0 * np.arcsin(0.25))
+
+
+def test_the_ball_is_lost_at_the_edge_of_the_platform() -> None:
+    scene = BalanceScene(agents=2, seed=0)
+    scene.reset(Parameters())
+    scene._tilt[:] = scene._velocity[:] = 0.0
+    scene._ball[:] = [[2.49, 2.51], [0.0, 0.0]]
+    batch = scene.step(tilt(np.zeros((2, 2))))
+    assert batch.terminals.agent_ids.tolist() == [1]
+    assert batch.terminals.obs[0][0, 2] == pytest.approx(2.51, abs=1e-5)
+
+
+def test_agents_in_a_crowd_play_as_they_would_alone(play: Play) -> None:
+    crowd = play(BalanceScene(agents=8, seed=9), controller, 40)
+    few = play(BalanceScene(agents=3, seed=9), controller, 40)
+    for many, three in zip(crowd.batches, few.batches, strict=True):
+        np.testing.assert_array_equal(many.obs[0][:3], three.obs[0])
+        np.testing.assert_array_equal(many.reward[:3], three.reward)
+
+
+def test_same_seed_same_episodes_and_a_reset_goes_on(play: Play) -> None:
+    first, second = BalanceScene(seed=1), BalanceScene(seed=1)
+    start = first.reset(Parameters()).obs[0]
+    np.testing.assert_array_equal(start, second.reset(Parameters()).obs[0])
+    assert not np.array_equal(start, first.reset(Parameters()).obs[0])
+    first.seed(1)
+    np.testing.assert_array_equal(start, first.reset(Parameters()).obs[0])
+
+
+def test_parameters_of_3dball_are_drawn_for_each_episode() -> None:
+    scene = BalanceScene(agents=500, seed=1)
+    scene.reset(Parameters({"gravity": Sampler(SamplerKind.UNIFORM, 1, (4.0, 14.0)), "scale": 2.0}))
+    pull = scene._pull / balance.ROLLING
+    assert len(set(pull.tolist())) == 500
+    assert 4.0 <= pull.min() < 4.2
+    assert 13.8 < pull.max() <= 14.0
+    np.testing.assert_allclose(scene._height, 3.5)
+
+
+def test_tilt_speed_is_an_environment_parameter() -> None:
+    scene = BalanceScene(agents=1, seed=1)
+    scene.reset(Parameters({"tilt_speed": 0.5}))
+    scene._tilt[:] = scene._ball[:] = 0.0
+    scene.step(tilt(np.array([[1.0, -1.0]])))
+    np.testing.assert_allclose(scene._tilt[:, 0], np.deg2rad([-2.5, 2.5]))
+
+
+def test_nan_actions_are_refused_with_the_agents_number() -> None:
+    scene = BalanceScene(agents=4)
+    scene.reset(Parameters())
+    actions = np.zeros((4, 2), np.float32)
+    actions[2, 1] = np.nan
+    with pytest.raises(DecodeError, match=r"3DBall\?team=0.*agent 2"):
+        scene.step(tilt(actions))
+
+
+def test_handed_out_arrays_never_change(play: Play) -> None:
+    scene = BalanceScene(seed=1)
+    batch = scene.reset(Parameters())
+    kept, copied = batch.obs[0], batch.obs[0].copy()
+    for _ in range(30):
+        batch = scene.step(nothing(batch))
+    np.testing.assert_array_equal(kept, copied)
+    with pytest.raises(ValueError, match="read-only"):
+        batch.agent_ids[0] = 5

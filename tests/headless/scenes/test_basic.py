@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.scenes.basic import BasicScene
+from tau_trainer.specs import Actions, StepBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.headless.scenes.conftest import Play
+
+STAY, LEFT, RIGHT = 0, 1, 2
+
+
+def always(action: int) -> Callable[[StepBatch], Actions]:
+    return lambda batch: Actions(np.zeros((len(batch), 0), np.float32), np.full((len(batch), 1), action, np.int32))
+
+
+def test_going_right_earns_exactly_0_93_and_nothing_earns_more(play: Play) -> None:
+    played = play(BasicScene(), always(RIGHT), 70)
+    assert played.lengths == [7] * 10
+    assert played.truncated == [False] * 10
+    np.testing.assert_allclose(played.returns, 0.93, atol=1e-6)
+    # By dynamic programming over the line: no policy is worth more from the start.
+    value = np.zeros(20)
+    for _ in range(200):
+        reached = np.clip(np.arange(20)[:, None] + [0, -1, 1], 0, 19)
+        pay = np.where(reached == 17, 1.0, np.where(reached == 7, 0.1, 0.0)) - 0.01
+        ahead = np.where((reached == 17) | (reached == 7), 0.0, value[reached])
+        value = (pay + ahead).max(axis=1)
+    assert value[10] == pytest.approx(0.93)
+
+
+def test_going_left_earns_the_small_goal(play: Play) -> None:
+    played = play(BasicScene(agents=3), always(LEFT), 3)
+    assert played.lengths == [3, 3, 3]
+    np.testing.assert_allclose(played.returns, 0.07, atol=1e-6)
+
+
+def test_staying_is_cut_and_pays_the_steps(play: Play) -> None:
+    played = play(BasicScene(max_decisions=50), always(STAY), 100)
+    assert played.lengths == [50, 50]
+    assert played.truncated == [True, True]
+    np.testing.assert_allclose(played.returns, -0.5, atol=1e-5)
+
+
+def test_observation_is_the_cell_one_hot_and_the_end_shows_the_goal() -> None:
+    scene = BasicScene()
+    batch = scene.reset(Parameters())
+    assert np.flatnonzero(batch.obs[0][0]).tolist() == [10]
+    for _ in range(7):
+        batch = scene.step(always(RIGHT)(batch))
+    assert np.flatnonzero(batch.terminals.obs[0][0]).tolist() == [17]
+    assert np.flatnonzero(batch.obs[0][0]).tolist() == [10]
+    assert batch.terminals.reward[0] == pytest.approx(0.99)
+    assert batch.reward[0] == 0.0
+
+
+def test_limit_is_an_environment_parameter(play: Play) -> None:
+    played = play(BasicScene(), always(STAY), 9, Parameters({"max_decisions": 3.0}))
+    assert played.lengths == [3, 3, 3]

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tau_trainer.bridge.side_channels import Aggregation
+from tau_trainer.errors import DataError, DecodeError, SettingsError
+from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.scenes.synthetic import synthetic_dataset
+from tau_trainer.headless.scenes.tau import TauRules, TauScene, open_dataset, resolve_profile
+from tau_trainer.specs import Actions, StepBatch
+from tau_trainer.tau.formulas import REWARDS
+from tau_trainer.tau.profiles import PROFILES
+from tau_trainer.tau.targets import targets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tests.headless.scenes.conftest import Play
+
+DATA = synthetic_dataset()
+
+
+def scene(
+    profile: str = "tau3", *, agents: int = 6, seed: int = 0, target_sensor: bool = False, **rules: object
+) -> TauScene:
+    return TauScene(
+        dataset=DATA,
+        profile=PROFILES[profile],
+        agents=agents,
+        seed=seed,
+        rules=replace(TauRules(), **rules),  # type: ignore[arg-type]
+        target_sensor=target_sensor,
+    )
+
+
+def answer(output: NDArray[np.floating]) -> Actions:
+    return Actions(output.astype(np.float32), np.zeros((len(output), 0), np.int32))
+
+
+def zeros(batch: StepBatch) -> Actions:
+    return answer(np.zeros((len(batch), 3)))
+
+
+def truth(played: TauScene) -> NDArray[np.floating]:
+    return played._target
+
+
+@pytest.mark.parametrize(("profile", "size"), [("tau3", 3), ("tau384", 384)])
+def test_spec_of_both_profiles(profile: str, size: int) -> None:
+    spec = scene(profile).spec
+    assert spec.name == "TauAgent?team=0"
+    assert [(sensor.name, sensor.shape) for sensor in spec.observations] == [("VectorSensor_size384", (384,))]
+    assert spec.actions.continuous_size == size
+    assert spec.actions.discrete_branches == ()
+
+
+def test_target_sensor_comes_first_and_carries_the_answers_vector() -> None:
+    """Unity sorts sensors by name without regard to case: `target` before `VectorSensor_size384`."""
+    played = scene(target_sensor=True)
+    assert [sensor.name for sensor in played.spec.observations] == ["target", "VectorSensor_size384"]
+    batch = played.reset(Parameters())
+    for _ in range(3):
+        target, prompt = batch.obs
+        rows = [int(np.flatnonzero((DATA.train.prompts == one).all(axis=1))[0]) for one in prompt]
+        np.testing.assert_array_equal(target, targets(DATA, PROFILES["tau3"])[DATA.train.answer_index[rows]])
+        batch = played.step(answer(target))
+        np.testing.assert_allclose(batch.reward, 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", list(REWARDS))
+@pytest.mark.parametrize("profile", ["tau3", "tau384"])
+def test_reward_is_the_formulas_of_clipped_actions(name: str, profile: str) -> None:
+    played = scene(profile, reward=name, threshold=0.2)
+    played.reset(Parameters())
+    generator = np.random.default_rng(0)
+    for _ in range(5):
+        right = truth(played).copy()
+        output = (right + generator.normal(0.0, 0.3, right.shape)).astype(np.float32)
+        output[0, 0] = 40.0
+        expected = REWARDS[name](np.clip(output, -1.0, 1.0), right, threshold=0.2)
+        np.testing.assert_allclose(played.step(answer(output)).reward, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("profile", "name"), [("tau3", "incremental"), ("tau384", "binary")])
+def test_each_profile_pays_by_its_own_formula(profile: str, name: str) -> None:
+    played = scene(profile)
+    played.reset(Parameters())
+    right = truth(played).copy()
+    output = np.zeros_like(right)
+    np.testing.assert_allclose(played.step(answer(output)).reward, REWARDS[name](output, right), atol=1e-6)
+
+
+def test_columns_count_from_the_left() -> None:
+    played = scene(columns=1)
+    played.reset(Parameters())
+    output = truth(played).copy()
+    output[:, 1:] = -output[:, 1:]
+    np.testing.assert_allclose(played.step(answer(output)).reward, 1.0, atol=1e-6)
+
+
+def test_environment_parameters_rule_and_can_change_without_a_reset() -> None:
+    parameters = Parameters({"reward_type": 4.0, "threshold": 0.5, "columns": 2.0})
+    played = scene()
+    played.reset(parameters)
+    near = truth(played) + np.array([0.4, -0.4, 1.9])
+    assert np.all(played.step(answer(near)).reward >= 0.0)
+    far = truth(played) * 0.0 - 3.0
+    right = truth(played)
+    expected = (np.abs(right[:, :2] + 1.0) < 0.5).all(axis=1)
+    np.testing.assert_array_equal(played.step(answer(far)).reward, expected)
+    parameters.set("reward_type", 1.0)
+    played.update(parameters)
+    assert np.all(played.step(answer(far)).reward <= 0.0)
+
+
+def test_split_chooses_the_rows() -> None:
+    for name, number in (("train", 0.0), ("evaluation", 1.0)):
+        batch = scene(agents=40).reset(Parameters({"split": number}))
+        rows = DATA.split("train" if name == "train" else "evaluation").prompts
+        assert all((rows == one).all(axis=1).any() for one in batch.obs[0])
+
+
+def test_prompts_are_drawn_uniformly_and_do_not_depend_on_actions(play: Play) -> None:
+    generator = np.random.default_rng(1)
+    still = play(scene(agents=50, seed=3), zeros, 60)
+    wild = play(scene(agents=50, seed=3), lambda batch: answer(generator.normal(size=(len(batch), 3))), 60)
+    for one, other in zip(still.batches, wild.batches, strict=True):
+        np.testing.assert_array_equal(one.obs[0], other.obs[0])
+    seen = np.concatenate([batch.obs[0] for batch in still.batches])
+    counts = np.unique(seen, axis=0, return_counts=True)[1]
+    assert len(counts) > 0.98 * len(DATA.train)
+    assert counts.max() < 20
+
+
+def test_prompts_have_unit_length_and_the_first_is_real() -> None:
+    batch = scene().reset(Parameters())
+    np.testing.assert_allclose(np.linalg.norm(batch.obs[0], axis=1), 1.0, atol=1e-5)
+    assert np.all(batch.reward == 0.0)
+
+
+def test_the_limit_truncates_and_the_last_prompt_is_the_terminal_observation() -> None:
+    played = scene(max_decisions=3)
+    batch = played.reset(Parameters())
+    for _ in range(2):
+        batch = played.step(zeros(batch))
+        assert len(batch.terminals) == 0
+    last = batch.obs[0]
+    batch = played.step(zeros(batch))
+    assert batch.terminals.agent_ids.tolist() == [0, 1, 2, 3, 4, 5]
+    assert batch.terminals.truncated.all()
+    np.testing.assert_array_equal(batch.terminals.obs[0], last)
+    assert np.all(batch.reward == 0.0)
+    assert not np.array_equal(batch.obs[0], last)
+
+
+def test_a_reward_below_the_threshold_is_a_real_end(play: Play) -> None:
+    played = play(
+        scene(reward="binary_strict", reward_threshold=-5.0), lambda batch: answer(np.full((len(batch), 3), 9.0)), 12
+    )
+    assert played.lengths[:6] == [5] * 6
+    assert not any(played.truncated)
+    np.testing.assert_allclose(played.returns, -5.0)
+
+
+def test_faithful_terminal_reports_the_limit_as_a_real_end(play: Play) -> None:
+    played = play(scene(max_decisions=4, faithful_terminal=True), zeros, 8)
+    assert played.lengths == [4] * 12
+    assert not any(played.truncated)
+
+
+def test_one_decision_an_episode_is_the_bandit(play: Play) -> None:
+    played = play(scene(max_decisions=1), zeros, 10)
+    assert played.lengths == [1] * 60
+
+
+def test_agents_in_a_crowd_play_as_they_would_alone(play: Play) -> None:
+    crowd = play(scene(agents=8, seed=9, max_decisions=5), zeros, 12)
+    few = play(scene(agents=2, seed=9, max_decisions=5), zeros, 12)
+    for many, two in zip(crowd.batches, few.batches, strict=True):
+        np.testing.assert_array_equal(many.obs[0][:2], two.obs[0])
+        np.testing.assert_array_equal(many.reward[:2], two.reward)
+
+
+def test_stats_come_every_thousand_rewards() -> None:
+    played = scene(agents=10)
+    batch = played.reset(Parameters())
+    for step in range(250):
+        right = truth(played).copy()
+        right[5:] = 0.0
+        batch = played.step(answer(right[: len(batch)]))
+        stats = {stat.key: stat for stat in played.stats()}
+        assert bool(stats) == (step % 100 == 99)
+        if stats:
+            assert stats["Tau/Decisions"].value == (step // 100 + 1) * 1000
+            assert stats["Tau/Decisions"].aggregation is Aggregation.MOST_RECENT
+            assert stats["Tau/Pair 0/Mean Reward"].value == pytest.approx(1.0)
+            assert stats["Tau/Pair 9/Mean Reward"].value < 0.7
+            pairs = [stats[f"Tau/Pair {number}/Mean Reward"].value for number in range(10)]
+            assert stats["Averaged Reward"].value == pytest.approx(np.mean(pairs))
+            assert stats["Averaged Reward"].aggregation is Aggregation.AVERAGE
+            assert 0.5 <= stats["Tau/Accuracy"].value < 0.6
+            assert 0.5 < stats["Tau/Within Threshold"].value < 0.8
+            assert 0.0 < stats["Tau/Mean Abs Error"].value < 0.5
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"columns": 4.0}, "columns"),
+        ({"columns": 0.0}, "columns"),
+        ({"threshold": 0.0}, "threshold"),
+        ({"reward_type": 9.0}, "reward_type"),
+        ({"split": 2.0}, "split"),
+        ({"max_decisions": -1.0}, "max_decisions"),
+    ],
+)
+def test_senseless_parameters_are_refused_by_name(parameters: dict[str, float], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        scene().reset(Parameters(parameters))
+
+
+def test_nan_actions_are_refused() -> None:
+    played = scene()
+    played.reset(Parameters())
+    output = np.zeros((6, 3))
+    output[4] = np.nan
+    with pytest.raises(DecodeError, match=r"NaN.*agent 4"):
+        played.step(answer(output))
+
+
+def test_infinite_actions_are_clipped_like_any_other() -> None:
+    played = scene()
+    played.reset(Parameters())
+    right = truth(played).copy()
+    output = np.full((6, 3), np.inf)
+    output[0, 1] = -np.inf
+    expected = REWARDS["incremental"](np.clip(output, -1.0, 1.0), right)
+    np.testing.assert_allclose(played.step(answer(output)).reward, expected, atol=1e-6)
+
+
+def test_an_empty_split_is_a_data_error() -> None:
+    empty = replace(DATA.evaluation, prompts=DATA.evaluation.prompts[:0], answer_index=DATA.evaluation.answer_index[:0])
+    played = TauScene(dataset=replace(DATA, evaluation=empty), profile=PROFILES["tau3"], agents=1)
+    with pytest.raises(DataError, match="evaluation"):
+        played.reset(Parameters({"split": 1.0}))
+
+
+def test_profile_parameter_wins_over_the_argument() -> None:
+    assert resolve_profile("tau3", Parameters()).name == "tau3"
+    assert resolve_profile("tau3", Parameters({"profile": 0.0})).name == "tau384"
+    with pytest.raises(SettingsError, match="profile"):
+        resolve_profile("tau3", Parameters({"profile": 5.0}))
+
+
+def test_the_synthetic_data_have_the_properties_of_the_real_task() -> None:
+    data = open_dataset("synthetic")
+    assert data is synthetic_dataset()
+    np.testing.assert_allclose(np.linalg.norm(data.train.prompts, axis=1), 1.0, atol=1e-5)
+    assert abs(data.train.prompts.std() - 0.051) < 0.002
+    share = np.bincount(data.train.answer_index).max() / len(data.train)
+    assert 0.13 < share < 0.21
+    zero = TauScene(dataset=data, profile=PROFILES["tau384"], agents=200)
+    zero.reset(Parameters())
+    assert zero.step(answer(np.zeros((200, 384)))).reward.mean() > 0.85  # the trap of the zero action
+    vectors = targets(data, PROFILES["tau3"])
+    assert vectors.min() == pytest.approx(-1.0)
+    assert vectors.max() == pytest.approx(1.0)
+    # The link can be learned: ridge regression on the prompts finds most held-out answers.
+    prompts, right = data.train.prompts, vectors[data.train.answer_index]
+    weights = np.linalg.solve(prompts.T @ prompts + 0.1 * np.eye(384), prompts.T @ (right - right.mean(axis=0)))
+    guess = data.evaluation.prompts @ weights + right.mean(axis=0)
+    error = np.abs(guess - vectors[data.evaluation.answer_index]).mean()
+    constant = np.abs(np.median(right, axis=0) - vectors[data.evaluation.answer_index]).mean()
+    assert error < 0.5 * constant
+
+
+def test_a_missing_data_file_is_a_data_error() -> None:
+    with pytest.raises(DataError, match=r"nowhere\.json"):
+        open_dataset("nowhere.json")

@@ -1,0 +1,309 @@
+"""The engine on the wire, against a trainer that plays by the test's script."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tau_trainer.bridge.codec import TrainerInitialization, encode_initialization, encode_reply
+from tau_trainer.bridge.protocol import Command
+from tau_trainer.bridge.side_channels import (
+    ENGINE_CONFIGURATION,
+    ENVIRONMENT_PARAMETERS,
+    STATS,
+    EngineConfiguration,
+    Sampler,
+    SamplerKind,
+    environment_parameter_payload,
+    joined,
+    parse_stat,
+    unpack,
+)
+from tau_trainer.specs import Actions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.headless.conftest import EngineStarter, FakeTrainer
+
+
+def parameters(**values: float | Sampler) -> bytes:
+    return joined((ENVIRONMENT_PARAMETERS, environment_parameter_payload(key, value)) for key, value in values.items())
+
+
+def tilt(n: int, value: float = 0.0) -> dict[str, Actions]:
+    return {"3DBall?team=0": Actions(np.full((n, 2), value, np.float32), np.zeros((n, 0), np.int32))}
+
+
+def move(n: int, action: int) -> dict[str, Actions]:
+    return {"Basic?team=0": Actions(np.zeros((n, 0), np.float32), np.full((n, 1), action, np.int32))}
+
+
+def test_handshake_and_steps_are_those_of_a_unity_build(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "balance")
+    first = trainer.receive()
+    assert first.status == 200
+    assert first.initialization is not None
+    assert first.initialization.name == "AcademySingleton"
+    assert first.initialization.communication_version == "1.5.0"
+    assert first.initialization.capabilities.multi_agent_groups
+    assert first.action_specs == {}
+    assert first.agent_lists == {}
+    trainer.send(encode_initialization(TrainerInitialization(seed=1)))
+    assert trainer.raw() == bytes.fromhex("0a0308c801")  # header only
+    trainer.reset()
+    message, batch = trainer.steps()
+    assert list(message.action_specs) == ["3DBall?team=0"]
+    assert message.initialization is None
+    assert batch.agent_ids.tolist() == list(range(12))
+    assert np.all(batch.reward == 0.0)
+    assert len(batch.terminals) == 0
+    trainer.act(tilt(12))
+    message, batch = trainer.steps()
+    assert message.action_specs == {}  # described once only
+    np.testing.assert_allclose(batch.reward, 0.1)
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_an_episodes_end_and_the_next_ones_begin_come_together(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "basic", "--agents", "2")
+    trainer.handshake()
+    for _ in range(3):
+        trainer.steps()
+        trainer.act(move(2, 1))
+    _, batch = trainer.steps()
+    assert batch.terminals.agent_ids.tolist() == [0, 1]
+    assert not batch.terminals.truncated.any()
+    np.testing.assert_allclose(batch.terminals.reward, 0.09)
+    assert batch.agent_ids.tolist() == [0, 1]
+    assert np.all(batch.reward == 0.0)
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_missing_actions_are_zeros(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "basic")
+    trainer.handshake()
+    _, first = trainer.steps()
+    trainer.send(encode_reply(Command.STEP))
+    _, second = trainer.steps()
+    np.testing.assert_array_equal(first.obs[0], second.obs[0])
+    np.testing.assert_allclose(second.reward, -0.01)
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_a_reset_begins_anew_without_terminals_and_keeps_ids(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "basic", "--agents", "3")
+    trainer.handshake()
+    trainer.steps()
+    trainer.act(move(3, 2))
+    trainer.steps()
+    trainer.reset()
+    message, batch = trainer.steps()
+    assert message.action_specs == {}
+    assert len(batch.terminals) == 0
+    assert batch.agent_ids.tolist() == [0, 1, 2]
+    assert np.all(batch.reward == 0.0)
+    assert np.all(batch.obs[0][:, 10] == 1.0)
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_the_trainers_seed_makes_the_run_and_the_flag_wins(trainer: FakeTrainer, start: EngineStarter) -> None:
+    seen = []
+    for seed, flags in ((5, ()), (5, ()), (6, ()), (6, ("--seed", "5"))):
+        engine = start("--scene", "balance", *flags)
+        trainer.handshake(seed=seed)
+        seen.append(trainer.steps()[1].obs[0])
+        trainer.close()
+        assert engine.finish() == 0
+    np.testing.assert_array_equal(seen[0], seen[1])
+    assert not np.array_equal(seen[0], seen[2])
+    np.testing.assert_array_equal(seen[0], seen[3])
+
+
+def test_a_reset_goes_on_unless_the_seed_parameter_is_set(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "balance")
+    trainer.handshake(seed=5)
+    begin = trainer.steps()[1].obs[0]
+    trainer.reset()
+    assert not np.array_equal(begin, trainer.steps()[1].obs[0])
+    trainer.reset(parameters(seed=5.0))
+    np.testing.assert_array_equal(begin, trainer.steps()[1].obs[0])
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_parameters_of_the_first_reply_shape_the_scene(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "tau", "--tau-data", "synthetic")
+    trainer.handshake(side_channel=parameters(num_agents=3.0, profile=0.0, target_sensor=1.0), areas=2)
+    message, batch = trainer.steps()
+    assert message.action_specs["TauAgent?team=0"].continuous_size == 384
+    assert batch.agent_ids.tolist() == [0, 1, 2, 3, 4, 5]
+    assert [sensor.shape for sensor in batch.obs] == [(6, 384), (6, 384)]
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_settings_and_unknown_channels_are_taken_calmly(
+    trainer: FakeTrainer, start: EngineStarter, tmp_path: Path
+) -> None:
+    log = tmp_path / "logs" / "Player-0.log"
+    engine = start("--scene", "basic", "-logFile", str(log), "-screen-fullscreen", "0")
+    stranger = uuid.UUID("12345678-1234-5678-1234-567812345678")
+    channel = joined((ENGINE_CONFIGURATION, payload) for payload in EngineConfiguration().payloads())
+    trainer.handshake(side_channel=channel + joined([(stranger, b"hello"), (stranger, b"again")]))
+    trainer.steps()
+    trainer.close()
+    assert engine.finish() == 0
+    text = log.read_text("utf-8")
+    assert text.count(str(stranger)) == 1
+    assert "ignored unknown arguments: -screen-fullscreen 0" in text
+
+
+def test_statistics_arrive_with_the_next_message(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "tau", "--tau-data", "synthetic", "--agents", "500")
+    trainer.handshake()
+    actions = {"TauAgent?team=0": Actions(np.zeros((500, 3), np.float32), np.zeros((500, 0), np.int32))}
+    for _ in range(2):
+        assert trainer.steps()[0].side_channel == b""
+        trainer.act(actions)
+    message, _ = trainer.steps()
+    messages = unpack(message.side_channel)
+    assert {channel for channel, _ in messages} == {STATS}
+    stats = {stat.key: stat.value for stat in (parse_stat(payload) for _, payload in messages)}
+    assert stats["Tau/Decisions"] == 1000.0
+    assert -3.0 < stats["Averaged Reward"] < 1.0
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_step_time_is_slept_or_computed(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "basic", "--step-ms", "30")
+    trainer.handshake()
+    trainer.steps()
+    began = time.perf_counter()
+    for _ in range(3):
+        trainer.act(move(1, 0))
+        trainer.steps()
+    assert time.perf_counter() - began >= 0.09
+    trainer.act(move(1, 0), parameters(step_ms=0.0, spin_ms=Sampler(SamplerKind.UNIFORM, 0, (50.0, 51.0))))
+    began = time.perf_counter()
+    trainer.steps()
+    assert time.perf_counter() - began >= 0.045
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_messages_larger_than_four_mebibytes_pass(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "tau", "--tau-data", "synthetic", "--tau-profile", "tau384", "--agents", "4000")
+    trainer.handshake()
+    _, batch = trainer.steps()
+    assert batch.obs[0].nbytes > 6_000_000
+    trainer.act({batch.behavior: Actions(np.zeros((4000, 384), np.float32), np.zeros((4000, 0), np.int32))})
+    _, batch = trainer.steps()
+    assert batch.reward.mean() > 0.8
+    trainer.close()
+    assert engine.finish() == 0
+
+
+@pytest.mark.parametrize("moment", ["first", "second", "step"])
+def test_status_400_ends_quietly_at_any_moment(trainer: FakeTrainer, start: EngineStarter, moment: str) -> None:
+    engine = start("--scene", "basic")
+    if moment == "step":
+        trainer.handshake()
+    elif moment == "second":
+        trainer.receive()
+        trainer.send(encode_initialization(TrainerInitialization()))
+    trainer.raw()
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_the_command_quit_ends_the_engine(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "basic")
+    trainer.handshake()
+    trainer.steps()
+    trainer.send(encode_reply(Command.QUIT))
+    assert engine.finish() == 0
+
+
+def test_a_trainer_that_dies_ends_the_engine_quietly_with_one_line(
+    trainer: FakeTrainer, start: EngineStarter, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    engine = start("--scene", "basic", "-logFile", str(log))
+    trainer.handshake()
+    trainer.steps()
+    trainer.die()
+    assert engine.finish() == 0
+    assert "Traceback" not in log.read_text("utf-8")
+    assert log.read_text("utf-8").count("the trainer is gone") == 1
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        (tilt(5), "5 actions of behavior `3DBall.team=0` for the 12 agents"),
+        (tilt(12, float("nan")), "NaN as an action.*agent 0"),
+    ],
+)
+def test_actions_that_cannot_be_followed_are_told_in_the_log(
+    trainer: FakeTrainer, start: EngineStarter, tmp_path: Path, actions: dict[str, Actions], message: str
+) -> None:
+    import re
+
+    log = tmp_path / "log"
+    engine = start("--scene", "balance", "-logFile", str(log))
+    trainer.handshake()
+    trainer.steps()
+    trainer.act(actions)
+    assert engine.finish() == 2
+    assert re.search(message, log.read_text("utf-8"))
+    assert "Traceback" not in log.read_text("utf-8")
+
+
+@pytest.mark.parametrize("version", ["2.0.0", "0.15.0"])
+def test_a_trainer_of_another_version_is_refused(
+    trainer: FakeTrainer, start: EngineStarter, tmp_path: Path, version: str
+) -> None:
+    log = tmp_path / "log"
+    engine = start("--scene", "basic", "-logFile", str(log))
+    trainer.receive()
+    trainer.send(encode_initialization(TrainerInitialization(communication_version=version)))
+    assert engine.finish() == 2
+    assert version in log.read_text("utf-8")
+    assert "1.5.0" in log.read_text("utf-8")
+
+
+def test_minor_version_differences_are_silent(trainer: FakeTrainer, start: EngineStarter) -> None:
+    engine = start("--scene", "basic")
+    trainer.receive()
+    trainer.send(encode_initialization(TrainerInitialization(communication_version="1.0.0")))
+    trainer.raw()
+    trainer.reset()
+    trainer.steps()
+    trainer.close()
+    assert engine.finish() == 0
+
+
+def test_the_report_counts_exchanges_and_decisions(trainer: FakeTrainer, start: EngineStarter, tmp_path: Path) -> None:
+    report = tmp_path / "counts.jsonl"
+    engine = start("--scene", "basic", "--agents", "4", "--report-file", str(report))
+    trainer.handshake()
+    for _ in range(6):
+        trainer.steps()
+        trainer.act(move(4, 1))
+    trainer.steps()
+    trainer.close()
+    assert engine.finish() == 0
+    last = json.loads(report.read_text("utf-8").splitlines()[-1])
+    assert (last["exchanges"], last["decisions"], last["episodes"]) == (6, 24, 8)
+    assert last["mean_return"] == pytest.approx(0.07)

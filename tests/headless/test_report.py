@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.report import Report
+from tau_trainer.headless.scenes.basic import BasicScene
+from tau_trainer.specs import Actions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_counts_and_returns_are_those_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    scene = BasicScene(agents=2)
+    batch = scene.reset(Parameters())
+    path = tmp_path / "counts.jsonl"
+    with Report(path, 2) as report:
+        for _ in range(10):
+            now += 0.3
+            actions = Actions(np.zeros((2, 0), np.float32), np.array([[2], [1]], np.int32))  # 7 steps; 3 steps
+            batch = scene.step(actions)
+            report.add(2, batch)
+        report.reset()
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [line["exchanges"] for line in lines] == [4, 8, 11]
+    assert [line["decisions"] for line in lines] == [8, 16, 20]
+    assert [line["episodes"] for line in lines] == [1, 3, 4]
+    assert lines[0]["mean_return"] == pytest.approx(0.07)
+    assert lines[1]["mean_return"] == pytest.approx((0.07 + 0.93) / 2)
+    assert lines[2]["mean_return"] == pytest.approx(0.07)
+    assert all(abs(line["time"] - time.time()) < 60.0 for line in lines)
+
+
+def test_a_reset_drops_running_episodes_and_files_are_continued(tmp_path: Path) -> None:
+    path = tmp_path / "counts.jsonl"
+    right = Actions(np.zeros((1, 0), np.float32), np.array([[2]], np.int32))
+    for _ in range(2):
+        scene = BasicScene()
+        scene.reset(Parameters())
+        with Report(path, 1) as report:
+            for _ in range(3):
+                report.add(1, scene.step(right))
+            report.reset()
+            scene.reset(Parameters())
+            for _ in range(7):
+                report.add(1, scene.step(right))
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert len(lines) == 2
+    assert [line["mean_return"] for line in lines] == [pytest.approx(0.93)] * 2
+
+
+def test_no_episode_no_mean(tmp_path: Path) -> None:
+    path = tmp_path / "counts.jsonl"
+    with Report(path, 1):
+        pass
+    assert json.loads(path.read_text("utf-8"))["mean_return"] is None

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_speed
+
+
+def test_numbers_read_well() -> None:
+    assert format_count(1234567) == "1,234,567"
+    assert format_reward(-0.12345) == "-0.123"
+    assert format_percent(0.8125) == "81.2 %"
+    assert format_speed(12345.6) == "12,346"
+    assert format_speed(9.87) == "9.9"
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+def test_what_is_unknown_is_a_dash(value: float | None) -> None:
+    assert format_reward(value) == "-"
+    assert format_percent(value) == "-"
+
+
+def test_an_infinite_speed_is_a_dash() -> None:
+    assert format_speed(math.inf) == "-"

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, RunResult
+from tau_trainer.metrics import keys as names
+from tau_trainer.metrics.history import Curve, History
+
+
+def summary(step: int, value: float | None, behavior: str = "A") -> dict[str, Any]:
+    return {
+        "type": "summary",
+        "behavior": behavior,
+        "step": step,
+        "values": {"x": value},
+        "pairs": {"0": {"x": value}, "1": {"x": 1.0}},
+    }
+
+
+def test_curves_by_behavior_and_pair() -> None:
+    history = History.from_records([summary(10, 1.0), summary(20, 2.0), summary(20, 5.0, "B")])
+    assert history.overall("x") == {"A": Curve([10, 20], [1.0, 2.0]), "B": Curve([20], [5.0])}
+    assert set(history.pairs("x")) == {("A", "0"), ("A", "1"), ("B", "0"), ("B", "1")}
+    assert history.steps == {"A": 20, "B": 20}
+    assert history.overall("y") == {}
+
+
+def test_unknown_and_non_finite_values_are_left_out() -> None:
+    history = History.from_records([summary(10, None), summary(20, math.nan), {"type": "?"}, {}, summary(30, 3.0)])
+    assert history.overall("x") == {"A": Curve([30], [3.0])}
+
+
+def test_a_resumed_run_forgets_what_it_repeats() -> None:
+    resumed = {"type": "event", "kind": "resumed", "fields": {"behavior": "A", "step": 25}}
+    records = [summary(10, 1.0), summary(20, 2.0), summary(30, 9.0), summary(40, 9.0), resumed, summary(35, 3.0)]
+    assert History.from_records(records).overall("x") == {"A": Curve([10, 20, 35], [1.0, 2.0, 3.0])}
+
+
+def test_steps_that_go_back_forget_without_an_event() -> None:
+    records = [summary(10, 1.0), summary(20, 9.0), summary(30, 9.0), summary(20, 2.0)]
+    assert History.from_records(records).overall("x") == {"A": Curve([10, 20], [1.0, 2.0])}
+
+
+def test_a_whole_run_comes_back(tmp_path: Path, result: RunResult) -> None:
+    with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
+        hub.baselines({"ridge": BaselineScore(0.5, 0.9)})
+        hub.add("A", names.HELD_OUT_ACCURACY, 0.4)
+        hub.flush("A", 100)
+        hub.result(result)
+    history = History.load(tmp_path)
+    assert history.run_id == "tau-01"
+    assert history.baselines["ridge"] == {"reward": 0.72, "accuracy": 0.96}
+    assert history.overall(names.HELD_OUT_ACCURACY) == {"A": Curve([100], [0.93])}
+
+
+def test_the_evaluation_file_has_the_last_word(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps(summary(10, 1.0)) + "\n", encoding="utf-8")
+    evaluation = {"accuracy": 0.5, "reward": 0.1, "baselines": {"zeros": {"reward": 0.9, "accuracy": 0.03}}}
+    (tmp_path / "evaluation.json").write_text(json.dumps(evaluation), encoding="utf-8")
+    history = History.load(tmp_path)
+    assert history.baselines == {"zeros": {"reward": 0.9, "accuracy": 0.03}}
+    assert history.overall(names.HELD_OUT_ACCURACY) == {"A": Curve([10], [0.5])}
+    assert history.run_id == tmp_path.name
+
+
+def test_a_damaged_evaluation_file_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "evaluation.json").write_text("{", encoding="utf-8")
+    assert History.load(tmp_path).baselines == {}

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau_trainer.metrics import Aggregation, BaselineScore, Event, MetricsHub, NullRecorder, RunSnapshot, Summary
+from tau_trainer.metrics import keys as names
+
+if TYPE_CHECKING:
+    from tests.metrics.conftest import Memory
+
+finite = st.floats(-1e6, 1e6, width=32)
+chunks = st.lists(st.one_of(finite, st.lists(finite, max_size=20)), min_size=1, max_size=20)
+
+
+@given(chunks)
+def test_flush_keeps_every_value(values: list[float | list[float]]) -> None:
+    hub = MetricsHub()
+    for value in values:
+        hub.add("A", "key", value if isinstance(value, float) else np.array(value, np.float32))
+    flat = np.concatenate([np.atleast_1d(np.array(value, np.float64)) for value in values])
+    got = hub.flush("A", 10).statistics["key"]
+    assert got.count == len(flat)
+    if len(flat):
+        assert got.sum == pytest.approx(flat.sum(), rel=1e-9, abs=1e-6)
+        assert got.mean == pytest.approx(flat.mean(), rel=1e-9, abs=1e-6)
+        assert got.std == pytest.approx(flat.std(), rel=1e-9, abs=1e-6)
+        assert (got.min, got.max, got.last) == (flat.min(), flat.max(), flat[-1])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("AB"), finite), max_size=40), st.integers(1, 5))
+def test_flushes_partition_the_values(items: list[tuple[int, str, float]], every: int) -> None:
+    """Whatever the moments of the flushes: each value is in one summary, of its behavior and of its pair."""
+    hub = MetricsHub()
+    summaries: list[Summary] = []
+    for number, (pair, behavior, value) in enumerate(items):
+        hub.add(behavior, "key", value, pair=pair)
+        if number % every == 0:
+            summaries.append(hub.flush(behavior, number))
+    summaries += [hub.flush(behavior, len(items)) for behavior in "AB"]
+    for behavior in "AB":
+        mine = [one for one in summaries if one.behavior == behavior]
+        assert _count(mine, None) == sum(name == behavior for _, name, _ in items)
+        for pair in range(4):
+            assert _count(mine, str(pair)) == sum((pair, behavior) == one[:2] for one in items)
+
+
+def _count(summaries: list[Summary], pair: str | None) -> int:
+    tables = [one.statistics if pair is None else one.pairs.get(pair, {}) for one in summaries]
+    return sum(table["key"].count for table in tables if "key" in table)
+
+
+def test_threads_lose_nothing() -> None:
+    hub = MetricsHub()
+    seen: list[Summary] = []
+    done = threading.Event()
+
+    def flusher() -> None:
+        while not done.is_set():
+            seen.append(hub.flush("A", len(seen)))
+
+    def adder(value: float) -> None:
+        for _ in range(500):
+            hub.add("A", "sum", np.full(4, value), Aggregation.SUM, pair=int(value))
+
+    adders = [threading.Thread(target=adder, args=(float(i),)) for i in range(1, 5)]
+    flushing = threading.Thread(target=flusher)
+    flushing.start()
+    for thread in adders:
+        thread.start()
+    for thread in adders:
+        thread.join()
+    done.set()
+    flushing.join()
+    seen.append(hub.flush("A", len(seen)))
+    assert sum(one.values.get("sum", 0.0) for one in seen) == 500 * 4 * (1 + 2 + 3 + 4)
+    for pair in range(1, 5):
+        own = [one.pairs[str(pair)]["sum"] for one in seen if str(pair) in one.pairs]
+        assert sum(one.count for one in own) == 2000
+        assert {one.mean for one in own} == {float(pair)}
+
+
+def test_arrays_are_copied() -> None:
+    hub = MetricsHub()
+    values = np.ones(3, np.float32)
+    hub.add("A", "key", values)
+    values[:] = 7
+    assert hub.flush("A", 1).values["key"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "expected"),
+    [
+        (Aggregation.AVERAGE, 2.0),
+        (Aggregation.MOST_RECENT, 1.0),
+        (Aggregation.SUM, 6.0),
+        (Aggregation.HISTOGRAM, 2.0),
+    ],
+)
+def test_aggregation(aggregation: Aggregation, expected: float) -> None:
+    hub = MetricsHub()
+    for value in (2.0, 3, np.float32(1.0)):
+        hub.add("A", "key", value, aggregation)
+    got = hub.flush("A", 1).statistics["key"]
+    assert got.value == expected
+    assert (got.histogram is not None) == (aggregation is Aggregation.HISTOGRAM)
+
+
+def test_aggregations_are_numbered_as_on_the_wire() -> None:
+    hub = MetricsHub()
+    hub.add("A", "key", [1.0, 2.0], Aggregation(2))
+    assert hub.flush("A", 1).values["key"] == 3.0
+
+
+def test_episodes_have_mlagents_names() -> None:
+    hub = MetricsHub()
+    hub.episode("A", 3, np.array([1.0, 3.0]), np.array([10, 20]))
+    hub.episode("A", 4, [], [])
+    hub.episode("A", None, [5.0], [30])
+    hub.episode("G", None, [5.0], [30], group=True)
+    got = hub.flush("A", 60)
+    assert got.values[names.CUMULATIVE_REWARD] == 3.0
+    assert got.values[names.EPISODE_LENGTH] == 20.0
+    assert got.pair_values() == {"Environment/Pair 3/Cumulative Reward": 2.0, "Environment/Pair 3/Episode Length": 15.0}
+    assert hub.flush("G", 30).values[names.GROUP_CUMULATIVE_REWARD] == 5.0
+
+
+def test_speed_and_eta_follow_the_clock() -> None:
+    now = [100.0]
+    hub = MetricsHub(clock=lambda: now[0])
+    hub.begin("A", step=1000, max_steps=3000)
+    now[0] += 2.0
+    first = hub.flush("A", 1500)
+    assert (first.decisions_per_second, first.eta_s, first.elapsed_s) == (250.0, 6.0, 2.0)
+    now[0] += 1.0
+    assert hub.flush("A", 2500).decisions_per_second == 1000.0
+    assert hub.flush("A", 2500).values[names.DECISIONS_PER_SECOND] == 0.0
+
+
+def test_without_begin_there_is_no_eta() -> None:
+    now = [0.0]
+    hub = MetricsHub(clock=lambda: now[0])
+    now[0] = 2.0
+    summary = hub.flush("A", 100)
+    assert (summary.decisions_per_second, summary.eta_s) == (50.0, None)
+
+
+def test_recorders_get_everything_in_order(memory: Memory) -> None:
+    with MetricsHub([memory]) as hub:
+        hub.begin("A", step=5, hyperparameters={"gamma": 0.0})
+        hub.baselines({"ridge": BaselineScore(0.5, 0.9)})
+        hub.add_all("A", {"x": 1.0, "y": [1, 2, 3]})
+        for step in range(50):
+            hub.flush("A", step, training=step < 40)
+        hub.warning("careful", where="here")
+    assert [one.step for one in memory.summaries] == list(range(50))
+    assert [one.training for one in memory.summaries] == [True] * 40 + [False] * 10
+    assert memory.summaries[0].values.items() >= {"x": 1.0, "y": 2.0}.items()
+    assert [one.kind for one in memory.events] == ["resumed", "hyperparameters", "baselines", "warning"]
+    assert memory.events[-1].message == "careful"
+    assert memory.closed == 1
+
+
+class Broken(NullRecorder):
+    """Raises whatever it is asked."""
+
+    def on_summary(self, summary: Summary) -> None:
+        raise OSError("disk full")
+
+    def on_event(self, event: Event) -> None:
+        raise ValueError("no")
+
+    def close(self) -> None:
+        raise RuntimeError("never")
+
+
+def test_a_failing_recorder_costs_one_warning(memory: Memory) -> None:
+    with MetricsHub([Broken(), memory]) as hub:
+        for step in range(5):
+            hub.flush("A", step)
+        assert hub.drain(5.0)
+    assert len(memory.summaries) == 5
+    assert [one.kind for one in memory.events] == ["warning"]
+    assert memory.events[0].message is not None
+    assert "disk full" in memory.events[0].message
+    assert memory.closed == 1
+
+
+class Slow(NullRecorder):
+    """A terminal that takes its time."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.release = threading.Event()
+
+    def on_snapshot(self, snapshot: RunSnapshot) -> None:
+        self.release.wait(10.0)
+        self.seen.append(snapshot.decisions)
+
+
+def test_adding_never_waits_for_a_recorder() -> None:
+    slow = Slow()
+    hub = MetricsHub([slow])
+    started = time.perf_counter()
+    for decisions in range(100):
+        hub.snapshot(RunSnapshot("r", "parallel", decisions=decisions))
+        hub.flush("A", decisions)
+    assert time.perf_counter() - started < 5.0
+    assert not hub.drain(0.01)
+    slow.release.set()
+    hub.close()
+    assert slow.seen[-1] == 99
+    assert len(slow.seen) <= 3

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tau_trainer.metrics import keys
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def scalars() -> set[str]:
+    return {value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str)}
+
+
+def test_every_scalar_is_explained() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert [name for name in sorted(scalars()) if f"`{name}`" not in page] == []
+
+
+def test_mlagents_names_are_verbatim() -> None:
+    assert scalars() >= {
+        "Environment/Cumulative Reward",
+        "Environment/Group Cumulative Reward",
+        "Environment/Episode Length",
+        "Policy/Entropy",
+        "Policy/Learning Rate",
+        "Policy/Epsilon",
+        "Policy/Beta",
+        "Policy/Extrinsic Reward",
+        "Policy/Extrinsic Value Estimate",
+        "Losses/Policy Loss",
+        "Losses/Value Loss",
+    }
+
+
+def test_pair_keys_stay_in_their_group() -> None:
+    assert keys.pair_key("Tau/Mean Reward", "3") == "Tau/Pair 3/Mean Reward"
+    assert keys.pair_key("a/b/c", "0") == "a/b/Pair 0/c"
+    assert keys.pair_key("x", "0") == "Pair 0/x"

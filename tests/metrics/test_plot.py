@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.image import imread
+
+from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, plot_learning_curve
+from tau_trainer.metrics.history import Curve, History, Line
+from tau_trainer.metrics.plot import draw, spread
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def record(run_dir: Path, summaries: int = 20, pairs: int = 3) -> None:
+    rng = np.random.default_rng(0)
+    with MetricsHub([JsonLines(run_dir / "log.jsonl")]) as hub:
+        hub.baselines({"zeros": BaselineScore(-0.1, 0.03), "ridge": BaselineScore(0.7, 0.96)})
+        for number in range(1, summaries + 1):
+            for pair in range(pairs):
+                hub.add("TauAgent", "Tau/Mean Reward", rng.normal(0.03 * number, 0.1, 50), pair=pair)
+                hub.add("TauAgent", "Tau/Success Rate", rng.random(50) < 0.04 * number, pair=pair)
+            if number % 5 == 0:
+                hub.add("TauAgent", "Evaluation/Accuracy", 0.04 * number)
+            hub.flush("TauAgent", 1000 * number)
+
+
+def test_the_picture_has_content(tmp_path: Path) -> None:
+    record(tmp_path)
+    path = plot_learning_curve(tmp_path)
+    assert path == tmp_path / "learning_curve.png"
+    assert path.read_bytes().startswith(PNG)
+    image = imread(path)
+    height, width = image.shape[:2]
+    assert height > 700
+    assert width > 1000
+    colors = {tuple(color) for color in np.round(image[..., :3].reshape(-1, 3) * 255).astype(int)[::7]}
+    assert (0, 0x72, 0xB2) in colors, "the thick line of all pairs"
+    assert (0, 0x9E, 0x73) in colors, "held-out accuracy"
+    assert (255, 255, 255) in colors
+    assert sorted(child.name for child in tmp_path.iterdir()) == ["learning_curve.png", "log.jsonl"]
+
+
+def test_axes_labels_lines_and_baselines(tmp_path: Path) -> None:
+    record(tmp_path)
+    reward, success = draw(History.load(tmp_path)).axes
+    assert reward.get_ylabel() == "mean reward\nper decision"
+    assert success.get_xlabel() == "agent decisions"
+    assert reward.get_title(loc="left") == tmp_path.name
+    legend = success.get_legend()
+    assert legend is not None
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == ["binary success, single pairs", "binary success, all pairs", "held-out accuracy"]
+    widths = [line.get_linewidth() for line in reward.lines]
+    assert widths == [0.8, 0.8, 0.8, 2.4, 1.0, 1.0], "three pairs, all pairs, two baselines"
+    assert {text.get_text() for text in reward.texts} == {"zeros", "ridge"}
+    assert len(reward.lines[3].get_xdata()) == 20  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("summaries", "pairs"), [(0, 0), (1, 1), (1, 4), (2, 200)])
+def test_tiny_runs_give_a_picture(tmp_path: Path, summaries: int, pairs: int) -> None:
+    record(tmp_path, summaries, pairs)
+    assert plot_learning_curve(tmp_path).read_bytes().startswith(PNG)
+
+
+def test_a_run_without_a_log_says_so(tmp_path: Path) -> None:
+    [axes] = draw(History.load(tmp_path)).axes
+    assert [text.get_text() for text in axes.texts] == ["no value yet"]
+    assert plot_learning_curve(tmp_path).stat().st_size > 5000
+
+
+def test_episodes_of_several_behaviors_are_told_apart() -> None:
+    curves: dict[Line, Curve] = {("A", None): Curve([1, 2], [3, 4]), ("B", None): Curve([1, 2], [5, 6])}
+    [axes] = draw(History("r", {"Environment/Cumulative Reward": curves}, {}, {"A": 2, "B": 2})).axes
+    assert axes.get_ylabel() == "mean reward\nper episode"
+    assert len({line.get_color() for line in axes.lines}) == 2
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["training, A", "training, B"]
+
+
+def test_independent_policies_are_thin_lines_around_their_mean(tmp_path: Path) -> None:
+    with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
+        for step in (100, 200, 300):
+            for pair in range(3 if step < 300 else 2):
+                hub.add(f"TauAgent-pair{pair}", "Tau/Mean Reward", pair + step, pair=pair)
+                hub.flush(f"TauAgent-pair{pair}", step)
+    [axes] = draw(History.load(tmp_path)).axes
+    assert [line.get_linewidth() for line in axes.lines] == [0.8, 0.8, 0.8, 2.4]
+    mean = axes.lines[-1]
+    assert list(np.asarray(mean.get_xdata())) == [100, 200, 300]
+    assert list(np.asarray(mean.get_ydata())) == [101, 201, 300.5]
+
+
+def test_redrawing_replaces(tmp_path: Path) -> None:
+    record(tmp_path, 3)
+    first = plot_learning_curve(tmp_path).read_bytes()
+    record(tmp_path, 20)
+    assert plot_learning_curve(tmp_path).read_bytes() != first
+
+
+def test_threads_draw_side_by_side(tmp_path: Path) -> None:
+    for number in range(3):
+        record(tmp_path / str(number), 5)
+    threads = [threading.Thread(target=plot_learning_curve, args=(tmp_path / str(n),)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pictures = [(tmp_path / str(n) / "learning_curve.png").read_bytes() for n in range(3)]
+    assert all(picture.startswith(PNG) for picture in pictures)
+
+
+@given(st.lists(st.floats(0, 1), max_size=8).map(sorted))
+def test_labels_keep_their_order_and_distance(places: list[float]) -> None:
+    moved = spread(places, 0.05)
+    assert len(moved) == len(places)
+    assert all(upper - lower >= 0.05 - 1e-9 for lower, upper in itertools.pairwise(moved))
+    if all(upper - lower >= 0.05 for lower, upper in itertools.pairwise(places)):
+        assert moved == pytest.approx(places)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from rich.console import Console
+
+from tau_trainer.metrics import BehaviorSnapshot, RunResult, render_result, result_lines
+
+Consoles = Callable[..., Console]
+TextOf = Callable[[Console], str]
+
+GOLDEN = """\
+╭──────────────────────────────────────────────────────────────────────────────╮
+│ tau-01 completed: 200,000 decisions in 0:01:01 (3,279 decisions/s)           │
+│ pair 2: the engine exited by itself                                          │
+│                                                                              │
+│ held-out rows          reward  accuracy                                      │
+│ policy                  0.700    93.0 %                                      │
+│ zeros                  -0.100     3.3 %                                      │
+│ constant                0.120    16.7 %                                      │
+│ majority                0.100    16.7 %                                      │
+│ ridge                   0.720    96.0 %                                      │
+│ policy, training rows       -    97.0 %                                      │
+│                                                                              │
+│ policy  results/tau-01/TauAgent.onnx                                         │
+│                                                                              │
+│ The policy beats every baseline.                                             │
+╰──────────────────────────────────────────────────────────────────────────────╯
+"""
+
+
+def test_golden(result: RunResult, console: Consoles, text_of: TextOf) -> None:
+    target = console(80, 30)
+    target.print(render_result(result))
+    assert text_of(target).replace("\\", "/") == GOLDEN
+
+
+def test_without_unicode_it_is_ascii(result: RunResult, console: Consoles, text_of: TextOf) -> None:
+    target = console(60, 30, ascii_only=True)
+    target.print(render_result(result))
+    assert text_of(target).isascii()
+    assert "The policy beats every baseline." in text_of(target)
+
+
+def test_a_run_without_evaluation_reports_its_behaviors(result: RunResult, console: Consoles, text_of: TextOf) -> None:
+    plain = RunResult(
+        "3dball", "learn", "cancelled", 5000, 7.0, 714.0, behaviors=(BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5),)
+    )
+    assert list(result_lines(plain)) == [
+        "3dball cancelled: 5,000 decisions in 0:00:07 (714 decisions/s)",
+        "3DBall: mean reward 87.500 after 5,000 decisions",
+    ]
+    target = console(80, 30)
+    target.print(render_result(plain))
+    row = next(line for line in text_of(target).splitlines() if "87.500" in line)
+    assert row.split() == ["│", "3DBall", "5,000", "40", "87.500", "│"]
+
+
+def test_missing_scores_are_said_to_be_missing(result: RunResult) -> None:
+    lines = list(result_lines(replace(result, reward=None, accuracy=None, accuracy_train=None)))
+    assert lines[1] == "policy: not evaluated"

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from tau_trainer.metrics import PairSnapshot, RunSnapshot, render
+from tau_trainer.metrics.table import merge_pairs
+
+TextOf = Callable[[Console], str]
+Consoles = Callable[..., Console]
+Snapshots = Callable[..., RunSnapshot]
+
+GOLDEN = """\
+╭─ tau-01 · parallel ──────────────────────────────────────────────────────────╮
+│ 4,000 / 8,000 decisions ━━━━━━━━━━━━━━━━━━━━━━━──────────────────────── 50 % │
+│ 1,000 decisions/s · elapsed 0:00:12 · left 0:00:08                           │
+│ policy version 123, age 0.41 · held 0.2 s · updates 5.3 s                    │
+│                                                                              │
+│ pair  state                       decisions    reward   success  decisions/s │
+│    0  Training                        1,000     0.500    25.0 %          250 │
+│    1  Training                        1,000     0.501    25.0 %          250 │
+│    2  Failed                          1,000     0.502    25.0 %          250 │
+│    3  Training                        1,000     0.503    25.0 %          250 │
+│  all  3 Training, 1 Failed            4,000     0.501    25.0 %        1,000 │
+│                                                                              │
+│ held-out accuracy 91.3 % · zeros 3.3 % · constant 16.7 % · majority 16.7 %   │
+│ ridge 96.0 %                                                                 │
+│ waiting for the engine                                                       │
+╰──────────────────────────────────────────────────────────────────────────────╯
+"""
+
+
+def test_golden(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
+    target = console(80, 30)
+    target.print(render(snapshot()))
+    assert text_of(target) == GOLDEN
+
+
+@pytest.mark.parametrize("width", [20, 30, 41, 60, 80, 110, 200])
+@pytest.mark.parametrize("height", [5, 12, 24, 50])
+@pytest.mark.parametrize("pairs", [0, 1, 4, 200])
+def test_it_fits_every_console(
+    width: int, height: int, pairs: int, snapshot: Snapshots, console: Consoles, text_of: TextOf
+) -> None:
+    target = console(width, height)
+    target.print(render(snapshot(pairs)))
+    lines = text_of(target).splitlines()
+    assert all(len(line) <= min(width, 110) for line in lines)
+    if height >= 24 and width >= 60:
+        assert len(lines) < height
+
+
+def test_pairs_that_do_not_fit_are_one_row(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
+    target = console(100, 24)
+    target.print(render(snapshot(200)))
+    text = text_of(target)
+    shown = [line for line in text.splitlines() if line[2:6].strip().isdigit() and "%" in line and "/" not in line]
+    [more] = [line for line in text.splitlines() if "more" in line]
+    hidden = 200 - len(shown)
+    assert f"… and {hidden} more: {hidden} Training" in more or f"… and {hidden} more: Training" in more
+    assert f"{1000 * hidden:,d}" in more
+    assert "200,000" in next(line for line in text.splitlines() if " all " in line)
+
+
+def test_max_rows_overrides_the_height(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
+    target = console(80, 10)
+    target.print(render(snapshot(30), max_rows=30))
+    assert "more" not in text_of(target)
+    assert "\n│   29  " in text_of(target)
+
+
+def test_a_console_without_unicode_gets_ascii(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
+    target = console(80, 20, ascii_only=True)
+    target.print(render(snapshot(50)))
+    text = text_of(target)
+    assert text.isascii()
+    assert "... and" in text
+    assert "####" in text
+    assert "?" not in text
+
+
+def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
+    target = console(80, 20)
+    options = target.options.copy()
+    options.legacy_windows = True
+    lines = target.render_lines(render(snapshot(50)), options)
+    assert "".join(segment.text for line in lines for segment in line).isascii()
+
+
+def test_unknown_values_are_dashes(console: Consoles, text_of: TextOf) -> None:
+    target = console(80, 20)
+    target.print(render(RunSnapshot("r", "parallel", pairs=(PairSnapshot(0, "Preparing"),))))
+    text = text_of(target)
+    assert "left -" in text
+    assert "0 decisions" in text
+    assert "%" not in text
+    assert " all " not in text
+    row = next(line for line in text.splitlines() if "Preparing" in line)
+    assert row.split() == ["│", "0", "Preparing", "0", "-", "-", "0.0", "│"]
+
+
+def test_learn_shows_behaviors(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
+    target = console(100, 30)
+    target.print(render(snapshot(1, "learn")))
+    assert "TauAgent · step 1,000 / 2,000 · 3 episodes · mean reward 0.700" in text_of(target)
+
+
+def test_a_run_id_is_not_markup(console: Consoles, text_of: TextOf) -> None:
+    target = console(80, 20)
+    target.print(render(RunSnapshot("[bold]x[/red]", "parallel")))
+    assert "[bold]x[/red]" in text_of(target)
+
+
+def test_rendering_is_pure(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
+    view = render(snapshot())
+    first, second = console(80, 30), console(80, 30)
+    first.print(view)
+    second.print(view)
+    assert text_of(first) == text_of(second)
+
+
+def test_merging_weights_by_decisions() -> None:
+    merged = merge_pairs(
+        [
+            PairSnapshot(0, "Training", 300, 1.0, 0.5, 10.0),
+            PairSnapshot(1, "Training", 100, 5.0, None, 20.0),
+            PairSnapshot(2, "Failed", 0, None, None, 0.0),
+        ]
+    )
+    assert (merged.decisions, merged.mean_reward, merged.success_rate) == (400, 2.0, 0.5)
+    assert (merged.decisions_per_second, merged.state) == (30.0, "2 Training, 1 Failed")
+    assert merge_pairs([PairSnapshot(0, "Idle", 0, 1.0), PairSnapshot(1, "Idle", 0, 3.0)]).mean_reward == 2.0

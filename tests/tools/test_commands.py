@@ -1,0 +1,164 @@
+"""Commands and running: what is called, in which order, and that exit codes and signals go through."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools._bootstrap import commands, running
+from tools._bootstrap.environment import Environment
+from tools._bootstrap.progress import Progress, SetupError
+
+ROOT = Path(__file__).resolve().parents[2]
+posix = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Records every program that a command would run; set-up is taken as done."""
+    made: list[list[str]] = []
+    monkeypatch.setattr(commands, "ensure", lambda environment: None)
+
+    def replace(command: list[str], _folder: Path) -> int:
+        made.append(command)
+        return 0
+
+    monkeypatch.setattr(running, "replace", replace)
+    return made
+
+
+def record_with(monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], codes: dict[str, int]) -> None:
+    def call(command: list[str], _folder: Path) -> int:
+        calls.append(command)
+        return codes.get(command[2], 0)
+
+    monkeypatch.setattr(running, "call", call)
+
+
+def test_train_is_the_main_job_with_four_pairs(calls: list[list[str]]) -> None:
+    assert commands.main(["train", "--seed", "3"]) == 0
+    assert Path(calls[0][0]).stem == "tau-train"
+    assert calls[0][1:] == ["parallel", "--pairs", "4", "--seed", "3"]
+
+
+@pytest.mark.parametrize("chosen", [["--pairs", "2"], ["--pairs=2"]])
+def test_train_respects_the_users_pairs(chosen: list[str]) -> None:
+    assert commands.train_arguments(chosen) == ["parallel", *chosen]
+
+
+def test_test_runs_every_gate_and_pytest_last(monkeypatch: pytest.MonkeyPatch, calls: list[list[str]]) -> None:
+    record_with(monkeypatch, calls, {})
+    assert commands.main(["test", "-k", "codec"]) == 0
+    assert [call[2:] for call in calls] == [
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["mypy", "--strict"],
+        ["pytest", "-k", "codec"],
+    ]
+
+
+@pytest.mark.parametrize(("codes", "expected"), [({"mypy": 1}, 1), ({"pytest": 5}, 5), ({"ruff": 2, "pytest": 1}, 2)])
+def test_test_fails_if_any_gate_fails_but_runs_them_all(
+    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], codes: dict[str, int], expected: int
+) -> None:
+    record_with(monkeypatch, calls, codes)
+    assert commands.main(["test"]) == expected
+    assert calls[-1][2] == "pytest"
+    assert len(calls) == 4
+
+
+def test_a_gate_that_a_signal_ended_stops_the_rest(monkeypatch: pytest.MonkeyPatch, calls: list[list[str]]) -> None:
+    record_with(monkeypatch, calls, {"ruff": 130})
+    assert commands.main(["test"]) == 130
+    assert len(calls) == 1
+
+
+def test_setup_errors_and_ctrl_c_are_told_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error, code, said in ((SetupError("no disk"), 2, "no disk"), (KeyboardInterrupt(), 130, "goes on from here")):
+
+        def fail(_environment: Environment, error: BaseException = error) -> None:
+            raise error
+
+        monkeypatch.setattr(commands, "ensure", fail)
+        assert commands.main(["setup"]) == code
+        assert said in capsys.readouterr().err
+
+
+def test_setup_takes_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["setup", "--fast"]) == 2
+    assert "takes no arguments" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 7])
+def test_exit_codes_go_through(code: int, tmp_path: Path) -> None:
+    assert running.call([sys.executable, "-c", f"raise SystemExit({code})"], tmp_path) == code
+
+
+@posix
+def test_a_signals_death_becomes_its_shell_code(tmp_path: Path) -> None:
+    script = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert running.call([sys.executable, "-c", script], tmp_path) == 128 + signal.SIGKILL
+
+
+CHILD = """
+import signal, sys, time
+def on_interrupt(number, frame):
+    open(sys.argv[1], "a").write("interrupted\\n")
+    sys.exit(9)
+signal.signal(signal.SIGINT, on_interrupt)
+print("ready", flush=True)
+time.sleep(30)
+"""
+PARENT = """
+import sys
+from pathlib import Path
+from tools._bootstrap import running
+sys.exit(getattr(running, sys.argv[1])([sys.executable, "-c", sys.argv[2], sys.argv[3]], Path(".")))
+"""
+
+
+@posix
+@pytest.mark.parametrize("way", ["call", "replace"])
+def test_ctrl_c_reaches_the_child_once_and_its_exit_code_comes_back(tmp_path: Path, way: str) -> None:
+    log = tmp_path / "log"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, way, CHILD, str(log)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        parent.send_signal(signal.SIGINT)
+        assert parent.wait(20) == 9
+    finally:
+        parent.kill()
+        parent.communicate()
+    assert log.read_text() == "interrupted\n"
+
+
+def test_long_steps_give_signs_of_life(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(heartbeat_seconds=0.05)
+    command = [sys.executable, "-c", "import time; time.sleep(0.3); print('done')"]
+    progress.run("working", command, tmp_path / "log", dict(os.environ))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith("] working")
+    assert lines[1].endswith("] working, still at it")
+    assert "done" in (tmp_path / "log").read_text()
+
+
+def test_waiting_for_another_setup_is_said_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(heartbeat_seconds=20)
+    for seconds in (0.0, 0.2, 5.0, 21.0, 22.0):
+        progress.waiting(seconds)
+    assert len(capsys.readouterr().err.splitlines()) == 2

@@ -1,0 +1,88 @@
+"""The lock between two set-ups: one at a time, and free again when its holder is killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tools._bootstrap.locking import exclusive
+
+ROOT = Path(__file__).resolve().parents[2]
+HOLDER = """
+import sys, time
+from pathlib import Path
+from tools._bootstrap.locking import exclusive
+with exclusive(Path(sys.argv[1]), lambda seconds: None):
+    print("held", flush=True)
+    time.sleep(30)
+"""
+
+
+def start_holder(lock: Path) -> subprocess.Popen[str]:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lock)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+class GaveUpError(Exception):
+    """Raised from the waiting callback, so that a test need not wait for real."""
+
+
+def test_a_second_process_waits_and_a_killed_holder_frees_it(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    holder = start_holder(lock)
+    calls: list[float] = []
+
+    def waiting(seconds: float) -> None:
+        calls.append(seconds)
+        if len(calls) == 2:
+            holder.kill()
+            holder.wait()
+
+    try:
+        with exclusive(lock, waiting, poll_seconds=0.01):
+            assert len(calls) >= 2
+            assert calls == sorted(calls)
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def test_waiting_can_be_broken_off(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    holder = start_holder(lock)
+
+    def give_up(_seconds: float) -> None:
+        raise GaveUpError
+
+    try:
+        with pytest.raises(GaveUpError), exclusive(lock, give_up):
+            pytest.fail("two processes hold the lock")
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def test_free_again_after_the_block_and_after_an_error(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    waited: list[float] = []
+    start = time.monotonic()
+    with exclusive(lock, waited.append):
+        pass
+    with pytest.raises(ValueError, match="inside"), exclusive(lock, waited.append):
+        raise ValueError("inside")
+    with exclusive(lock, waited.append):
+        assert lock.exists()
+    assert waited == []
+    assert time.monotonic() - start < 30

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tau_trainer.errors import CheckpointError, NonFiniteError
+from tau_trainer.training.checkpoint_index import best_checkpoint, digest_of, free_path, mark_best, scan
+from tau_trainer.training.checkpoints import save_checkpoint
+
+
+def _save(folder: Path, step: int, name: str = "B") -> Path:
+    return save_checkpoint(folder, step, {"w": np.ones(2, np.float32)}, {}, 0, name=name)
+
+
+def test_names_with_dashes_and_digits_are_kept_apart(tmp_path: Path) -> None:
+    for name in ("A", "A-5", "A-5-7", "A.2"):
+        _save(tmp_path, 100, name)
+    for name in ("A", "A-5", "A-5-7", "A.2"):
+        assert [entry.path.name for entry in scan(tmp_path, name)] == [f"{name}-100"]
+
+
+def test_order_is_the_order_of_writing(tmp_path: Path) -> None:
+    for step in (100, 90, 1000, 20):
+        _save(tmp_path, step)
+    assert [entry.step for entry in scan(tmp_path, "B")] == [100, 90, 1000, 20]
+
+
+def test_other_things_in_the_folder_are_ignored(tmp_path: Path) -> None:
+    (tmp_path / "B-7").write_text("a file")
+    (tmp_path / ".staging-B-8").mkdir()
+    (tmp_path / "B-best").mkdir()
+    _save(tmp_path, 1)
+    assert [entry.path.name for entry in scan(tmp_path, "B")] == ["B-1"]
+    assert scan(tmp_path / "absent", "B") == []
+
+
+def test_names_that_are_no_folder_names(tmp_path: Path) -> None:
+    path = _save(tmp_path, 3, "Ball/hard?team=0")
+    assert path.name == "Ball_hard_team=0-3"
+    assert [entry.path for entry in scan(tmp_path, "Ball/hard?team=0")] == [path]
+
+
+def test_free_path_counts_revisions(tmp_path: Path) -> None:
+    for expected in ("B-5", "B-5.2", "B-5.3"):
+        path = free_path(tmp_path, "B", 5)
+        assert path.name == expected
+        path.mkdir()
+
+
+def test_the_best_is_remembered(tmp_path: Path) -> None:
+    first, second = _save(tmp_path, 1), _save(tmp_path, 2)
+    assert best_checkpoint(tmp_path, "B") is None
+    mark_best(first, 0.25)
+    assert best_checkpoint(tmp_path, "B") == first
+    mark_best(second, 0.5)
+    assert best_checkpoint(tmp_path, "B") == second
+    assert json.loads((tmp_path / "B-best.json").read_text()) == {"checkpoint": "B-2", "score": 0.5}
+    with pytest.raises(NonFiniteError):
+        mark_best(first, float("nan"))
+    with pytest.raises(CheckpointError, match="save it first"):
+        mark_best(tmp_path / "B-9", 1.0)
+    assert best_checkpoint(tmp_path, "B") == second
+
+
+def test_a_best_file_that_means_nothing_is_ignored(tmp_path: Path) -> None:
+    for text in ("", "[]", '{"checkpoint": "B-77"}', '{"checkpoint": 3}'):
+        (tmp_path / "B-best.json").write_text(text)
+        assert best_checkpoint(tmp_path, "B") is None
+
+
+def test_a_best_file_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    outside = _save(tmp_path, 1)
+    (tmp_path / "inside" / "B-best.json").write_text(json.dumps({"checkpoint": f"../{outside.name}"}))
+    assert best_checkpoint(tmp_path / "inside", "B") is None
+
+
+def test_the_digest_ignores_layout_and_itself() -> None:
+    assert digest_of({"a": 1, "b": [1.5]}) == digest_of({"digest": "x", "b": [1.5], "a": 1})
+    assert digest_of({"a": 1}) != digest_of({"a": 2})

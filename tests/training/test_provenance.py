@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.training import provenance as module
+from tau_trainer.training.provenance import git_state, hardware, provenance, versions
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A git repository with one commit."""
+    assert shutil.which("git"), "this test needs git"
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    author = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
+    for command in (["init", "-q", "-b", "main"], ["add", "a.txt"], [*author, "commit", "-q", "-m", "first"]):
+        subprocess.run(["git", "-C", str(folder), *command], check=True, timeout=30)
+    return folder
+
+
+def test_the_content_of_run_json(repository: Path) -> None:
+    found = provenance(7, ["tau-train", "parallel", "--pairs", "4"], source=repository)
+    assert list(found) == ["started", "command", "working_directory", "seed", "versions", "git", "hardware"]
+    assert found["seed"] == 7
+    assert found["command"] == ["tau-train", "parallel", "--pairs", "4"]
+    started = datetime.datetime.fromisoformat(str(found["started"]))
+    assert abs(datetime.datetime.now(datetime.UTC) - started) < datetime.timedelta(minutes=1)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_the_command_is_this_process_by_default() -> None:
+    assert provenance(0)["command"] == sys.argv
+
+
+def test_versions_are_those_installed() -> None:
+    found = versions()
+    assert found["python"] == platform.python_version()
+    for name in ("torch", "numpy", "grpcio", "protobuf"):
+        assert found[name] == metadata.version(name)
+
+
+def test_a_clean_repository(repository: Path) -> None:
+    state = git_state(repository)
+    assert state is not None
+    assert state["dirty"] is False
+    assert state["diff_bytes"] == 0
+    assert state["branch"] == "main"
+    assert len(str(state["commit"])) == 40
+
+
+def test_a_changed_repository(repository: Path) -> None:
+    (repository / "a.txt").write_text("one\ntwo\n")
+    state = git_state(repository)
+    assert state is not None
+    assert state["dirty"] is True
+    assert isinstance(state["diff_bytes"], int)
+    assert state["diff_bytes"] > 50
+
+
+def test_outside_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git_state(tmp_path) is None
+    assert git_state(tmp_path / "absent") is None
+
+
+def test_without_git(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert git_state(repository) is None
+    assert provenance(1, source=repository)["git"] is None
+
+
+def test_a_git_that_hangs(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("git", 10)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    assert git_state(repository) is None
+
+
+def test_the_machine() -> None:
+    found = hardware()
+    assert isinstance(found["cores"], int)
+    assert isinstance(found["usable_cores"], int)
+    assert 1 <= found["usable_cores"] <= found["cores"]
+    assert isinstance(found["memory_bytes"], int)
+    assert found["memory_bytes"] > 2**28
+    assert found["cpu"]
+
+
+def test_nothing_raises_when_nothing_can_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no")
+
+    for name in ("_cpu_model", "_usable_cores", "_memory_bytes", "_gpus"):
+        monkeypatch.setattr(module, name, fail)
+    monkeypatch.setattr(platform, "platform", fail)
+    monkeypatch.setattr(metadata, "version", fail)
+    monkeypatch.setattr(Path, "cwd", fail)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: (_ for _ in ()).throw(OSError("no")))
+    found = provenance(1)
+    assert found["git"] is None
+    assert found["working_directory"] is None
+    assert json.dumps(found)

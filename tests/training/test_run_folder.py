@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.errors import RunExistsError, SettingsError
+from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
+
+
+def _old_run(results: Path) -> Path:
+    folder = RunFolder.create(results, "one")
+    atomic_write_text(folder.configuration, "old: true\n")
+    folder.commit()
+    return folder.path
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_new_run(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "a" / "results", "one")
+    assert folder.path == tmp_path / "a" / "results" / "one"
+    assert folder.path.is_dir()
+    assert not folder.resumed
+    folder.commit()
+    assert _names(tmp_path / "a" / "results") == ["one"]
+
+
+def test_its_files(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "one")
+    files = (folder.configuration, folder.run_json, folder.evaluation, folder.log, folder.learning_curve)
+    assert [path.name for path in files] == [
+        "configuration.yaml", "run.json", "evaluation.json", "log.jsonl", "learning_curve.png",
+    ]  # fmt: skip
+    assert all(path.parent == folder.path for path in (*files, folder.checkpoints, folder.engine_logs))
+    assert folder.onnx("A/B").name == "A_B.onnx"
+    assert folder.behavior("3DBall") == folder.path / "3DBall"
+
+
+def test_a_run_that_exists_is_refused_with_both_remedies(tmp_path: Path) -> None:
+    path = _old_run(tmp_path)
+    with pytest.raises(RunExistsError, match=r"'one' is taken.*--resume.*--force.*--run-id"):
+        RunFolder.create(tmp_path, "one")
+    assert _names(path) == ["configuration.yaml"]
+
+
+def test_an_empty_folder_is_free(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    assert RunFolder.create(tmp_path, "one").path.is_dir()
+
+
+def test_resume_opens_the_run_and_clears_half_files(tmp_path: Path) -> None:
+    path = _old_run(tmp_path)
+    (path / ".run.json.abc.partial").write_text("half")
+    folder = RunFolder.create(tmp_path, "one", resume=True)
+    assert folder.resumed
+    assert _names(path) == ["configuration.yaml"]
+    folder.discard()
+    assert _names(path) == ["configuration.yaml"]
+
+
+def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for run_id in ("absent", "empty"):
+        with pytest.raises(SettingsError, match="no run to resume"):
+            RunFolder.create(tmp_path, run_id, resume=True)
+    assert _names(tmp_path) == ["empty"]
+
+
+def test_force_replaces_once_the_run_has_started(tmp_path: Path) -> None:
+    path = _old_run(tmp_path)
+    folder = RunFolder.create(tmp_path, "one", force=True)
+    assert _names(path) == []
+    assert folder.replaced is not None
+    assert _names(folder.replaced) == ["configuration.yaml"]
+    atomic_write_json(folder.run_json, {"seed": 1})
+    folder.commit()
+    assert _names(tmp_path) == ["one"]
+    assert _names(path) == ["run.json"]
+
+
+def test_force_gives_the_old_run_back_when_the_new_one_cannot_start(tmp_path: Path) -> None:
+    path = _old_run(tmp_path)
+    folder = RunFolder.create(tmp_path, "one", force=True)
+    atomic_write_json(folder.run_json, {"seed": 1})
+    folder.discard()
+    assert _names(tmp_path) == ["one"]
+    assert _names(path) == ["configuration.yaml"]
+
+
+def test_a_force_that_was_killed_is_cleared_by_the_next(tmp_path: Path) -> None:
+    _old_run(tmp_path)
+    killed = RunFolder.create(tmp_path, "one", force=True)
+    atomic_write_text(killed.configuration, "")
+    RunFolder.create(tmp_path, "one", force=True).commit()
+    assert _names(tmp_path) == ["one"]
+
+
+def test_force_without_a_run_is_a_new_run(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "one", force=True)
+    assert folder.replaced is None
+    folder.commit()
+    assert _names(tmp_path) == ["one"]
+
+
+def test_force_never_deletes_what_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "main.py").write_text("")
+    with pytest.raises(SettingsError, match="will not delete it"):
+        RunFolder.create(tmp_path, "sources", force=True)
+    assert _names(tmp_path / "sources") == ["main.py"]
+
+
+def test_discard_leaves_no_trace(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "a" / "b", "one")
+    atomic_write_text(folder.configuration, "x")
+    folder.discard()
+    assert _names(tmp_path) == []
+    (tmp_path / "b").mkdir()
+    RunFolder.create(tmp_path / "b", "one").discard()
+    assert _names(tmp_path) == ["b"]
+
+
+def test_discard_keeps_other_runs(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "results", "one")
+    RunFolder.create(tmp_path / "results", "two")
+    folder.discard()
+    assert _names(tmp_path / "results") == ["two"]
+
+
+def test_of_two_that_ask_for_one_name_one_gets_it(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path, "one").configuration.write_text("x")
+    with pytest.raises(RunExistsError):
+        RunFolder.create(tmp_path, "one")
+
+
+@pytest.mark.parametrize("run_id", ["", "a/b", "..", ".", "CON", "a\\b", "x?", ".hidden", "end."])
+def test_names_that_are_no_folder(tmp_path: Path, run_id: str) -> None:
+    with pytest.raises(SettingsError, match="cannot be a folder's name"):
+        RunFolder.create(tmp_path, run_id)
+    assert _names(tmp_path) == []
+
+
+def test_resume_and_force_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="exclude each other"):
+        RunFolder.create(tmp_path, "one", resume=True, force=True)
+
+
+def test_paths_that_cannot_hold_a_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match="is a file"):
+        RunFolder.create(tmp_path, "file")
+    with pytest.raises(SettingsError, match="choose another --results-dir"):
+        RunFolder.create(tmp_path / "file", "one")
+    assert _names(tmp_path) == ["file"]
+
+
+def test_a_disk_that_refuses_the_rename_keeps_the_old_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = _old_run(tmp_path)
+    monkeypatch.setattr(os, "replace", refused)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    with pytest.raises(SettingsError, match="Permission denied"):
+        RunFolder.create(tmp_path, "one", force=True)
+    assert _names(path) == ["configuration.yaml"]
+
+
+def test_discard_survives_what_it_cannot_delete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _old_run(tmp_path)
+    folder = RunFolder.create(tmp_path, "one", force=True)
+    atomic_write_text(folder.configuration, "new")
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    folder.discard()
+    assert folder.replaced is not None
+    assert _names(folder.replaced) == ["configuration.yaml"]

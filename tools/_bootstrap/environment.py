@@ -1,0 +1,162 @@
+"""The project's own environment in `.venv`: made once, repaired when half-made, left alone when nothing changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+from .locking import exclusive
+from .progress import Progress, SetupError
+
+WINDOWS = os.name == "nt"
+STAMP = "tau-trainer-setup.stamp"
+LOG = "tau-trainer-setup.log"
+UNFINISHED = "tau-trainer-setup.unfinished"
+HEALTHY = "import sys, pip; sys.exit(0 if sys.version_info[:2] >= (3, 11) and sys.prefix != sys.base_prefix else 1)"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One checkout (`root`) and the virtual environment inside it."""
+
+    root: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where the virtual environment lies."""
+        return self.root / ".venv"
+
+    @property
+    def scripts(self) -> Path:
+        """Where the environment keeps its programs: `bin`, or `Scripts` on Windows."""
+        return self.folder / ("Scripts" if WINDOWS else "bin")
+
+    @property
+    def python(self) -> Path:
+        """The environment's interpreter."""
+        return self.program("python")
+
+    @property
+    def constraints(self) -> Path:
+        """The file with the exact versions."""
+        return self.root / "constraints.txt"
+
+    def program(self, name: str) -> Path:
+        """The path of an installed program, with `.exe` on Windows."""
+        return self.scripts / (f"{name}.exe" if WINDOWS else name)
+
+    def fingerprint(self) -> str:
+        """What the set-up depends on, as one hash: requirements, interpreter, and where the checkout lies."""
+        digest = hashlib.sha256()
+        for path in (self.root / "pyproject.toml", self.constraints, self.folder / "pyvenv.cfg"):
+            digest.update(path.read_bytes() if path.is_file() else b"missing")
+            digest.update(b"\0")
+        digest.update(os.fsencode(self.root))
+        return digest.hexdigest()
+
+    def ready(self) -> bool:
+        """True if a finished set-up is there and nothing it depends on has changed since."""
+        stamp = self.folder / STAMP
+        return self.python.exists() and stamp.is_file() and stamp.read_text(encoding="ascii") == self.fingerprint()
+
+
+def ensure(environment: Environment, progress: Progress | None = None) -> None:
+    """Makes the environment ready; returns at once if it is.
+
+    Raises:
+        SetupError: something could not be made or installed.
+    """
+    if environment.ready():
+        return
+    progress = progress or Progress()
+    with exclusive(environment.root / ".venv.lock", progress.waiting):
+        if environment.ready():
+            return
+        _make(environment, progress)
+        _install(environment, progress)
+        _write_stamp(environment)
+        progress.say("set-up is complete")
+
+
+def child_environment() -> dict[str, str]:
+    """This process's environment without what would lead a child to another Python's modules."""
+    return {key: value for key, value in os.environ.items() if key not in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV")}
+
+
+def _healthy(environment: Environment) -> bool:
+    if not environment.python.exists():
+        return False
+    try:
+        done = subprocess.run(
+            [str(environment.python), "-c", HEALTHY], capture_output=True, env=child_environment(), check=False
+        )
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def _make(environment: Environment, progress: Progress) -> None:
+    """Creates the environment, after removing one that does not work: half-made, or of an older Python."""
+    folder = environment.folder
+    if _healthy(environment) and not (folder / UNFINISHED).exists():
+        return
+    if folder.exists():
+        progress.say(f"{folder.name} is half-made or does not work: making it anew")
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise SetupError(f"Cannot remove the broken environment {folder} ({error}): remove it by hand.") from error
+    progress.say(f"making {folder.name}")
+    try:
+        _create(folder)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SetupError(f"Cannot make the environment {folder} ({error}): check the folder and the disk.") from error
+
+
+def _create(folder: Path) -> None:
+    venv.EnvBuilder(with_pip=True).create(folder)
+
+
+def _install(environment: Environment, progress: Progress) -> None:
+    """Installs everything, with a mark in the folder for as long as it is unfinished."""
+    unfinished = environment.folder / UNFINISHED
+    (environment.folder / STAMP).unlink(missing_ok=True)
+    unfinished.touch()
+    try:
+        _install_parts(environment, progress)
+    except SetupError:
+        unfinished.unlink()  # pip ended by itself and has rolled back; only a killed one leaves halves behind
+        raise
+    unfinished.unlink()
+
+
+def _install_parts(environment: Environment, progress: Progress) -> None:
+    # torch alone and first: pip then takes the build that this machine offers, and what follows finds it there
+    torch = _pin(environment.constraints, "torch")
+    _pip(environment, progress, f"installing {torch} (the largest part)", [torch])
+    _pip(environment, progress, "installing Tau Trainer and its other parts", ["-e", f"{environment.root}[dev]"])
+
+
+def _pip(environment: Environment, progress: Progress, text: str, what: list[str]) -> None:
+    command = [str(environment.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    command += ["--progress-bar", "off", "-c", str(environment.constraints), *what]
+    progress.run(text, command, environment.folder / LOG, child_environment())
+
+
+def _pin(constraints: Path, name: str) -> str:
+    """The line `name==version` of the constraints file."""
+    for line in constraints.read_text(encoding="utf-8").splitlines():
+        if line.startswith(f"{name}=="):
+            return line.strip()
+    raise SetupError(f"{constraints} has no line `{name}==...`: restore the file from version control.")
+
+
+def _write_stamp(environment: Environment) -> None:
+    staged = environment.folder / f"{STAMP}.staged"
+    staged.write_text(environment.fingerprint(), encoding="ascii")
+    staged.replace(environment.folder / STAMP)

@@ -1,0 +1,156 @@
+"""Programs that cannot share our environment, each in one of its own: made once, kept in a cache folder.
+
+Never in `.venv`, which is ours alone.
+
+Such a peer is described by its name, the interpreter it runs on and the exact arguments of each `pip install`; a
+change in any of these makes a new folder. Two processes that want the same one wait for each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools._bootstrap.environment import WINDOWS, child_environment
+from tools._bootstrap.locking import exclusive
+from tools._bootstrap.progress import Progress, SetupError
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".cache" / "peers"
+"""Where environments are kept unless the caller names another folder; git ignores it."""
+_DONE = "peer.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A program with an environment of its own."""
+
+    name: str
+    """Begins the folder's name, e.g. `mlagents-envs-1.1.0`."""
+    installs: tuple[tuple[str, ...], ...]
+    """The arguments of one `pip install` after the other."""
+
+    def fingerprint(self, python_version: str) -> str:
+        """Short hash of everything that decides what is inside."""
+        text = json.dumps([self.name, self.installs, python_version])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+MLAGENTS_ENVS = Peer(
+    "mlagents-envs-1.1.0",
+    (
+        (
+            "--no-deps",
+            "--ignore-requires-python",
+            "mlagents-envs==1.1.0",
+            "protobuf==3.20.3",
+            "numpy==1.26.4; python_version < '3.13'",
+            "numpy==2.4.6; python_version >= '3.13'",
+            "grpcio==1.85.1",
+            "typing_extensions==4.16.0",
+            "cloudpickle==3.1.2",
+            "filelock==4.2.11",
+            "pettingzoo==1.15.0",
+            "gym==0.26.2",
+            "gym-notices==0.0.8",
+            "Pillow==13.0.0",
+            "PyYAML==6.0.3",
+            "setuptools==80.10.2; python_version >= '3.12'",  # brings distutils, which the standard library gave up
+        ),
+    ),
+)
+"""The incumbent's low-level API as it runs on current Python: protobuf 3.20.3 (pure Python there) and nothing newer."""
+
+MLAGENTS = Peer(
+    "mlagents-1.1.0",
+    (
+        ("setuptools<81", "wheel"),
+        (
+            "--ignore-requires-python",
+            "mlagents==1.1.0",
+            "torch==2.2.2",
+            "numpy==1.23.5",
+            "protobuf==3.20.3",
+            "grpcio==1.48.2",
+            "cattrs==1.5.0",
+            "setuptools<81",
+        ),
+    ),
+)
+"""The incumbent's trainer, several GB with its CUDA libraries; wants Python 3.10."""
+
+
+def ensure_peer(
+    peer: Peer, python: str = sys.executable, cache: Path = CACHE, progress: Progress | None = None
+) -> Path:
+    """Makes the peer's environment unless it is there; returns the path of its interpreter.
+
+    Args:
+        peer: what to install.
+        python: the interpreter to build it on.
+        cache: the folder in which environments are kept.
+        progress: where to report; only used when there is something to make.
+
+    Raises:
+        SetupError: the interpreter does not run, or something could not be installed.
+    """
+    version = _python_version(python)
+    folder = cache / f"{peer.name}-py{version}-{peer.fingerprint(version)}"
+    interpreter = folder / ("Scripts" if WINDOWS else "bin") / ("python.exe" if WINDOWS else "python")
+    if (folder / _DONE).is_file() and interpreter.exists():
+        return interpreter
+    cache.mkdir(parents=True, exist_ok=True)
+    progress = progress or Progress()
+    with exclusive(cache / f"{folder.name}.lock", progress.waiting):
+        if not ((folder / _DONE).is_file() and interpreter.exists()):
+            _make(peer, python, folder, interpreter, progress)
+    return interpreter
+
+
+def find_python(version: str) -> str | None:
+    """A command that starts exactly this Python version (`3.10`), or None.
+
+    A shim on the PATH may exist and lead nowhere, so each candidate is asked; pyenv's own folders are looked into.
+    """
+    candidates = [f"python{version}"]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    candidates += [str(path / "bin" / "python") for path in sorted(pyenv.glob(f"{version}*"), reverse=True)]
+    for candidate in candidates:
+        try:
+            if _python_version(candidate) == version:
+                return candidate
+        except SetupError:
+            continue
+    return None
+
+
+def _python_version(python: str) -> str:
+    script = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run(
+            [python, "-c", script], capture_output=True, text=True, env=child_environment(), check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SetupError(f"`{python}` does not start: name a Python interpreter that does ({error}).") from error
+    return done.stdout.strip()
+
+
+def _make(peer: Peer, python: str, folder: Path, interpreter: Path, progress: Progress) -> None:
+    """Builds the environment in place; the mark of completion is written last, so that half-made ones start over."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    log = folder.parent / f"{folder.name}.log"
+    log.unlink(missing_ok=True)
+    environment = child_environment()
+    progress.run(f"making an environment for {peer.name}", [python, "-m", "venv", str(folder)], log, environment)
+    for arguments in peer.installs:
+        command = [str(interpreter), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+        command += ["--progress-bar", "off", *arguments]
+        progress.run(f"installing {peer.name}", command, log, environment)
+    (folder / _DONE).write_text(json.dumps({"name": peer.name, "installs": peer.installs}, indent=1))
