@@ -7,26 +7,19 @@ port silently, and refuses messages over 4 MiB.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 from typing import Final
 
-import grpc
-import grpc.aio
-
+from tau_trainer.bridge.http2 import Call, Connection, ProtocolError
 from tau_trainer.bridge.ports import has_ipv6
-from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.errors import PortInUseError
 
-LOOPBACK: Final = ("127.0.0.1", "[::1]")
+LOOPBACK: Final = ("127.0.0.1", "::1")
 """Engines connect to the name ``localhost``, which is either of these."""
 
 _TRIES: Final = 5
 """A port that is free on one loopback address may be taken on the other."""
-
-_OPTIONS: Final = (
-    ("grpc.so_reuseport", 0),  # a second listener on the port is an error, not a silent partner
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-)
 
 
 class EngineServer:
@@ -36,11 +29,12 @@ class EngineServer:
     """
 
     def __init__(self) -> None:
-        self._server: grpc.aio.Server | None = None
-        self._pending: asyncio.Future[bytes] | None = None
+        self.port = 0
+        self._servers: list[asyncio.Server] = []
+        self._links: set[_Link] = set()
+        self._pending: tuple[_Link, int] | None = None
         self._waiter: asyncio.Future[bytes] | None = None
         self._arrived: bytes | None = None
-        self.port = 0
 
     async def start(self, port: int = 0, listen: str | None = None) -> int:
         """Listen on both loopback addresses, or on ``listen`` alone; port 0 lets the system choose.
@@ -48,22 +42,41 @@ class EngineServer:
         Returns the port. Raises PortInUseError.
         """
         for _ in range(1 if port else _TRIES):
-            server = grpc.aio.server(options=_OPTIONS)
-            server.add_generic_rpc_handlers((_ExchangeHandler(self),))
-            bound = _bind(server, port, (listen,) if listen else LOOPBACK)
+            bound = await self._bind(port, (listen,) if listen else LOOPBACK)
             if bound:
-                await server.start()
-                self._server, self.port = server, bound
+                self.port = bound
                 return bound
-            await server.stop(None)
         raise PortInUseError(
             f"port {port or '(any)'} is taken by another program; choose another --base-port, or leave the flag out to "
             "let free ports be found"
         )
 
+    async def _bind(self, port: int, hosts: tuple[str, ...]) -> int:
+        """The port that all ``hosts`` got; 0 if it is taken on one. A machine without IPv6 is no refusal."""
+        loop = asyncio.get_running_loop()
+        for host in hosts:
+            if host == LOOPBACK[1] and not has_ipv6():
+                continue
+            try:
+                server = await loop.create_server(lambda: _Link(self), host, port)
+            except OSError as error:
+                await self._close_servers()
+                if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                    return 0
+                raise PortInUseError(f"cannot listen on {host}: {error.strerror}; check --listen") from error
+            self._servers.append(server)
+            port = int(server.sockets[0].getsockname()[1])
+        return port
+
+    async def _close_servers(self) -> None:
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
+            await server.wait_closed()
+
     def receive(self) -> asyncio.Future[bytes]:
         """A future of the engine's next message. It can be cancelled or given an exception from outside."""
-        waiter = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if self._arrived is not None:
             waiter.set_result(self._arrived)
             self._arrived = None
@@ -74,54 +87,89 @@ class EngineServer:
     @property
     def owes_reply(self) -> bool:
         """Whether the engine stands still, waiting for us."""
-        return self._pending is not None and not self._pending.done()
+        return self._pending is not None
 
     def reply(self, data: bytes) -> None:
         """Answer the call that is pending; without one this does nothing (the engine is gone)."""
-        if self._pending is not None and not self._pending.done():
-            self._pending.set_result(data)
-        self._pending = None
+        if self._pending is not None:
+            (link, stream), self._pending = self._pending, None
+            link.respond(stream, data)
 
-    async def exchange(self, data: bytes) -> bytes:
-        """Called by the engine: hand on its message, wait for the answer."""
-        pending: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._pending = pending
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(data)
+    def called(self, link: _Link, stream: int, data: bytes) -> None:
+        """The engine calls: hand on its message."""
+        self._pending = (link, stream)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(data)
         else:
             self._arrived = data
-        self._waiter = None
-        return await pending
+
+    def gave_up(self, link: _Link, stream: int | None = None) -> None:
+        """The engine broke off a call, or (``stream`` None) its connection is gone."""
+        if self._pending is not None and self._pending[0] is link and stream in (None, self._pending[1]):
+            self._pending = None
+        if stream is None:
+            self._links.discard(link)
+
+    def opened(self, link: _Link) -> None:
+        """An engine connected."""
+        self._links.add(link)
 
     async def stop(self, grace: float = 0.5) -> None:
-        """Stop listening; calls that are still pending end after ``grace`` seconds."""
-        if self._server is not None:
-            server, self._server = self._server, None
-            await server.stop(grace)
+        """Stop listening; connections may end by themselves within ``grace`` seconds."""
+        deadline = asyncio.get_running_loop().time() + grace
+        while self._links and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        for link in tuple(self._links):
+            link.close()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._close_servers(), 1.0)
 
 
-def _bind(server: grpc.aio.Server, port: int, hosts: tuple[str, ...]) -> int:
-    """The port that ``server`` got on all ``hosts``; 0 if one refused. A machine without IPv6 is no refusal."""
-    bound = 0
-    for host in hosts:
-        try:
-            bound = server.add_insecure_port(f"{host}:{port or bound}") or bound
-        except RuntimeError:
-            if host == LOOPBACK[1] and not has_ipv6():
-                continue
-            return 0
-    return bound
-
-
-class _ExchangeHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """The one method of the service, without serializers: bytes in, bytes out."""
+class _Link(asyncio.Protocol):
+    """One connection of an engine."""
 
     def __init__(self, server: EngineServer) -> None:
-        async def exchange(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
-            return await server.exchange(request)
+        self._server = server
+        self._connection = Connection(client=False)
+        self._transport: asyncio.Transport | None = None
 
-        self._method = grpc.unary_unary_rpc_method_handler(exchange)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._server.opened(self)
+        self._write()
 
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
-        """Answer the path of ML-Agents' service only."""
-        return self._method if details.method == METHOD else None
+    def data_received(self, data: bytes) -> None:
+        try:
+            calls = self._connection.receive(data)
+        except ProtocolError:
+            self.close()  # whoever this is, it is no engine; the one we wait for may still come
+            return
+        for call in calls:
+            self._hand_on(call)
+        self._write()
+
+    def _hand_on(self, call: Call) -> None:
+        if call.message is None:
+            self._server.gave_up(self, call.stream)
+        else:
+            self._server.called(self, call.stream, call.message)
+
+    def respond(self, stream: int, data: bytes) -> None:
+        """Send an answer."""
+        self._connection.respond(stream, data)
+        self._write()
+
+    def _write(self) -> None:
+        data = self._connection.take()
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.gave_up(self)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._transport is not None:
+            self._transport.close()

@@ -41,7 +41,7 @@ class ActingPolicy(Protocol):
         self,
         obs: tuple[FloatArray, ...],
         mask: BoolArray | None,
-        generator: np.random.Generator,
+        rng: np.random.Generator,
         deterministic: bool = False,
     ) -> ActResult:
         """Actions for ``n`` agents."""

@@ -8,6 +8,7 @@ import sys
 # One thread is fastest for arrays this small, and leaves the other cores to the trainer. Before numpy is imported.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(_name, "1")
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # a trainer that ends is no news for stderr
 
 from tau_trainer.headless.main import main  # noqa: E402
 

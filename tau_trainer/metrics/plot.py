@@ -24,6 +24,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Told apart by colour-blind eyes (Okabe & Ito 2008)."""
 ACCURACY_COLOR = "#009E73"
 BASELINE_COLOR = "#6B6B6B"
+MAX_LEGEND_COLUMNS = 4
 LABEL_GAP = 0.055
 """Smallest distance between two baseline labels, as a share of the axis."""
 
@@ -64,7 +65,7 @@ def draw(history: History) -> Figure:
     """The picture: a panel for reward and, where there is anything binary, one for accuracy and success."""
     from matplotlib.figure import Figure
 
-    history = history.merge_independent()
+    given, history = history, history.merge_independent()
     reward_key, reward_label = next(((k, label) for k, label in REWARDS if history.overall(k)), REWARDS[0])
     reward = [Series(reward_key, "training")]
     if reward_key == keys.MEAN_REWARD:
@@ -81,8 +82,8 @@ def draw(history: History) -> Figure:
     if two:
         _as_percent(panels[1])
         _panel(panels[1], history, success, "share of decisions\nor held-out rows (%)", _baselines(history, "accuracy"))
-    _x_axis(panels[-1], history)
-    panels[0].set_title(history.run_id or "learning curve", loc="left", fontweight="bold", fontsize=12)
+    _x_axis(panels[-1], history, "agent decisions" if history is given else "agent decisions of each pair")
+    figure.suptitle(history.run_id or "learning curve", x=0.012, ha="left", fontweight="bold", fontsize=12)
     return figure
 
 
@@ -100,12 +101,14 @@ def _panel(axes: Axes, history: History, series: Iterable[Series], label: str, b
 
 
 def _legend(axes: Axes) -> None:
-    """Above the panel, where it covers no curve; faint lines are drawn clearly there."""
-    legend = axes.legend(
-        loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, frameon=False, fontsize=9, borderaxespad=0.2
-    )
-    for handle in legend.get_lines():
-        handle.set_alpha(max(handle.get_alpha() or 1.0, 0.6))
+    """Above the panel, where it covers no curve; with many names inside it, in a column."""
+    names = len(axes.get_legend_handles_labels()[1])
+    if names <= MAX_LEGEND_COLUMNS:
+        axes.legend(
+            loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=names, borderaxespad=0.2, frameon=False, fontsize=9
+        )
+    else:
+        axes.legend(loc="best", framealpha=0.8, edgecolor="none", fontsize=9)
 
 
 def _series(axes: Axes, history: History, one: Series) -> bool:
@@ -114,11 +117,12 @@ def _series(axes: Axes, history: History, one: Series) -> bool:
     names = sorted(set(overall) | {behavior for behavior, _ in history.pairs(one.key)})
     colors = {name: one.colors[index % len(one.colors)] for index, name in enumerate(names)}
     thin = history.pairs(one.key) if len(history.pairs(one.key)) > 1 else {}
-    for number, ((behavior, _), curve) in enumerate(thin.items()):
-        label = f"{one.name}, single pairs" if number == 0 else None
-        _line(axes, curve, colors[behavior], label, width=0.8, alpha=max(0.15, 0.55 - 0.005 * len(thin)))
+    for (behavior, _), curve in thin.items():
+        _line(axes, curve, colors[behavior], None, width=0.8, alpha=max(0.15, 0.55 - 0.005 * len(thin)))
+    if thin:
+        axes.plot([], [], color=one.colors[0], linewidth=0.8, alpha=0.7, label=f"{one.name}, single pairs")
     for behavior, curve in overall.items():
-        label = f"{one.name}, {behavior}" if len(overall) > 1 else f"{one.name}, all pairs" if thin else one.name
+        label = f"{one.name}, {behavior}" if len(overall) > 1 else one.name
         _line(axes, curve, colors[behavior], label, width=2.4, marker=one.marker)
     return bool(names)
 
@@ -216,9 +220,9 @@ def _as_percent(axes: Axes) -> None:
     axes.set_ylim(-0.03, 1.03)
 
 
-def _x_axis(axes: Axes, history: History) -> None:
+def _x_axis(axes: Axes, history: History, label: str) -> None:
     from matplotlib.ticker import EngFormatter
 
-    axes.set_xlabel("agent decisions", fontsize=10)
+    axes.set_xlabel(label, fontsize=10)
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.set_xlim(left=0.0, right=max([*history.steps.values(), 1]) * 1.01)

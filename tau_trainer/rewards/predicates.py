@@ -17,7 +17,7 @@ from tau_trainer.errors import SettingsError
 
 Float64Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-PredicateName = Literal["none", "positive", "threshold", "outcome", "distance"]
+PredicateName = Literal["positive", "threshold", "outcome", "distance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class StepFacts:
     episode_return: Float64Array
     """float64 ``[n, r]``: reward since the episode began, this step included."""
     error: Float64Array | None
-    """float64 ``[n, r]``: absolute distance to the target, where a target is known."""
+    """float64 ``[n, r]``: absolute error of each component, where a target is known."""
     done: Bools
     """bool ``[n]``: the episode ended with this step."""
 
@@ -38,10 +38,10 @@ class StepFacts:
 class Limits:
     """Numbers that predicates compare with."""
 
-    distance: float = 0.1
-    """Absolute error strictly below which a component has reached its target."""
     success: float = 0.0
-    """Reward (``threshold``) or return (``outcome``) from which on a step or an episode counts as a success."""
+    """Reward from which on a step is a success (``threshold``); return above which an episode is one (``outcome``)."""
+    distance: float = 0.1
+    """Largest absolute error with which a component has reached its target (``distance``)."""
 
 
 Predicate = Callable[[StepFacts, Limits], Bools]
@@ -59,31 +59,22 @@ def threshold(facts: StepFacts, limits: Limits) -> Bools:
 
 
 def outcome(facts: StepFacts, limits: Limits) -> Bools:
-    """The episode has ended and its return is at least ``limits.success``. Means nothing before the end."""
-    return facts.done[:, None] & (facts.episode_return >= limits.success)
+    """The episode has ended and its return is above ``limits.success``. Means nothing before the end."""
+    return facts.done[:, None] & (facts.episode_return > limits.success)
 
 
 def distance(facts: StepFacts, limits: Limits) -> Bools:
-    """The absolute error is strictly below ``limits.distance``.
+    """The absolute error is at most ``limits.distance``.
 
     Raises:
-        SettingsError: no target is known.
+        ValueError: no target is known.
     """
     if facts.error is None:
-        raise SettingsError(
-            "Success predicate `distance` needs a target but the behavior has no sensor named `target`; "
-            "add the sensor or choose `positive`, `threshold` or `outcome`."
-        )
-    return facts.error < limits.distance
-
-
-def within_or_positive(facts: StepFacts, limits: Limits) -> Bools:
-    """What is reported as success where no predicate is asked for: ``distance`` with a target, else ``positive``."""
-    return positive(facts, limits) if facts.error is None else distance(facts, limits)
+        raise ValueError("predicate `distance` needs a target")
+    return facts.error <= limits.distance
 
 
 PREDICATES: dict[PredicateName, Predicate] = {
-    "none": within_or_positive,
     "positive": positive,
     "threshold": threshold,
     "outcome": outcome,
@@ -101,5 +92,5 @@ def get_predicate(name: str) -> Predicate:
     for key, predicate in PREDICATES.items():
         if key == name:
             return predicate
-    known = ", ".join(f"`{key}`" for key in PREDICATES)
+    known = ", ".join(f"`{key}`" for key in ("none", *PREDICATES))
     raise SettingsError(f"There is no success predicate `{name}`; choose one of {known}.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.rewards import RewardComputer, RewardResult
-from tau_trainer.specs import Actions, BehaviorSpec, FloatArray, StepBatch
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, StepBatch
 from tau_trainer.training.scores import DecisionScores, EpisodeScores
 from tau_trainer.training.slots import Slots, SlotTable
 from tau_trainer.training.states import PairState, allowed
@@ -46,7 +46,7 @@ class AgentTrainer:
     """
 
     def __init__(self, number: int, make_agent: MakeAgent, make_reward: MakeReward, hub: MetricsHub) -> None:
-        """``number``: the pair's. ``make_agent`` and ``make_reward`` are called once for every behavior that the engine shows."""
+        """``number``: the pair's; ``make_agent`` and ``make_reward`` are called once for every behavior that shows."""
         self.id = number
         self.state = PairState.IDLE
         self.decisions = 0
@@ -94,8 +94,9 @@ class AgentTrainer:
         slots = role.table(batch.agent_ids)
         engine_reward = batch.reward + batch.group_reward
         if role.target is None:
-            result = role.reward.compute(slots, engine_reward=engine_reward)
-            self._score(role, result, role.episodes.acted(slots))
+            answered = role.episodes.acted(slots)
+            result = role.reward.compute(slots, engine_reward=engine_reward, answered=answered)
+            self._score(role, result, answered)
             reward = result.reward
         else:
             reward = self._pending(role, slots)
@@ -103,8 +104,7 @@ class AgentTrainer:
         actions = await role.agent.act(slots, reward, batch)
         self.decisions += len(slots)
         if role.target is not None:
-            output = np.clip(actions.continuous, -1.0, 1.0)
-            result = role.reward.compute(slots, output=output, target=batch.obs[role.target])
+            result = role.reward.compute(slots, output=actions.continuous, target=batch.obs[role.target])
             role.pending[slots] = result.reward
             self._score(role, result, None)
         return actions
@@ -125,13 +125,16 @@ class AgentTrainer:
         slots = role.table(ended.agent_ids)
         engine_reward = ended.reward + ended.group_reward
         if role.target is None:
-            done = np.ones(len(slots), np.bool_)
-            result = role.reward.compute(slots, engine_reward=engine_reward, done=done)
-            self._score(role, result, role.episodes.acted(slots))
+            done, answered = np.ones(len(slots), np.bool_), role.episodes.acted(slots)
+            result = role.reward.compute(slots, engine_reward=engine_reward, done=done, answered=answered)
+            self._score(role, result, answered)
             reward = result.reward
         else:
             reward = self._pending(role, slots)
-            role.reward.forget(slots)
+            outcome = role.reward.conclude(slots)
+            if outcome is not None:
+                self._score(role, outcome, None)
+                reward = outcome.reward
         role.agent.end(slots, reward, ended.obs, ended.truncated)
         returns, lengths = role.episodes.end(slots, engine_reward)
         self._hub.episode(role.agent.learner.name, self.id, returns, lengths)
@@ -147,22 +150,19 @@ class AgentTrainer:
             role.pending = np.concatenate([role.pending, np.zeros((more, role.pending.shape[1]), np.float32)])
         return role.pending[slots]
 
-    def _score(self, role: _Role, result: RewardResult, answered: np.ndarray | None) -> None:
+    def _score(self, role: _Role, result: RewardResult, answered: BoolArray | None) -> None:
         """Count rewards of decisions; ``answered`` leaves out messages that answer none."""
-        mean, success, aggregated = result.mean, result.success, result.aggregated
-        if answered is not None and not answered.all():
-            mean = mean[answered]
-            success = None if success is None else success[answered]
-            aggregated = None if aggregated is None else aggregated[answered]
-        if len(mean) == 0:
-            return
         name = role.agent.learner.name
-        self.scores.reward.add(mean)
-        self._hub.add(name, keys.MEAN_REWARD, mean, pair=self.id)
-        if success is not None:
+        mean = result.mean if answered is None else result.mean[answered]
+        if len(mean):
+            self.scores.reward.add(mean)
+            self._hub.add(name, keys.MEAN_REWARD, mean, pair=self.id)
+        success = _known(result.success)
+        if len(success):
             self.scores.success.add(success)
             self._hub.add(name, keys.SUCCESS_RATE, success, pair=self.id)
-        if aggregated is not None:
+        aggregated = _known(result.aggregated)
+        if len(aggregated):
             self._hub.add(name, keys.AGGREGATED_REWARD, aggregated, pair=self.id)
 
     def abandon(self) -> None:
@@ -177,3 +177,10 @@ class AgentTrainer:
         """Let every learner take what it needs before the engine gets its answer."""
         for role in self._roles.values():
             await role.agent.learner.admit()
+
+
+def _known(values: FloatArray | None) -> FloatArray:
+    """Those that are decided: NaN stands for an outcome that is still open."""
+    if values is None:
+        return np.zeros(0, np.float32)
+    return values[~np.isnan(values)]

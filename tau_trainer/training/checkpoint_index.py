@@ -42,6 +42,12 @@ def scan(folder: Path, name: str) -> list[Entry]:
     return sorted(entries)
 
 
+def learner_names(folder: Path) -> list[str]:
+    """Names under which ``folder`` holds checkpoints, as file names, sorted; empty when there are none."""
+    found = (_FOLDER_NAME.fullmatch(path.name) for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else ()
+    return sorted({parts["name"] for parts in found if parts is not None and not parts["name"].startswith(".")})
+
+
 def free_path(folder: Path, name: str, step: int) -> Path:
     """``<name>-<step>``, or the next ``<name>-<step>.<revision>``: a folder cannot be renamed onto another."""
     path, revision = folder / f"{safe_name(name)}-{step}", 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ class _Exportable:
             log_sigma=weights.log_sigma if size else None,
             branches=[
                 Linear(weights.action_weight[:, begin:end], weights.action_bias[begin:end])
-                for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
+                for begin, end in itertools.pairwise(bounds)
             ],
             normalization=None if normalizer is None else Normalization(normalizer.mean, normalizer.std),
         )

@@ -17,7 +17,6 @@ from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT
 from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SamplerKind
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import (
-    ConstantSampler,
     GaussianSampler,
     ParameterValue,
     RunSettings,
@@ -171,8 +170,6 @@ def _parameters(values: Mapping[str, ParameterValue]) -> dict[str, float | Sampl
 def _parameter(value: ParameterValue) -> float | Sampler:
     if isinstance(value, float | int):
         return float(value)
-    if isinstance(value, ConstantSampler):
-        return value.sampler_parameters.value
     if isinstance(value, UniformSampler):
         uniform = value.sampler_parameters
         return Sampler(SamplerKind.UNIFORM, uniform.seed, (uniform.min_value, uniform.max_value))

@@ -59,7 +59,7 @@ class LearnerPool:
         visible = self._visible(spec)
         learner = self.learners.get(name)
         if learner is None:
-            learner = self._make(name, visible)
+            learner = self._make(name, visible, self.reward(spec).components)
             self.learners[name] = learner
         elif (learner.spec.observations, learner.spec.actions) != (visible.observations, visible.actions):
             raise SettingsError(
@@ -110,7 +110,7 @@ class LearnerPool:
         sensors = tuple(sensor for sensor in spec.observations if sensor.name != TARGET_SENSOR)
         return BehaviorSpec(spec.name, sensors, spec.actions)
 
-    def _make(self, name: str, spec: BehaviorSpec) -> Learner:
+    def _make(self, name: str, spec: BehaviorSpec, reward_components: int) -> Learner:
         settings = trainer_settings(self._plan.settings, spec.short_name)
         check_trainable(spec)
         share = 1 if self._plan.shared else self._plan.pairs
@@ -118,7 +118,7 @@ class LearnerPool:
             seed=_seed_of(self._plan.seed, name),
             max_steps=-(-settings.max_steps // share),
             max_policy_age=self._plan.max_policy_age,
-            reward_components=self.reward_components(spec),
+            reward_components=reward_components,
             deterministic_actions=settings.network_settings.deterministic,
             device=self._plan.settings.torch_settings.device or "cpu",
         )
@@ -131,17 +131,6 @@ class LearnerPool:
             hyperparameters=settings.model_dump(mode="json"),
         )
         return learner
-
-    def reward_components(self, spec: BehaviorSpec) -> int:
-        """Numbers in one reward: one a component where credit is given by component."""
-        tau = self._plan.tau
-        by_component = (
-            tau is not None
-            and tau.reward.source == "trainer"
-            and tau.reward.credit == "component"
-            and tau.reward.learn_from == "reward"
-        )
-        return spec.actions.components if by_component else 1
 
     def close(self) -> None:
         """End the learners' threads; an update that runs is waited for."""

@@ -86,9 +86,9 @@ class RunFolder:
     def _make(cls, path: Path, force: bool) -> RunFolder:
         if path.exists() and not path.is_dir():
             raise SettingsError(f"'{path}' is a file, not a run's folder; choose another --run-id.")
-        missing = next((p for p in (*reversed(path.parents),) if not p.exists()), None)
+        missing = next((parent for parent in reversed(path.parents) if not parent.exists()), None)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError, OSError):
+        with contextlib.suppress(OSError):
             path.rmdir()  # succeeds only where it is empty
         aside = _move_aside(path) if force and path.exists() else None
         try:
@@ -146,8 +146,9 @@ class RunFolder:
     def commit(self) -> None:
         """The run has started: deletes what it replaces. What cannot be deleted now stays hidden beside it."""
         if self.replaced is not None:
-            for old in self.path.parent.glob(f"{_aside_prefix(self.path)}*"):
-                shutil.rmtree(old, ignore_errors=True)
+            for old in self.path.parent.iterdir():
+                if old.name.startswith(_aside_prefix(self.path)):
+                    shutil.rmtree(old, ignore_errors=True)
 
     def discard(self) -> None:
         """The run could not start: removes its folder and puts back what it replaced. A resumed run stays."""

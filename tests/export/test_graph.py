@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def test_arrays_are_copied_and_read_only(make_graph: MakeGraph) -> None:
 @pytest.mark.parametrize("tensor", ["body", "mu", "log_sigma", "normalization"])
 def test_non_finite_weights_are_named(make_graph: MakeGraph, tensor: str) -> None:
     graph = make_graph(continuous=1, normalize=True)
-    broken: dict[str, object] = {
+    broken: dict[str, Any] = {
         "body": [Linear(np.full((5, 16), np.nan, np.float32), np.zeros(16, np.float32)), graph.body[1]],
         "mu": Linear(np.full((16, 1), np.inf, np.float32), np.zeros(1, np.float32)),
         "log_sigma": np.array([np.nan], np.float32),

@@ -14,6 +14,7 @@ import pytest
 from tau_trainer.errors import ExportError
 from tau_trainer.export import Linear, PolicyGraph, export_onnx, unity_check
 from tau_trainer.export.reference import forward
+from tau_trainer.models import NormalizerState, Policy, PolicyWeights
 from tau_trainer.specs import ActionSpec, BehaviorSpec, BoolArray, FloatArray, IntArray, ObservationSpec
 
 MakeGraph = Callable[..., PolicyGraph]
@@ -40,7 +41,7 @@ class FakePolicy:
         self,
         obs: tuple[FloatArray, ...],
         mask: BoolArray | None,
-        generator: np.random.Generator,
+        rng: np.random.Generator,
         deterministic: bool = False,
     ) -> Answer:
         assert deterministic
@@ -103,6 +104,31 @@ def test_a_path_that_cannot_be_written(tmp_path: Path, make_graph: MakeGraph, be
     (tmp_path / "file").write_text("")
     with pytest.raises(ExportError, match="Cannot write the model"):
         export_onnx(graph, behavior_of(graph), tmp_path / "file" / "B.onnx")
+
+
+def _real_policy(spec: BehaviorSpec, normalize: bool) -> Policy:
+    rng = np.random.default_rng(1)
+
+    def array(*shape: int) -> FloatArray:
+        values: FloatArray = (rng.standard_normal(shape) * np.sqrt(2 / max(1, shape[0]))).astype(np.float32)
+        return values
+
+    size = sum(sensor.size for sensor in spec.observations)
+    outputs = spec.actions.continuous_size + spec.actions.mask_size
+    statistics = NormalizerState(array(size), np.full(size, 0.5, np.float32)) if normalize else None
+    body = ((array(size, 128), array(128)), (array(128, 128), array(128)))
+    weights = PolicyWeights(statistics, body, array(128, outputs), array(outputs), array(spec.actions.continuous_size))
+    return Policy(spec, weights, version=1)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("actions", [ActionSpec(2), ActionSpec(3, (4, 2)), ActionSpec(0, (3,))])
+def test_the_policy_of_a_learner(tmp_path: Path, actions: ActionSpec, normalize: bool) -> None:
+    seen = (ObservationSpec("prompt", (384,)), ObservationSpec("state", (2, 3)))
+    policy = _real_policy(BehaviorSpec("Tau?team=0", seen, actions), normalize)
+    spec = BehaviorSpec("Tau?team=0", (*seen, ObservationSpec("target", (3,))), actions)
+    path = export_onnx(policy, spec, tmp_path / "Tau.onnx")
+    assert unity_check(path, spec) == unity_check(path, spec, deterministic=True) == []
 
 
 def test_the_exporter_does_not_need_torch() -> None:

@@ -57,9 +57,9 @@ def test_choices_are_those_of_the_modules_behind_them() -> None:
 
 
 def test_tau_flags_make_the_rules() -> None:
-    options = parse_args(
-        ["--tau-agents", "5", "--tau-reward", "binary", "--tau-columns", "2", "--tau-threshold", "0.3", "--tau-reward-threshold", "-7", "--tau-faithful-terminal", "--tau-split", "evaluation", "--max-decisions", "9"]
-    )
+    rewards = ["--tau-reward", "binary", "--tau-columns", "2", "--tau-threshold", "0.3"]
+    ends = ["--tau-reward-threshold", "-7", "--tau-faithful-terminal", "--max-decisions", "9"]
+    options = parse_args(["--tau-agents", "5", *rewards, *ends, "--tau-split", "evaluation"])
     rules = options.tau_rules()
     assert options.agents == 5
     assert (rules.reward, rules.columns, rules.threshold, rules.reward_threshold) == ("binary", 2, 0.3, -7.0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import itertools
 import threading
 from pathlib import Path
@@ -8,7 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.lines import Line2D
 
 from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, plot_learning_curve
 from tau_trainer.metrics.history import Curve, History, Line
@@ -30,6 +34,18 @@ def record(run_dir: Path, summaries: int = 20, pairs: int = 3) -> None:
             hub.flush("TauAgent", 1000 * number)
 
 
+def curves(axes: Axes) -> list[Line2D]:
+    """Lines that have points: the legend's own have none."""
+    return [line for line in axes.lines if len(np.asarray(line.get_xdata()))]
+
+
+def widest_overflow(figure: Figure) -> float:
+    """By how many pixels the widest legend leaves the picture; 0 or less when none does."""
+    figure.savefig(io.BytesIO(), format="png")
+    boxes = [legend.get_window_extent() for axes in figure.axes if (legend := axes.get_legend())]
+    return max(float(max(-box.x0, box.x1 - figure.bbox.width)) for box in boxes)
+
+
 def test_the_picture_has_content(tmp_path: Path) -> None:
     record(tmp_path)
     path = plot_learning_curve(tmp_path)
@@ -48,18 +64,19 @@ def test_the_picture_has_content(tmp_path: Path) -> None:
 
 def test_axes_labels_lines_and_baselines(tmp_path: Path) -> None:
     record(tmp_path)
-    reward, success = draw(History.load(tmp_path)).axes
+    figure = draw(History.load(tmp_path))
+    assert figure.get_suptitle() == tmp_path.name
+    reward, success = figure.axes
     assert reward.get_ylabel() == "mean reward\nper decision"
     assert success.get_xlabel() == "agent decisions"
-    assert reward.get_title(loc="left") == tmp_path.name
     legend = success.get_legend()
     assert legend is not None
     labels = [text.get_text() for text in legend.get_texts()]
-    assert labels == ["binary success, single pairs", "binary success, all pairs", "held-out accuracy"]
-    widths = [line.get_linewidth() for line in reward.lines]
+    assert labels == ["binary success, single pairs", "binary success", "held-out accuracy"]
+    widths = [line.get_linewidth() for line in curves(reward)]
     assert widths == [0.8, 0.8, 0.8, 2.4, 1.0, 1.0], "three pairs, all pairs, two baselines"
     assert {text.get_text() for text in reward.texts} == {"zeros", "ridge"}
-    assert len(reward.lines[3].get_xdata()) == 20  # type: ignore[arg-type]
+    assert len(curves(reward)[3].get_xdata()) == 20  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("summaries", "pairs"), [(0, 0), (1, 1), (1, 4), (2, 200)])
@@ -75,8 +92,8 @@ def test_a_run_without_a_log_says_so(tmp_path: Path) -> None:
 
 
 def test_episodes_of_several_behaviors_are_told_apart() -> None:
-    curves: dict[Line, Curve] = {("A", None): Curve([1, 2], [3, 4]), ("B", None): Curve([1, 2], [5, 6])}
-    [axes] = draw(History("r", {"Environment/Cumulative Reward": curves}, {}, {"A": 2, "B": 2})).axes
+    lines: dict[Line, Curve] = {("A", None): Curve([1, 2], [3, 4]), ("B", None): Curve([1, 2], [5, 6])}
+    [axes] = draw(History("r", {"Environment/Cumulative Reward": lines}, {}, {"A": 2, "B": 2})).axes
     assert axes.get_ylabel() == "mean reward\nper episode"
     assert len({line.get_color() for line in axes.lines}) == 2
     legend = axes.get_legend()
@@ -90,11 +107,26 @@ def test_independent_policies_are_thin_lines_around_their_mean(tmp_path: Path) -
             for pair in range(3 if step < 300 else 2):
                 hub.add(f"TauAgent-pair{pair}", "Tau/Mean Reward", pair + step, pair=pair)
                 hub.flush(f"TauAgent-pair{pair}", step)
-    [axes] = draw(History.load(tmp_path)).axes
-    assert [line.get_linewidth() for line in axes.lines] == [0.8, 0.8, 0.8, 2.4]
+    figure = draw(History.load(tmp_path))
+    assert widest_overflow(figure) <= 0
+    [axes] = figure.axes
+    assert [line.get_linewidth() for line in curves(axes)] == [0.8, 0.8, 0.8, 2.4]
     mean = axes.lines[-1]
     assert list(np.asarray(mean.get_xdata())) == [100, 200, 300]
     assert list(np.asarray(mean.get_ydata())) == [101, 201, 300.5]
+
+
+def test_legends_stay_inside_the_picture(tmp_path: Path) -> None:
+    lines: dict[Line, Curve] = {(f"ABehaviorOfSomeLength{n}", None): Curve([1, 2], [n, n]) for n in range(9)}
+    steps = {name: 2 for name, _ in lines}
+    assert widest_overflow(draw(History("r", {"Environment/Cumulative Reward": lines}, {}, steps))) <= 0
+    with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
+        for pair in range(4):
+            hub.add(f"TauAgent-pair{pair}", "Tau/Mean Reward", 1.0, pair=pair)
+            hub.add(f"TauAgent-pair{pair}", "Tau/Success Rate", 0.5, pair=pair)
+            hub.add_all(f"TauAgent-pair{pair}", {"Evaluation/Accuracy": 0.5, "Evaluation/Reward": 0.5})
+            hub.flush(f"TauAgent-pair{pair}", 100)
+    assert widest_overflow(draw(History.load(tmp_path))) <= 0
 
 
 def test_redrawing_replaces(tmp_path: Path) -> None:

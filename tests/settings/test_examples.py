@@ -277,16 +277,12 @@ def test_an_example_loads(written: Path) -> None:
     assert all(behavior.trainer_type == "ppo" for behavior in settings.behaviors.values())
 
 
-@pytest.mark.parametrize(
-    "written", [text for text, _ in UNTRAINABLE.values()], ids=UNTRAINABLE.keys(), indirect=True
-)
+@pytest.mark.parametrize("written", [text for text, _ in UNTRAINABLE.values()], ids=UNTRAINABLE.keys(), indirect=True)
 def test_an_example_for_a_later_version_parses(written: Path) -> None:
     assert isinstance(parse_settings(written), SettingsFile)
 
 
-@pytest.mark.parametrize(
-    ("written", "sentence"), UNTRAINABLE.values(), ids=UNTRAINABLE.keys(), indirect=["written"]
-)
+@pytest.mark.parametrize(("written", "sentence"), UNTRAINABLE.values(), ids=UNTRAINABLE.keys(), indirect=["written"])
 def test_an_example_for_a_later_version_says_what_is_not_trained(written: Path, sentence: str) -> None:
     with pytest.raises(SettingsError) as error:
         load_settings(written)

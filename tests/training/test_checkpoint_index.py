@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import CheckpointError, NonFiniteError
-from tau_trainer.training.checkpoint_index import best_checkpoint, digest_of, free_path, mark_best, scan
+from tau_trainer.training.checkpoint_index import best_checkpoint, digest_of, free_path, learner_names, mark_best, scan
 from tau_trainer.training.checkpoints import save_checkpoint
 
 
@@ -20,6 +20,17 @@ def test_names_with_dashes_and_digits_are_kept_apart(tmp_path: Path) -> None:
         _save(tmp_path, 100, name)
     for name in ("A", "A-5", "A-5-7", "A.2"):
         assert [entry.path.name for entry in scan(tmp_path, name)] == [f"{name}-100"]
+
+
+def test_names_are_found(tmp_path: Path) -> None:
+    assert learner_names(tmp_path / "absent") == []
+    for step, name in ((1, "Tau"), (2, "Tau"), (1, "A-5"), (1, "Tau-1")):
+        _save(tmp_path, step, name)
+    _save(tmp_path, 2, "Tau")
+    mark_best(tmp_path / "Tau-1", 1.0)
+    (tmp_path / ".staging-Tau-7").mkdir()
+    (tmp_path / "notes").mkdir()
+    assert learner_names(tmp_path) == ["A-5", "Tau", "Tau-1"]
 
 
 def test_order_is_the_order_of_writing(tmp_path: Path) -> None:

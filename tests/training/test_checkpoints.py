@@ -9,6 +9,7 @@ import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ ROOT = Path(tau_trainer.__file__).parents[1]
 
 
 def _save(folder: Path, step: int, keep: int = 5, name: str = "Tau") -> Path:
-    tensors = {"actor.weight": np.full((3, 2), step, np.float32), "steps": np.array(step, np.int64)}
+    tensors: dict[str, Any] = {"actor.weight": np.full((3, 2), step, np.float32), "steps": np.array(step, np.int64)}
     return save_checkpoint(folder, step, tensors, {"counters": {"decisions": step}}, keep, name=name)
 
 
@@ -34,7 +35,7 @@ def _names(folder: Path) -> list[str]:
 
 def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
-    tensors = {"w": torch.randn(4, 2), "rng": torch.get_rng_state(), "mean": np.arange(3.0)}
+    tensors: dict[str, Any] = {"w": torch.randn(4, 2), "rng": torch.get_rng_state(), "mean": np.arange(3.0)}
     manifest = {"rng": rng.bit_generator.state, "schedule": {"lr": 3e-4}, "list": [1, "a", None]}
     path = save_checkpoint(tmp_path / "run" / "checkpoints", 1000, tensors, manifest, 5, name="3DBall")
     assert path == tmp_path / "run" / "checkpoints" / "3DBall-1000"

@@ -100,6 +100,13 @@ def test_a_force_that_was_killed_is_cleared_by_the_next(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["one"]
 
 
+@pytest.mark.parametrize("run_id", ["a[b]c", "x.y", "run 1"])
+def test_force_with_a_name_that_means_more_in_a_pattern(tmp_path: Path, run_id: str) -> None:
+    atomic_write_text(RunFolder.create(tmp_path, run_id).configuration, "")
+    RunFolder.create(tmp_path, run_id, force=True).commit()
+    assert _names(tmp_path) == [run_id]
+
+
 def test_force_without_a_run_is_a_new_run(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "one", force=True)
     assert folder.replaced is None

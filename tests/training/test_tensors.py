@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
@@ -32,7 +34,7 @@ def test_arrays_come_back_bit_for_bit(arrays: dict[str, NDArray[np.generic]]) ->
 
 
 def test_torch_and_numpy_share_one_file() -> None:
-    tensors = {
+    tensors: dict[str, Any] = {
         "weight": torch.arange(6, dtype=torch.float32).reshape(2, 3).T,
         "half": torch.ones(3, dtype=torch.bfloat16),
         "mask": torch.tensor([True, False]),

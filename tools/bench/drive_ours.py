@@ -11,9 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tau_trainer.bridge.engine import Engine, EngineOptions  # noqa: E402
-from tau_trainer.bridge.launcher import LaunchSpec  # noqa: E402
-from tau_trainer.specs import Actions, StepBatch  # noqa: E402
+from tau_trainer.bridge.engine import Engine, EngineOptions
+from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.specs import Actions, StepBatch
 
 
 async def main(build: str, engines: int, port: int, seed: int) -> None:

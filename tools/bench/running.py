@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -122,12 +122,8 @@ def _stop(programs: list[subprocess.Popen[bytes]]) -> None:
             program.send_signal(signal.SIGINT)
     deadline = time.time() + STOP_SECONDS
     for program in programs:
-        try:
+        with suppress(subprocess.TimeoutExpired):
             program.wait(max(0.1, deadline - time.time()))
-        except subprocess.TimeoutExpired:
-            pass
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
         program.wait()

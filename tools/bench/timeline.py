@@ -99,7 +99,9 @@ def _read(path: Path) -> EngineCounts | None:
         except json.JSONDecodeError:
             continue
         mean = row["mean_return"]
-        rows.append((row["time"], row["decisions"], row["exchanges"], row["episodes"], np.nan if mean is None else mean))
+        rows.append(
+            (row["time"], row["decisions"], row["exchanges"], row["episodes"], np.nan if mean is None else mean)
+        )
     if not rows:
         return None
     table = np.array(rows, np.float64)

@@ -81,14 +81,14 @@ def test_physics_match_a_ball_simulated_step_by_step() -> None:
     for _ in range(4):
         action = generator.uniform(-1.0, 1.0, 2)
         for _ in range(5):
-            tilts += np.deg2rad(2.0) * np.float32(action)[::-1]
+            tilts += np.deg2rad(2.0) * action.astype(np.float32)[::-1]
             turn_x = np.array(
                 [[1, 0, 0], [0, np.cos(tilts[0]), -np.sin(tilts[0])], [0, np.sin(tilts[0]), np.cos(tilts[0])]]
             )
             turn_z = np.array(
                 [[np.cos(tilts[1]), -np.sin(tilts[1]), 0], [np.sin(tilts[1]), np.cos(tilts[1]), 0], [0, 0, 1]]
             )
-            normal = turn_x @ turn_z @ [0.0, 1.0, 0.0]
+            normal = turn_x @ turn_z @ np.array([0.0, 1.0, 0.0])
             gravity = np.array([0.0, -9.81, 0.0])
             along = 5.0 / 7.0 * (gravity - (gravity @ normal) * normal)
             velocity += 0.02 * along[[0, 2]]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import torch
+from torch.distributions import Categorical, Normal
+
+from tau_trainer.models.distributions import evaluate_actions
+from tau_trainer.specs import ActionSpec
+
+HYBRID = ActionSpec(2, (3, 2))
+
+
+def _case() -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(3)
+    outputs = torch.randn(8, 7, generator=generator)
+    log_sigma = torch.tensor([-0.5, 0.3])
+    continuous = torch.randn(8, 2, generator=generator)
+    discrete = torch.stack((torch.arange(8) % 3, torch.arange(8) % 2), dim=1)
+    return outputs, log_sigma, continuous, discrete
+
+
+def test_log_probabilities_and_entropy_equal_torch_distributions() -> None:
+    outputs, log_sigma, continuous, discrete = _case()
+    log_prob, entropy = evaluate_actions(HYBRID, outputs, log_sigma, continuous, discrete, None)
+    normal = Normal(outputs[:, :2], log_sigma.exp())
+    branches = [Categorical(logits=outputs[:, 2:5]), Categorical(logits=outputs[:, 5:])]
+    expected = [normal.log_prob(continuous)] + [
+        branch.log_prob(discrete[:, index])[:, None] for index, branch in enumerate(branches)
+    ]
+    torch.testing.assert_close(log_prob, torch.cat(expected, dim=1))
+    torch.testing.assert_close(entropy, normal.entropy().mean(dim=1) + sum(branch.entropy() for branch in branches))
+
+
+def test_masked_actions_have_no_probability_and_no_gradient() -> None:
+    outputs, log_sigma, continuous, discrete = _case()
+    outputs.requires_grad_()
+    mask = torch.zeros(8, 5, dtype=torch.bool)
+    mask[:, 0] = True
+    allowed = discrete.clone()
+    allowed[:, 0] = 1
+    log_prob, entropy = evaluate_actions(HYBRID, outputs, log_sigma, continuous, allowed, mask)
+    torch.testing.assert_close(log_prob[:, 2], torch.log_softmax(outputs[:, 3:5], dim=1)[:, 0])
+    (log_prob.sum() + entropy.sum()).backward()  # type: ignore[no-untyped-call]
+    assert outputs.grad is not None
+    assert not outputs.grad[:, 2].any()
+    assert torch.isfinite(outputs.grad).all()
+
+
+def test_only_discrete_or_only_continuous() -> None:
+    outputs, log_sigma, continuous, discrete = _case()
+    none = torch.zeros(8, 0)
+    log_prob, entropy = evaluate_actions(ActionSpec(2), outputs[:, :2], log_sigma, continuous, none.long(), None)
+    assert (log_prob.shape, entropy.shape) == ((8, 2), (8,))
+    log_prob, entropy = evaluate_actions(ActionSpec(0, (3, 2)), outputs[:, 2:], none[0], none, discrete, None)
+    assert (log_prob.shape, entropy.shape) == ((8, 2), (8,))

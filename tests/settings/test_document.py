@@ -1,0 +1,82 @@
+"""YAML files: what is read, on which line it stands, and what a file that cannot be read gets told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings.document import parse_document, read_document
+
+
+def test_lines_are_known_by_location() -> None:
+    document = parse_document("a:\n  b:\n    - c: 1\n    - c: 2\n", "x.yaml")
+    assert document.data == {"a": {"b": [{"c": 1}, {"c": 2}]}}
+    assert document.lines[("a",)] == 1
+    assert document.lines[("a", "b", 1, "c")] == 4
+    assert document.line(("a", "b", 0, "missing")) == 3
+    assert document.line(("other",)) is None
+
+
+def test_keys_are_texts_as_they_stand_in_the_file() -> None:
+    data = parse_document("3: x\non: y\n1.50: z\nnull: n\n", "x.yaml").data
+    assert data == {"3": "x", "on": "y", "1.50": "z", "null": "n"}
+
+
+def test_anchors_and_merge_keys_work() -> None:
+    document = parse_document("a: &base {x: 1, y: 2}\nb:\n  <<: *base\n  y: 3\n", "x.yaml")
+    assert document.data["b"] == {"x": 1, "y": 3}
+    assert document.duplicates == ()
+
+
+def test_repeated_keys_are_found_with_the_later_line() -> None:
+    assert parse_document("a:\n  b: 1\n  c: 2\n  b: 3\n", "x.yaml").duplicates == ((("a", "b"), 4),)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "x.yaml: is empty"),
+        ("# only a remark\n", "x.yaml: is empty"),
+        ("- a\n- b\n", "x.yaml: must be a mapping"),
+        ("just words\n", "x.yaml: must be a mapping"),
+        ("a:\n\tb: 1\n", "x.yaml:2: is not valid YAML .* indent with spaces, not tabs"),
+        ("a: [1, 2\n", "x.yaml:2: is not valid YAML"),
+        ("a: !!python/object/apply:os.system [echo]\n", "x.yaml:1: is not valid YAML"),
+        ("a: 2001-99-99\n", "x.yaml: is not valid YAML"),
+        ("a: 1\n---\nb: 2\n", "x.yaml:2: is not valid YAML"),
+        ("? [a, b]\n: 1\n", "x.yaml:1: is not valid YAML .a key must be a plain text"),
+        ("a: &a {b: *a}\n", "x.yaml:1: is not valid YAML .* an alias contains itself"),
+        ("a: \x01\n", "x.yaml: is not valid YAML"),
+        ("[" * 3000, "x.yaml: is nested too deeply"),
+    ],
+    ids=lambda value: repr(value)[:24],
+)
+def test_what_cannot_be_read_is_told_in_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence) as error:
+        parse_document(text, "x.yaml")
+    assert "\n" not in str(error.value)
+
+
+def test_an_alias_bomb_is_refused_quickly() -> None:
+    levels = ["a0: &a0 {x: 1, y: 2}"]
+    levels += [f"a{i}: &a{i} {{{', '.join(f'k{j}: *a{i - 1}' for j in range(9))}}}" for i in range(1, 12)]
+    with pytest.raises(SettingsError, match="too large"):
+        parse_document("\n".join(levels), "x.yaml")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"\xef\xbb\xbfbehaviors: {}\r\n")
+    assert read_document(path).data == {"behaviors": {}}
+
+
+def test_missing_binary_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no such file"):
+        read_document(tmp_path / "none.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(SettingsError, match="is not UTF-8 text"):
+        read_document(tmp_path / "binary.yaml")
+    with pytest.raises(SettingsError, match=r"cannot be read|no such file"):
+        read_document(tmp_path)

@@ -1,0 +1,264 @@
+"""Loading and writing settings: ML-Agents' compatibility list, precedence, and what is written loads back equal."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import (
+    EngineSettings,
+    EnvSettings,
+    RunSettings,
+    TauSettings,
+    TrainerSettings,
+    dump_settings,
+    load_settings,
+    parse_settings,
+)
+from tau_trainer.settings.document import parse_document
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "x.yaml"
+
+
+def test_a_configuration_written_by_mlagents_learn_reproduces_the_run() -> None:
+    """A full dump with nulls, deprecated keys and parameters as curricula of one lesson."""
+    assert load_settings(DATA / "configuration.yaml") == load_settings(DATA / "walker.yaml")
+
+
+def test_every_key_that_mlagents_learn_writes_has_the_same_value_here() -> None:
+    theirs = parse_document((DATA / "configuration.yaml").read_text(), "configuration.yaml").data
+    ours = load_settings(DATA / "walker.yaml").model_dump(mode="json")
+    theirs.pop("environment_parameters")
+    _assert_within(theirs, ours)
+
+
+def _assert_within(part: Any, whole: Any) -> None:
+    """Every key of `part` stands in `whole` with the same value."""
+    if isinstance(part, dict):
+        assert part.keys() <= whole.keys()
+        for key in part:
+            _assert_within(part[key], whole[key])
+    else:
+        assert part == whole
+
+
+def test_numbers_are_read_more_kindly_than_by_mlagents(path: Path) -> None:
+    path.write_text("""
+behaviors:
+  A:
+    trainer_type: ppo
+    hyperparameters: {learning_rate: 3e-4, batch_size: "64", buffer_size: 1e4, beta: "1e-3"}
+    max_steps: 1.0e7
+    summary_freq: 1.0e4
+    threaded: 'false'
+""")
+    behavior = load_settings(path).behaviors["A"]
+    numbers = behavior.hyperparameters
+    assert (numbers.learning_rate, numbers.batch_size, numbers.buffer_size, numbers.beta) == (3e-4, 64, 10000, 1e-3)
+    assert (behavior.max_steps, behavior.summary_freq, behavior.threaded) == (10_000_000, 10_000, False)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "schedules"),
+    [
+        ("{}", ("linear", "linear", "linear")),
+        ("{learning_rate_schedule: constant}", ("constant", "constant", "constant")),
+        ("{learning_rate_schedule: constant, beta_schedule: linear}", ("constant", "linear", "constant")),
+        ("{epsilon_schedule: constant}", ("linear", "linear", "constant")),
+    ],
+)
+def test_omitted_schedules_copy_a_given_learning_rate_schedule(
+    path: Path, numbers: str, schedules: tuple[str, str, str]
+) -> None:
+    path.write_text(f"behaviors: {{A: {{trainer_type: ppo, hyperparameters: {numbers}}}}}")
+    read = load_settings(path).behaviors["A"].hyperparameters
+    assert (read.learning_rate_schedule, read.beta_schedule, read.epsilon_schedule) == schedules
+
+
+def test_an_empty_behavior_has_all_defaults(path: Path) -> None:
+    path.write_text("behaviors: {A: {}}")
+    assert load_settings(path).behaviors == {"A": TrainerSettings()}
+
+
+def test_without_a_file_every_behavior_gets_the_defaults() -> None:
+    settings = load_settings()
+    assert settings.default_settings == TrainerSettings()
+    assert settings.behaviors == {}
+
+
+def test_precedence_is_override_then_file_then_default(path: Path) -> None:
+    path.write_text("behaviors: {A: {max_steps: 7}}\nenv_settings: {seed: 5, env_path: game, num_envs: 3}")
+    plain, flagged = load_settings(path), load_settings(path, {"env_settings.num_envs": 1, "env_settings.seed": -1})
+    assert (plain.env_settings.seed, plain.env_settings.num_envs, plain.env_settings.timeout_wait) == (5, 3, 60)
+    # A flag counts where it was given, even if its value is the default.
+    assert (flagged.env_settings.seed, flagged.env_settings.num_envs) == (-1, 1)
+    assert flagged.behaviors["A"].max_steps == 7
+
+
+def test_lenient_leaves_unknown_and_repeated_keys_out_and_says_so(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("tau_trainer"), "propagate", True)
+    path.write_text("""
+behaviors:
+  A:
+    max_step: 3
+    network_settings: {hiddenunits: 4, hidden_units: 8}
+    max_steps: 5
+    max_steps: 6
+oops: 1
+""")
+    with caplog.at_level(logging.WARNING, "tau_trainer"):
+        settings = load_settings(path, lenient=True)
+    assert settings.behaviors["A"].max_steps == 6
+    assert settings.behaviors["A"].network_settings.hidden_units == 8
+    told = "\n".join(caplog.messages)
+    for key in ("behaviors.A.max_step ", "behaviors.A.network_settings.hiddenunits", "oops", "max_steps stands twice"):
+        assert key in told
+
+
+def test_lenient_still_refuses_wrong_values(path: Path) -> None:
+    path.write_text("behaviors: {A: {max_steps: lots, oops: 1}}")
+    with pytest.raises(SettingsError, match="must be a whole number"):
+        load_settings(path, lenient=True)
+
+
+def test_the_deprecated_framework_key_is_left_out_with_a_warning(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("tau_trainer"), "propagate", True)
+    path.write_text("behaviors: {A: {framework: pytorch}}")
+    with caplog.at_level(logging.WARNING, "tau_trainer"):
+        assert load_settings(path).behaviors == {"A": TrainerSettings()}
+    assert "behaviors.A.framework is deprecated" in caplog.text
+
+
+def test_settings_cannot_be_changed(path: Path) -> None:
+    path.write_text("behaviors: {A: {}}")
+    settings = load_settings(path)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.debug = True  # type: ignore[misc]
+
+
+def test_what_cannot_be_trained_is_told_together_with_its_place(path: Path) -> None:
+    path.write_text("""
+behaviors:
+  A: {init_path: x.pt, self_play: {}}
+checkpoint_settings: {initialize_from: other, inference: true}
+""")
+    with pytest.raises(SettingsError) as error:
+        load_settings(path)
+    lines = str(error.value).splitlines()
+    assert lines[0] == "4 problems in the settings:"
+    assert any("checkpoint_settings.inference is set, but this version has no inference mode yet" in x for x in lines)
+    assert any("checkpoint_settings.initialize_from is set, but this version cannot" in x for x in lines)
+    assert any(":3: behaviors.A.init_path is set" in line for line in lines)
+
+
+def test_untrainable_defaults_are_told_too(path: Path) -> None:
+    path.write_text("default_settings: {trainer_type: sac}")
+    with pytest.raises(SettingsError, match="default_settings.trainer_type asks for sac"):
+        load_settings(path)
+
+
+small = st.integers(1, 10**6)
+share = st.floats(0, 1)
+names = st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(
+    lambda name: name.strip() == name and "\x85" not in name and name != "<<"
+)
+
+
+@st.composite
+def hyperparameters(draw: st.DrawFn) -> dict[str, Any]:
+    batch = draw(st.integers(1, 5000))
+    schedule = st.sampled_from(["constant", "linear"])
+    return {
+        "batch_size": batch,
+        "buffer_size": batch + draw(small),
+        "learning_rate": draw(st.floats(1e-12, 1)),
+        "learning_rate_schedule": draw(schedule),
+        "beta_schedule": draw(schedule),
+        "lambd": draw(share),
+        "max_grad_norm": draw(st.none() | st.floats(1e-3, 10)),
+        "normalize_advantage": draw(st.sampled_from(["buffer", "minibatch"])),
+    }
+
+
+trainers = st.builds(
+    TrainerSettings,
+    hyperparameters=hyperparameters(),
+    max_steps=small,
+    even_checkpoints=st.booleans(),
+    reward_signals=st.fixed_dictionaries({"extrinsic": st.fixed_dictionaries({"gamma": share})}),
+)
+number = st.floats(-1e30, 1e30)
+parameters = st.dictionaries(
+    names,
+    number
+    | st.builds(
+        lambda low, width: {
+            "sampler_type": "uniform",
+            "sampler_parameters": {"min_value": low, "max_value": low + width},
+        },
+        number,
+        st.floats(0, 1e3),
+    )
+    | st.just({"sampler_type": "gaussian", "sampler_parameters": {"seed": 4}})
+    | st.just({"sampler_type": "multirangeuniform", "sampler_parameters": {"intervals": [[0, 1], [2, 3]]}}),
+    max_size=3,
+)
+runs = st.builds(
+    RunSettings,
+    default_settings=st.none() | trainers,
+    behaviors=st.dictionaries(names, trainers, max_size=3),
+    env_settings=st.builds(
+        EnvSettings,
+        env_path=st.sampled_from(["headless:tau", "a path/with: colon", "yes"]),
+        num_envs=st.integers(1, 9),
+        env_args=st.none() | st.lists(names, max_size=2).map(tuple),
+    ),
+    engine_settings=st.builds(EngineSettings, time_scale=st.floats(0, 100)),
+    environment_parameters=st.none() | parameters,
+    tau=st.none()
+    | st.builds(TauSettings, data=st.none() | st.just(Path("some/data.json")), max_concurrent=st.none() | small),
+    debug=st.booleans(),
+)
+
+
+@given(runs)
+def test_what_is_written_loads_back_equal(tmp_path_factory: pytest.TempPathFactory, settings: RunSettings) -> None:
+    path = tmp_path_factory.mktemp("dump") / "configuration.yaml"
+    path.write_text(dump_settings(settings), encoding="utf-8")
+    assert load_settings(path) == settings
+
+
+@given(st.dictionaries(names, st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(
+        ["A", "hyperparameters", "trainer_type", "reward_signals", "extrinsic", "gail", "curriculum", "sampler_type"]),
+        inner, max_size=3), max_leaves=8), max_size=3),
+    st.sampled_from(["behaviors", "environment_parameters", "tau", "env_settings", "default_settings"]),
+    st.booleans())  # fmt: skip
+def test_whatever_stands_in_a_file_is_read_or_told_never_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, data: dict[str, Any], section: str, lenient: bool
+) -> None:
+    import yaml
+
+    path = tmp_path_factory.mktemp("any") / "x.yaml"
+    path.write_text(yaml.safe_dump({section: data}), encoding="utf-8")
+    try:
+        settings = parse_settings(path, lenient=lenient)
+    except SettingsError as error:
+        assert str(error)
+    else:
+        assert parse_settings(path, lenient=lenient) == settings

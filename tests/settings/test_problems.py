@@ -1,0 +1,240 @@
+"""Every mistake is one sentence: file, line, key, what is wrong, what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import load_settings
+
+CASES = {
+    "unknown top-level key": ("engine_setings: {}", "engine_setings is no known key; did you mean engine_settings?"),
+    "unknown trainer key": (
+        "behaviors:\n  A:\n    max_step: 5",
+        "behaviors.A.max_step is no known key; did you mean max_steps?",
+    ),
+    "unknown hyperparameter": (
+        "behaviors: {A: {trainer_type: ppo, hyperparameters: {batchsize: 4}}}",
+        "behaviors.A.hyperparameters.batchsize is no known key; did you mean batch_size?",
+    ),
+    "flat hyperparameter": (
+        "behaviors: {A: {batch_size: 4}}",
+        "behaviors.A.batch_size is no known key here; did you mean hyperparameters.batch_size?",
+    ),
+    "unknown network key (ignored by mlagents-learn)": (
+        "behaviors: {A: {network_settings: {hiddenunits: 4}}}",
+        "behaviors.A.network_settings.hiddenunits is no known key; did you mean hidden_units?",
+    ),
+    "unknown memory key (ignored by mlagents-learn)": (
+        "behaviors: {A: {network_settings: {memory: {size: 4}}}}",
+        "behaviors.A.network_settings.memory.size is no known key; did you mean memory_size?",
+    ),
+    "unknown self-play key (ignored by mlagents-learn)": (
+        "behaviors: {A: {self_play: {savesteps: 4}}}",
+        "behaviors.A.self_play.savesteps is no known key; did you mean save_steps?",
+    ),
+    "unknown cloning key (ignored by mlagents-learn)": (
+        "behaviors: {A: {behavioral_cloning: {demo_path: x, step: 4}}}",
+        "behaviors.A.behavioral_cloning.step is no known key; did you mean steps?",
+    ),
+    "unknown torch key (ignored by mlagents-learn)": (
+        "torch_settings: {divice: cpu}",
+        "torch_settings.divice is no known key; did you mean device?",
+    ),
+    "unknown signal": (
+        "behaviors: {A: {reward_signals: {curiousity: {}}}}",
+        "behaviors.A.reward_signals.curiousity is no known key; did you mean curiosity?",
+    ),
+    "unknown signal key": (
+        "behaviors: {A: {reward_signals: {extrinsic: {gama: 1}}}}",
+        "behaviors.A.reward_signals.extrinsic.gama is no known key; did you mean gamma?",
+    ),
+    "unknown key far from all": (
+        "torch_settings: {xyz: 1}",
+        "torch_settings.xyz is no known key; known here: device",
+    ),
+    "unknown sampler key": (
+        "environment_parameters: {m: {sampler_type: uniform, sampler_parameters: {minimum: 1}}}",
+        "environment_parameters.m.sampler_parameters.minimum is no known key; did you mean min_value?",
+    ),
+    "unknown tau key": ("tau: {pears: 3}", "tau.pears is no known key; did you mean pairs?"),
+    "unknown trainer type": (
+        "behaviors: {A: {trainer_type: poo}}",
+        "behaviors.A.trainer_type is 'poo', which is no trainer type; did you mean ppo?",
+    ),
+    "unknown choice": (
+        "behaviors: {A: {trainer_type: ppo, hyperparameters: {learning_rate_schedule: Linear}}}",
+        "behaviors.A.hyperparameters.learning_rate_schedule must be constant or linear, not 'Linear'; "
+        "did you mean linear?",
+    ),
+    "wrong type": (
+        "behaviors: {A: {max_steps: lots}}",
+        "behaviors.A.max_steps must be a whole number such as 64 or 1e4, not 'lots'",
+    ),
+    "list for a number": (
+        "behaviors: {A: {max_steps: [1]}}",
+        "behaviors.A.max_steps must be a whole number such as 64 or 1e4",
+    ),
+    "true for a number": (
+        "behaviors: {A: {max_steps: true}}",
+        "behaviors.A.max_steps must be a whole number such as 64 or 1e4, not true",
+    ),
+    "too small": ("tau: {pairs: 0}", "tau.pairs must be at least 1, not 0"),
+    "too large": ("env_settings: {base_port: 70000}", "env_settings.base_port must be at most 65535, not 70000"),
+    "not above": (
+        "behaviors: {A: {trainer_type: ppo, hyperparameters: {epsilon: 0}}}",
+        "behaviors.A.hyperparameters.epsilon must be above 0, not 0",
+    ),
+    "empty section": (
+        "env_settings:",
+        "env_settings is empty; give it a value ({} for a section's defaults) or remove it",
+    ),
+    "empty behavior": (
+        "behaviors:\n  A:",
+        "behaviors.A is empty; give it a value ({} for a section's defaults) or remove it",
+    ),
+    "number for a section": (
+        "behaviors: {A: {network_settings: 3}}",
+        "network_settings must be a mapping of keys, not 3",
+    ),
+    "list for behaviors": ("behaviors: [A]", "behaviors must be a mapping of keys"),
+    "missing key": (
+        "behaviors: {A: {reward_signals: {extrinsic: {}, gail: {}}}}",
+        "behaviors.A.reward_signals.gail.demo_path is missing and has no default; add it",
+    ),
+    "hyperparameters without trainer_type": (
+        "behaviors: {A: {hyperparameters: {}}}",
+        "behaviors.A.trainer_type is missing beside hyperparameters; add `trainer_type: ppo`",
+    ),
+    "no signal": (
+        "behaviors: {A: {reward_signals: {}}}",
+        "behaviors.A.reward_signals is empty, so there is nothing to learn from; add `extrinsic: {}`",
+    ),
+    "no extrinsic signal": (
+        "behaviors: {A: {reward_signals: {gail: {demo_path: x}}}}",
+        "behaviors.A.reward_signals has no extrinsic signal, the only one that this version trains on; "
+        "add `extrinsic: {}`",
+    ),
+    "odd memory": (
+        "behaviors: {A: {network_settings: {memory: {memory_size: 5}}}}",
+        "behaviors.A.network_settings.memory.memory_size must be even: "
+        "one half is hidden state, one half cell state, not 5",
+    ),
+    "sequence longer than batch": (
+        "behaviors: {A: {trainer_type: ppo, hyperparameters: {batch_size: 32}, network_settings: {memory: {}}}}",
+        "behaviors.A: network_settings.memory.sequence_length 64 is larger than hyperparameters.batch_size 32; "
+        "make it at most the batch size",
+    ),
+    "batch larger than buffer": (
+        "behaviors: {A: {trainer_type: ppo, hyperparameters: {batch_size: 64, buffer_size: 32}}}",
+        "behaviors.A.hyperparameters: batch_size 64 is larger than buffer_size 32, so no minibatch would ever be full; "
+        "lower batch_size or raise buffer_size",
+    ),
+    "even_checkpoints without a count": (
+        "behaviors: {A: {even_checkpoints: true, keep_checkpoints: 0}}",
+        "behaviors.A: even_checkpoints needs a keep_checkpoints of at least 1 to divide max_steps by",
+    ),
+    "several engines in the editor": (
+        "env_settings: {num_envs: 2}",
+        "env_settings: num_envs is 2, but there is only one Unity editor; name a build with env_path (--env), "
+        "or use num_envs 1",
+    ),
+    "no areas": ("env_settings: {num_areas: 0}", "env_settings.num_areas must be at least 1, not 0"),
+    "unknown scene": (
+        "env_settings: {env_path: 'headless:blance'}",
+        "env_settings.env_path: blance is no scene of the headless engine; did you mean headless:balance?",
+    ),
+    "unknown device": (
+        "torch_settings: {device: gpu}",
+        "torch_settings.device must be cpu, cuda, cuda:N, mps or xpu, not 'gpu'",
+    ),
+    "run id outside the results": (
+        "checkpoint_settings: {run_id: ../x}",
+        'checkpoint_settings.run_id must be a plain folder name: no absolute path, no "..", '
+        "none of < > : \" | ? *, not '../x'",
+    ),
+    "sampler without type": (
+        "environment_parameters: {m: {min_value: 1}}",
+        "environment_parameters.m is neither a number nor a sampler nor a curriculum; "
+        "a sampler needs the key sampler_type",
+    ),
+    "unknown sampler": (
+        "environment_parameters: {m: {sampler_type: unifrm, sampler_parameters: {}}}",
+        "environment_parameters.m has an unknown sampler_type unifrm; did you mean uniform?",
+    ),
+    "sampler without parameters": (
+        "environment_parameters: {m: {sampler_type: uniform}}",
+        "environment_parameters.m.sampler_parameters is missing and has no default; add it",
+    ),
+    "range upside down": (
+        "environment_parameters: {m: {sampler_type: uniform, sampler_parameters: {min_value: 3}}}",
+        "environment_parameters.m.sampler_parameters: 3.0 is larger than 1.0; write the smaller number first",
+    ),
+    "interval that is no pair": (
+        "environment_parameters: {m: {sampler_type: multirangeuniform, sampler_parameters: {intervals: [[1]]}}}",
+        "environment_parameters.m.sampler_parameters.intervals[0][1] is missing and has no default; add it",
+    ),
+    "lesson without criteria": (
+        "environment_parameters: {m: {curriculum: [{name: a, value: 1}, {name: b, value: 2}]}}",
+        "environment_parameters.m.curriculum: lesson a has no completion_criteria, "
+        "which every lesson but the last needs",
+    ),
+    "progress beyond 1": (
+        "environment_parameters: {m: {curriculum: [{name: a, value: 1, completion_criteria: "
+        "{behavior: A, measure: progress, threshold: 2}}, {name: b, value: 2}]}}",
+        "environment_parameters.m.curriculum[0].completion_criteria: threshold is 2.0, but progress runs from 0 to 1",
+    ),
+    "old lesson form": (
+        "environment_parameters: {m: {curriculum: [{Lesson0: {value: 1}}]}}",
+        "environment_parameters.m.curriculum[0].name is missing and has no default; add it",
+    ),
+    "old file format": (
+        "Agent: {trainer: ppo, batch_size: 10}",
+        "is a file for ML-Agents 0.16 or older; convert it with `python -m mlagents.trainers.upgrade_config`, "
+        "or move its behaviors under `behaviors:`",
+    ),
+    "key twice": ("debug: true\ndebug: false", "debug stands twice; remove one of the two"),
+    "formula without components": (
+        "tau: {reward: {formula: binary01}}",
+        "tau.reward: formula binary01 judges all components together, so it has no credit for each; "
+        "use credit aggregate",
+    ),
+    "aggregate of nothing": (
+        "tau: {reward: {learn_from: aggregate}}",
+        "tau.reward: learn_from aggregate needs a predicate that says what success is; "
+        "choose positive, threshold, outcome or distance",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), CASES.values(), ids=CASES.keys())
+def test_a_mistake_is_told_with_its_place_and_remedy(text: str, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError) as error:
+        load_settings(path)
+    message = str(error.value)
+    assert sentence in message
+    assert message.count(str(path)) == len(message.splitlines()) - ("problems" in message)
+    assert error.value.exit_code == 2
+
+
+def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("behaviors:\n  A:\n    max_step: 1\n  B:\n    time_horizon: -1\ntau:\n  pairs: none\n")
+    with pytest.raises(SettingsError) as error:
+        load_settings(path)
+    lines = str(error.value).splitlines()
+    assert lines[0] == "3 problems in the settings:"
+    assert [line.strip().removeprefix(f"{path}:").split(":")[0] for line in lines[1:]] == ["3", "5", "7"]
+
+
+def test_a_flag_is_named_in_place_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("tau: {}\n")
+    with pytest.raises(SettingsError, match=r"^--pairs must be at least 1, not 0$"):
+        load_settings(path, {"tau.pairs": "0"}, flags={"tau.pairs": "--pairs"})
+    with pytest.raises(SettingsError, match=r"^override tau.pairs must be at least 1, not 0$"):
+        load_settings(path, {"tau.pairs": "0"})

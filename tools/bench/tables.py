@@ -1,0 +1,79 @@
+"""Medians, markdown tables, and what the machine is."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tools.peers import ROOT
+
+
+def median(values: Iterable[float]) -> float:
+    """The median of the finite values; NaN without any."""
+    finite = [value for value in values if math.isfinite(value)]
+    return statistics.median(finite) if finite else math.nan
+
+
+def number(value: float, digits: int = 0) -> str:
+    """A figure for a table: a dash where there is none."""
+    return f"{value:,.{digits}f}" if math.isfinite(value) else "-"
+
+
+def spread(values: Sequence[float], digits: int = 0) -> str:
+    """Median with the lowest and highest of several runs."""
+    finite = [value for value in values if math.isfinite(value)]
+    if len(finite) < 2:
+        return number(median(finite), digits)
+    return f"{number(median(finite), digits)} ({number(min(finite), digits)}-{number(max(finite), digits)})"
+
+
+def ratio(ours: Iterable[float], theirs: Iterable[float]) -> str:
+    """The ratio of two medians, e.g. `12.3x`."""
+    below = median(theirs)
+    value = median(ours) / below if below else math.nan
+    return f"{value:.1f}x" if math.isfinite(value) else "-"
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def machine() -> dict[str, Any]:
+    """Where and with what a benchmark ran."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "load_at_start": load,
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("torch", "numpy", "grpcio", "protobuf")},
+        "commit": _commit(),
+    }
+
+
+def _processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()

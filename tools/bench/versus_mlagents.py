@@ -1,0 +1,268 @@
+"""Agent decisions a second, `tau-train learn` beside `mlagents-learn` 1.1.0.
+
+The same headless engine, YAML, flags and machine, in turn; medians of several runs. Three layers: engine and wire
+alone, plus inference, plus learning. Beside every speed stands the reward at equal decisions.
+
+    python tools/bench/versus_mlagents.py
+    python tools/bench/versus_mlagents.py --engines 1 --agents 12 --step-ms 0 --runs 1 --seconds 20 --layers learning
+    python tools/bench/versus_mlagents.py --engines 1 --agents 12 --step-ms 0 --reward-decisions 180000
+
+The incumbent is installed once, several GB, into an environment of its own under --cache; it needs Python 3.10.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tools._bootstrap.progress import SetupError
+from tools.bench import builds, running, scalars, tables, trainers
+from tools.bench.trainers import Case, Incumbent, Job, Layer, Ours, Trainer
+from tools.peers import CACHE, MLAGENTS, ROOT, ensure_peer, find_python
+
+BUFFER = 12_000
+"""Decisions in one collect-and-update cycle of ML-Agents' 3DBall settings."""
+
+LONGEST = 1800.0
+"""Seconds after which a run that learns until a number of decisions is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure."""
+
+    cases: tuple[Case, ...]
+    layers: tuple[Layer, ...]
+    runs: int
+    seconds: float
+    warm_up: float
+    reward_decisions: int
+    work: Path
+    """Where runs leave their files."""
+
+
+@dataclass(slots=True)
+class Result:
+    """One run of one trainer."""
+
+    trainer: str
+    layer: Layer
+    case: Case
+    run: int
+    until: int = 0
+    """Decisions to learn until; 0 for a run that measures speed."""
+    rate: float = math.nan
+    """Decisions a second: over whole cycles where the run had one, else over the window."""
+    window_rate: float = math.nan
+    cycles: int = 0
+    exchange_rate: float = math.nan
+    start_seconds: float = math.nan
+    """From the command to the first decisions of every engine."""
+    decisions: float = 0.0
+    curve: scalars.Curve = field(default_factory=list)
+    failure: str = ""
+
+
+def main() -> int:
+    """Reads the command line, measures, prints the tables, writes the JSON file."""
+    arguments = parser().parse_args()
+    plan = make_plan(arguments)
+    try:
+        python = arguments.mlagents_python or install(arguments.python, arguments.cache)
+        pair: tuple[Trainer, Trainer] = (Incumbent(python), Ours())
+        results = measure(plan, pair)
+    except SetupError as error:
+        print(f"versus_mlagents: {error}", file=sys.stderr)
+        return 2
+    text = report(plan, results)
+    print("\n" + text)
+    write(arguments.output, plan, results, text)
+    return 1 if any(result.failure for result in results) else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--engines", type=int, nargs="+", default=[1, 4], help="engines side by side")
+    made.add_argument("--agents", type=int, nargs="+", default=[12, 64, 256], help="agents of each engine")
+    made.add_argument("--step-ms", type=float, nargs="+", default=[0.0, 5.0], help="what a step costs in the engine")
+    made.add_argument("--layers", nargs="+", choices=trainers.LAYERS, default=list(trainers.LAYERS))
+    made.add_argument("--runs", type=int, default=3, help="runs of each trainer in each cell, in turn")
+    made.add_argument("--seconds", type=float, default=40.0, help="length of a run once all engines play")
+    made.add_argument("--warm-up", type=float, default=10.0, help="seconds left out at the start of each run")
+    made.add_argument("--reward-decisions", type=int, default=0, help="also learn until this many decisions")
+    made.add_argument("--python", help="a Python 3.10 for the incumbent (default: found on the PATH)")
+    made.add_argument("--mlagents-python", type=Path, help="the interpreter of an environment that has it already")
+    made.add_argument("--cache", type=Path, default=CACHE, help="where the incumbent's environment is kept")
+    made.add_argument("--work", type=Path, help="where runs leave their files (default: a temporary folder)")
+    made.add_argument("--output", type=Path, default=ROOT / "benchmark-results", help="where results are written")
+    return made
+
+
+def make_plan(arguments: argparse.Namespace) -> Plan:
+    """The plan that the command line asks for."""
+    cells = itertools.product(arguments.step_ms, arguments.engines, arguments.agents)
+    return Plan(
+        cases=tuple(Case(engines, agents, step_ms) for step_ms, engines, agents in cells),
+        layers=tuple(arguments.layers),
+        runs=arguments.runs,
+        seconds=arguments.seconds,
+        warm_up=min(arguments.warm_up, arguments.seconds / 2),
+        reward_decisions=arguments.reward_decisions,
+        work=arguments.work or Path(tempfile.mkdtemp(prefix="tau-bench-")),
+    )
+
+
+def install(python: str | None, cache: Path) -> Path:
+    """The incumbent's interpreter, in an environment that is made unless it is there.
+
+    Raises:
+        SetupError: there is no Python 3.10, or something could not be installed.
+    """
+    python = python or find_python("3.10")
+    if python is None:
+        raise SetupError("mlagents 1.1.0 needs Python 3.10 and none was found: install one or name it with --python.")
+    return ensure_peer(MLAGENTS, python, cache)
+
+
+def measure(plan: Plan, pair: tuple[Trainer, Trainer]) -> list[Result]:
+    """Every cell, layer and run; the two trainers in turn, so that a busy spell of the machine hits both."""
+    results = []
+    total = len(plan.layers) * len(plan.cases) * plan.runs * 2
+    for layer, case, run in itertools.product(plan.layers, plan.cases, range(plan.runs)):
+        for trainer in pair if run % 2 == 0 else reversed(pair):
+            result = measure_one(plan, trainer, layer, case, run)
+            results.append(result)
+            say(f"{len(results)}/{total}", result)
+    for run, trainer in itertools.product(range(plan.runs if plan.reward_decisions else 0), pair):
+        case = plan.cases[0]
+        results.append(measure_one(plan, trainer, "learning", case, run, until=plan.reward_decisions))
+        say("reward", results[-1])
+    return results
+
+
+def measure_one(plan: Plan, trainer: Trainer, layer: Layer, case: Case, run: int, until: int = 0) -> Result:
+    """One run; a failure is a result too, so that one broken cell does not cost the others."""
+    result = Result(trainer.name, layer, case, run, until)
+    folder = plan.work / f"{layer}-{case.label}-{'to' + str(until) if until else 'run'}{run}-{trainer.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    build = builds.reporting_build(folder, "balance", engine_arguments(case))
+    config = trainers.write_config(folder / "3DBall.yaml", "3DBall", trainers.config_changes(layer))
+    job = Job(case, layer, build, config, folder, builds.free_ports(case.engines), seed=100 + run)
+    stop = (lambda timeline: timeline.total(time.time()) >= until) if until else None
+    try:
+        played = running.play(trainer.commands(job), folder, case.engines, LONGEST if until else plan.seconds, stop)
+    except running.RunFailedError as error:
+        result.failure = str(error)
+        return result
+    count(result, played, plan.warm_up)
+    if layer == "learning":
+        result.curve = scalars.reward_curve(folder / "results")
+    return result
+
+
+def engine_arguments(case: Case) -> list[str]:
+    """What the engine is started with."""
+    return ["--agents", str(case.agents), *(["--step-ms", f"{case.step_ms:g}"] if case.step_ms else [])]
+
+
+def count(result: Result, played: running.Played, warm_up: float) -> None:
+    """Fills in the rates of the part after the warm-up."""
+    timeline, start = played.timeline, played.ready + warm_up
+    end = min(timeline.end(), played.ended)
+    result.window_rate = result.rate = timeline.rate(start, end)
+    result.exchange_rate = timeline.rate(start, end, "exchanges")
+    result.start_seconds = min(float(engine.time[0]) for engine in timeline.engines) - played.started
+    result.decisions = timeline.total(end)
+    whole = timeline.cycle_rate(BUFFER, start, end) if result.layer == "learning" else None
+    if whole is not None:
+        result.rate, result.cycles = whole
+
+
+def say(where: str, result: Result) -> None:
+    """One line for each run while the benchmark goes on."""
+    said = result.failure.splitlines()[0] if result.failure else f"{tables.number(result.rate)} decisions/s"
+    print(f"[{where}] {result.layer} {result.case.label} {result.trainer}: {said}", flush=True)
+
+
+def report(plan: Plan, results: list[Result]) -> str:
+    """The tables: one a layer, and what failed."""
+    parts = []
+    for layer in plan.layers:
+        header = ["engines x agents", "engine ms", "mlagents-learn", "tau-train", "ratio", "of what the wire gives"]
+        header += ["reward at equal decisions (mlagents-learn, tau-train)"] if layer == "learning" else []
+        rows = [row(plan, results, layer, case) for case in plan.cases]
+        parts.append(
+            f"### {layer}: agent decisions a second, median (lowest-highest)\n\n{tables.markdown(header, rows)}"
+        )
+    if plan.reward_decisions:
+        parts.append(reward_table(plan, results))
+    failures = [f"- {r.layer} {r.case.label} {r.trainer} run {r.run}: {r.failure}" for r in results if r.failure]
+    return "\n\n".join(parts + (["### Failed\n\n" + "\n".join(failures)] if failures else []))
+
+
+def chosen(results: list[Result], trainer: str, layer: Layer, case: Case, until: int = 0) -> list[Result]:
+    """The good runs of one cell."""
+    wanted = (trainer, layer, case, until)
+    return [r for r in results if (r.trainer, r.layer, r.case, r.until) == wanted and not r.failure]
+
+
+def row(plan: Plan, results: list[Result], layer: Layer, case: Case) -> list[str]:
+    """One cell of the benchmark as a line of its table."""
+    theirs = [r.rate for r in chosen(results, "mlagents-learn", layer, case)]
+    ours = [r.rate for r in chosen(results, "tau-train", layer, case)]
+    wire = tables.median(r.rate for r in chosen(results, "tau-train", "wire", case))
+    share = tables.median(ours) / wire if wire else math.nan
+    line = [f"{case.engines} x {case.agents}", f"{case.step_ms:g}", tables.spread(theirs), tables.spread(ours)]
+    line += [tables.ratio(ours, theirs), f"{share:.0%}" if math.isfinite(share) else "-"]
+    return [*line, equal_decisions(results, case)] if layer == "learning" else line
+
+
+def equal_decisions(results: list[Result], case: Case) -> str:
+    """Both trainers' mean episode reward at the largest number of decisions that all their runs reached."""
+    pairs = [[r.curve for r in chosen(results, name, "learning", case)] for name in ("mlagents-learn", "tau-train")]
+    decisions = min((scalars.common_decisions(curves) for curves in pairs), default=0)
+    if not decisions:
+        return "-"
+    at = [tables.median(scalars.reward_at(curve, decisions) for curve in curves) for curves in pairs]
+    return f"{tables.number(at[0], 1)}, {tables.number(at[1], 1)} at {decisions:,}"
+
+
+def reward_table(plan: Plan, results: list[Result]) -> str:
+    """Reward by decisions of the long runs, at every tenth of the way."""
+    case = plan.cases[0]
+    steps = [plan.reward_decisions * tenth // 10 for tenth in range(1, 11)]
+    rows = []
+    for name in ("mlagents-learn", "tau-train"):
+        long = chosen(results, name, "learning", case, plan.reward_decisions)
+        rows.append(
+            [name, *(tables.number(tables.median(scalars.reward_at(r.curve, s) for r in long), 1) for s in steps)]
+        )
+    title = f"### Mean episode reward by decisions, {case.engines} x {case.agents}, median of runs"
+    return f"{title}\n\n{tables.markdown(['trainer', *(f'{step:,}' for step in steps)], rows)}"
+
+
+def write(output: Path, plan: Plan, results: list[Result], text: str) -> None:
+    """Leaves `versus_mlagents.json` and `.md`."""
+    output.mkdir(parents=True, exist_ok=True)
+    document = {
+        "machine": tables.machine(),
+        "plan": {**asdict(plan), "work": str(plan.work)},
+        "results": [asdict(result) for result in results],
+    }
+    (output / "versus_mlagents.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    (output / "versus_mlagents.md").write_text(text + "\n", encoding="utf-8")
+    print(f"\nwritten to {output}; the runs' files are in {plan.work}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
