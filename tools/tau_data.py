@@ -1,9 +1,9 @@
 """Write the data set that ships with Tau Trainer: ``tau_trainer/tau/data/tau.json`` and the vectors beside it.
 
-Run from the checkout, in an environment that has Tau Trainer and its extra ``encoder``::
+Run in the checkout's root, in an environment with the extra ``encoder``::
 
-    python tools/tau_data.py            # sentences and MiniLM vectors
-    python tools/tau_data.py --check    # only say whether the sentences in the package are those of the rules
+    python -m tools.tau_data            # sentences and MiniLM vectors
+    python -m tools.tau_data --check    # only say whether the sentences in the package are those of the rules
 
 The sentences follow from ``tau_data_rules.py`` and a seed alone. Orders come from hashes instead of a random
 generator, so every Python version writes the same file.
@@ -20,13 +20,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tau_data_rules import TOPICS, Topic
-
 from tau_trainer.tau.data import embed
 from tau_trainer.tau.dataset import PACKAGED_DATA
 from tau_trainer.tau.encoder import get_encoder
 from tau_trainer.tau.schema import Message, Section, TauFile, text_key
 from tau_trainer.tau.vectors import write_atomically
+from tools.tau_data_rules import TOPICS, Topic
 
 SEED = 8
 """Of the seeds 7 to 12 the one whose ridge accuracy is closest to their mean (0.81): neither lucky nor unlucky."""

@@ -37,7 +37,7 @@ from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.distributions import evaluate_actions
 from tau_trainer.models.masks import effective_mask
 from tau_trainer.models.normalizer import OBSERVATION_CLIP, RunningNormalizer
-from tau_trainer.models.policy import Policy, PolicyWeights, flatten
+from tau_trainer.models.policy import Policy, PolicyWeights, all_finite, flatten
 from tau_trainer.specs import BehaviorSpec, FloatArray
 
 if TYPE_CHECKING:
@@ -329,16 +329,14 @@ class PPO:
             f"observation '{sensor.name}'": values
             for sensor, values in zip(self.spec.observations, rollout.observations, strict=True)
         }
-        # A sum tells of any NaN or infinity; only then is it worth looking for its place.
-        if all(np.isfinite(values.sum(dtype=np.float64)) for values in named.values()):
-            return
         for name, values in named.items():
+            if all_finite(values):
+                continue
             wrong = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
-            if len(wrong):
-                raise NonFiniteError(
-                    f"Behavior '{self.spec.name}': {name} is NaN or infinite in {len(wrong)} of {len(values)} "
-                    f"transitions (first: agent slot {int(rollout.slots[wrong[0]])}); nothing was learned from them."
-                )
+            raise NonFiniteError(
+                f"Behavior '{self.spec.name}': {name} is NaN or infinite in {len(wrong)} of {len(values)} "
+                f"transitions (first: agent slot {int(rollout.slots[wrong[0]])}); nothing was learned from them."
+            )
 
     def _check_output(self, per_epoch: list[torch.Tensor]) -> None:
         if bool(torch.isfinite(torch.stack(per_epoch)).all() & torch.isfinite(self._optimizer.parameters).all()):

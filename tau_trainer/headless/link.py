@@ -1,25 +1,18 @@
-"""The gRPC client: one blocking call an exchange, as Unity's communicator makes it."""
+"""The way to the trainer: one blocking call an exchange, as Unity's communicator makes it."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from types import TracebackType
 from typing import Final, Self
 
-import grpc
-
 from tau_trainer.bridge.codec import encode_close
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.errors import EngineError
+from tau_trainer.headless.http2 import CallError, Http2Connection
 
-_OPTIONS: Final = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.enable_http_proxy", 0),  # a proxy in the environment must not come between two processes of one machine
-    ("grpc.enable_retries", 0),
-)
+_HOST: Final = "localhost"
 _GOODBYE_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.05
 
@@ -29,12 +22,11 @@ class TrainerGoneError(Exception):
 
 
 class TrainerLink:
-    """A connection to the trainer that listens on ``localhost:<port>``."""
+    """Calls to the trainer that listens on ``localhost:<port>``."""
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._channel = grpc.insecure_channel(f"localhost:{port}", options=_OPTIONS)
-        self._call = self._channel.unary_unary(METHOD)
+        self._connection: Http2Connection | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -42,7 +34,8 @@ class TrainerLink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._channel.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def connect(self, request: bytes, seconds: float) -> bytes:
         """The first exchange; tries for ``seconds`` while nobody listens.
@@ -50,46 +43,43 @@ class TrainerLink:
         Raises EngineError if nobody does; TrainerGoneError if the trainer breaks off.
         """
         deadline = time.monotonic() + seconds
-        while True:
+        while self._connection is None:
             try:
-                return bytes(self._call(request))
-            except grpc.RpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    raise TrainerGoneError(_reason(error)) from error
+                self._connection = Http2Connection(_HOST, self._port, METHOD)
+            except OSError as error:
                 if time.monotonic() >= deadline:
                     raise EngineError(
-                        f"no trainer listens on localhost:{self._port}; start it first, or give its port "
+                        f"no trainer listens on {_HOST}:{self._port}; start it first, or give its port "
                         "with --mlagents-port."
                     ) from error
-            time.sleep(_RETRY_SECONDS)
+                time.sleep(_RETRY_SECONDS)
+        return self.exchange(request)
 
     def exchange(self, request: bytes) -> bytes:
         """Send a message and wait for the reply, however long it takes. Raises TrainerGoneError."""
         try:
-            return self._call(request)  # type: ignore[no-any-return]
-        except grpc.RpcError as error:
-            raise TrainerGoneError(_reason(error)) from error
+            return self._open().call(request)
+        except (CallError, OSError) as error:
+            raise TrainerGoneError(str(error)) from error
 
     def goodbye(self) -> None:
         """Tell the trainer that this engine ends (status 400), if it still listens."""
-        with contextlib.suppress(grpc.RpcError):
-            self._call(encode_close(), timeout=_GOODBYE_SECONDS)
+        if self._connection is None:
+            return
+        with contextlib.suppress(CallError, OSError):
+            self._connection.set_timeout(_GOODBYE_SECONDS)
+            self._connection.cancel()
+            self._open().call(encode_close())
 
     def wait_until_gone(self) -> None:
         """Do nothing until the trainer closes the connection."""
-        gone = threading.Event()
-        ready = threading.Event()
+        if self._connection is not None:
+            self._connection.wait_until_gone()
 
-        def watch(state: grpc.ChannelConnectivity) -> None:
-            if state is grpc.ChannelConnectivity.READY:
-                ready.set()
-            elif ready.is_set():
-                gone.set()
-
-        self._channel.subscribe(watch, try_to_connect=True)
-        while not gone.wait(1.0):  # short waits: Windows delivers Ctrl-C between them only
-            pass
-
-
-def _reason(error: grpc.RpcError) -> str:
-    return str(error.code().name) if isinstance(error, grpc.Call) else str(error)
+    def _open(self) -> Http2Connection:
+        """The connection, renewed where it can take no more calls. Raises OSError."""
+        if self._connection is None or not self._connection.usable:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = Http2Connection(_HOST, self._port, METHOD)
+        return self._connection

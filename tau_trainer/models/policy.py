@@ -123,9 +123,10 @@ class Policy:
         Raises:
             NonFiniteError: an observation or an output is not a finite number.
         """
-        outputs = self.outputs(obs)
-        # One sum tells of any NaN or infinity among the outputs, at a fraction of the cost of looking at each.
-        if not math.isfinite(float(outputs.sum(dtype=np.float64))):
+        inputs = flatten(obs)
+        # The clip of a normaliser would hide an infinite observation, so inputs are looked at as well as outputs.
+        outputs = self._outputs(inputs)
+        if not (all_finite(inputs) and all_finite(outputs)):
             raise NonFiniteError(self._describe_non_finite(obs))
         size, rows = self._continuous_size, len(outputs)
         log_prob = np.empty((rows, self.spec.actions.components), np.float32)
@@ -163,7 +164,9 @@ class Policy:
 
     def outputs(self, obs: Sequence[FloatArray]) -> FloatArray:
         """Means and unmasked logits, float32 [n, c + sum of branches], of one float32 [n, *shape] for each sensor."""
-        hidden = flatten(obs)
+        return self._outputs(flatten(obs))
+
+    def _outputs(self, hidden: FloatArray) -> FloatArray:
         if self.weights.normalizer is not None and self._inverse_std is not None:
             hidden = hidden - self.weights.normalizer.mean
             hidden *= self._inverse_std
@@ -172,14 +175,16 @@ class Policy:
         return self._outputs_numpy(hidden) if len(hidden) <= self._numpy_rows else self._outputs_torch(hidden)
 
     def _outputs_numpy(self, hidden: FloatArray) -> FloatArray:
-        for weight, bias in self._half_body:
-            half = hidden @ weight
-            half += bias
-            hidden = np.tanh(half)
-            hidden *= half
-            hidden += half
-        outputs: FloatArray = hidden @ self.weights.action_weight
-        outputs += self.weights.action_bias
+        # NaN and infinity go through without warnings: act() looks for them at the end.
+        with np.errstate(invalid="ignore", over="ignore"):
+            for weight, bias in self._half_body:
+                half = hidden @ weight
+                half += bias
+                hidden = np.tanh(half)
+                hidden *= half
+                hidden += half
+            outputs: FloatArray = hidden @ self.weights.action_weight
+            outputs += self.weights.action_bias
         return outputs
 
     def _outputs_torch(self, observations: FloatArray) -> FloatArray:
@@ -242,8 +247,14 @@ class Policy:
 
 def flatten(obs: Sequence[FloatArray]) -> FloatArray:
     """All sensors side by side: float32 [n, D] from one [n, *shape] each."""
-    rows = [values.reshape(len(values), -1) for values in obs]
+    rows = [values if values.ndim == 2 else values.reshape(len(values), math.prod(values.shape[1:])) for values in obs]
     return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
+
+
+def all_finite(values: FloatArray) -> bool:
+    """Whether no element is NaN or infinite."""
+    # A sum costs a fraction of looking at each number; only where it is not finite itself is that worth it.
+    return math.isfinite(values.sum()) or bool(np.isfinite(values).all())
 
 
 def gumbel(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -59,8 +59,8 @@ def parse_document(text: str, name: str) -> Document:
     Raises:
         SettingsError: as for :func:`read_document`.
     """
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             raise SettingsError(f"{name}: is empty; it needs at least `behaviors:` or `default_settings:`")
@@ -76,8 +76,6 @@ def parse_document(text: str, name: str) -> Document:
         raise SettingsError(f"{name}: is not valid YAML ({' '.join(str(error).split())}); correct it") from None
     except RecursionError:
         raise SettingsError(f"{name}: is nested too deeply to be read; flatten it") from None
-    finally:
-        loader.dispose()
     return Document(name, data, lines, duplicates)
 
 

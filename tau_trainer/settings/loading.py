@@ -146,7 +146,7 @@ class _Reader:
         if "hyperparameters" in entry and "trainer_type" not in entry and not self.lenient:
             self.problems.add((*place, "trainer_type"), "is missing beside hyperparameters; add `trainer_type: ppo`")
         kind = entry.get("trainer_type", "ppo")
-        if kind not in TRAINER_TYPES:
+        if not isinstance(kind, str) or kind not in TRAINER_TYPES:
             text = f"is {kind!r}, which is no trainer type; {did_you_mean(str(kind), TRAINER_TYPES)}"
             self.problems.add((*place, "trainer_type"), text)
             return None

@@ -31,7 +31,7 @@ def over_defaults(defaults: AnyTrainerSettings, behavior: Mapping[str, Any]) -> 
     """
     base = defaults.model_dump()
     wanted = behavior.get("trainer_type", defaults.trainer_type)
-    if wanted in TRAINER_TYPES and TRAINER_TYPES[wanted] is not type(defaults):
+    if isinstance(wanted, str) and TRAINER_TYPES.get(wanted, type(defaults)) is not type(defaults):
         written = defaults.hyperparameters.model_dump(exclude_unset=True)
         known = _hyperparameter_names(wanted)
         base["hyperparameters"] = {name: value for name, value in written.items() if name in known}

@@ -6,10 +6,11 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import Tag, ValidationError
 from pydantic_core import ErrorDetails
+from typing_extensions import is_typeddict
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.document import Document, Location
@@ -74,6 +75,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     names = list(known)
     folded = {name.lower(): name for name in names}
     near = difflib.get_close_matches(given.lower(), folded, 1)
+    near = near or [name for name in folded if len(given) > 2 and (given.lower() in name or name in given.lower())]
     if near:
         return f"did you mean {folded[near[0]]}?"
     return f"known here: {', '.join(names)}" if names else "remove it"

@@ -25,7 +25,7 @@ from tau_trainer.settings.signals import (
 
 def _not_empty(value: dict[str, RewardSignalSettings]) -> dict[str, RewardSignalSettings]:
     if not value:
-        raise PydanticCustomError("no_signal", "is empty, so there is nothing to learn from; add `extrinsic: {{}}`")
+        raise PydanticCustomError("no_signal", "is empty, so there is nothing to learn from; add `extrinsic: {}`")
     return value
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tau_trainer.errors import DataError
-from tau_trainer.specs import IntArray
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, get_reward
@@ -173,8 +172,3 @@ def _fullest_windows(wanted: Float64Array, threshold: float) -> Float64Array:
         middles[component] = 0.5 * (column[first] + column[ends[first] - 1])
     clipped: Float64Array = np.clip(middles, -1.0, 1.0)
     return clipped
-
-
-def answer_counts(split: TauSplit, answers: int) -> IntArray:
-    """How many rows of ``split`` have each answer: int32 ``[answers]``."""
-    return np.bincount(split.answer_index, minlength=answers).astype(np.int32)

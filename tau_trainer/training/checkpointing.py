@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.metrics import MetricsHub
+from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import latest_checkpoint, save_checkpoint
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
@@ -18,7 +18,7 @@ from tau_trainer.training.pair import AgentTrainerPair
 class Checkpointer:
     """Writes ``checkpoints/<learner>-<step>`` every ``checkpoint_interval`` decisions, and restores from the newest.
 
-    A checkpoint is due only between updates. In a deterministic run all engines begin anew with it, told a seed that
+    In a deterministic run all engines begin anew with it, told a seed that
     follows from the number of checkpoints so far (the generation), so that a resumed run sees what the run that was
     never interrupted saw.
     """
@@ -32,7 +32,6 @@ class Checkpointer:
         self._hub = hub
         self._resume = resume
         self._next: dict[str, int] = {}
-        self._writing: asyncio.Task[None] | None = None
 
     def register(self, learner: Learner) -> None:
         """A learner appears: restore it if the run is resumed. Raises CheckpointError."""
@@ -56,9 +55,9 @@ class Checkpointer:
 
     def prepare(self) -> None:
         """Read what the pairs had done, before any engine starts."""
-        if not self._resume or not self._folder.is_dir():
+        if not self._resume:
             return
-        for name in sorted({path.name.rpartition("-")[0] for path in self._folder.iterdir() if path.is_dir()}):
+        for name in learner_names(self._folder):
             checkpoint = latest_checkpoint(self._folder, name, "numpy").checkpoint
             if checkpoint is None:
                 continue
@@ -66,13 +65,9 @@ class Checkpointer:
             for pair, decisions in checkpoint.manifest["pairs"].items():
                 self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))
 
-    def due(self, learners: Sequence[Learner]) -> list[Learner]:
-        """Learners that have gone past their next checkpoint and rest between updates."""
-        return [
-            learner
-            for learner in learners
-            if learner.idle and learner.updates > 0 and learner.decisions >= self._next[learner.name]
-        ]
+    def due(self, learner: Learner) -> bool:
+        """Whether a learner has gone past its next checkpoint. Ask between updates."""
+        return learner.updates > 0 and learner.decisions >= self._next[learner.name]
 
     async def save(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """Write these learners, in their thread; what cannot be written is a warning, for training goes on."""
@@ -88,27 +83,13 @@ class Checkpointer:
             except TauError as error:
                 self._hub.warning(str(error))
 
-    def save_beside(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
-        """Begin to write what is due, while collection goes on; one writing at a time."""
-        if self._writing is None or self._writing.done():
-            due = self.due(learners)
-            if due:
-                self._writing = asyncio.create_task(self.save(due, pairs))
-
-    async def settle(self) -> None:
-        """Wait for a writing that has begun."""
-        if self._writing is not None:
-            await self._writing
-
-    async def save_and_begin_anew(
-        self, due: Sequence[Learner], learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]
-    ) -> None:
+    async def save_and_begin_anew(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """A deterministic run's checkpoint: all learners at once, nothing left open, engines with fresh seeds."""
         for learner in learners:
             await learner.settle()
             learner.forget_open()
         self.generation += 1
-        await self.save(learners if due else (), pairs)
+        await self.save(learners, pairs)
         for pair in pairs:
             if not pair.finished and pair.worker.engine is not None:
                 await pair.begin_anew()

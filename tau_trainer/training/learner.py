@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory.rollout import RolloutMemory
 from tau_trainer.memory.trajectories import Rollout
-from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.metrics import Aggregation, MetricsHub, keys
 from tau_trainer.models.policy import ActResult, Policy
 from tau_trainer.settings import TrainerSettings
 from tau_trainer.specs import BehaviorSpec
@@ -103,6 +103,8 @@ class Learner:
         self.slots = 0
         self.updates = 0
         """Updates since this process began; the policy's version counts those of resumed runs too."""
+        self.after_update: Callable[[Learner], Awaitable[None]] | None = None
+        """Awaited after every update, before the next begins (to write a checkpoint, say)."""
         self._skipped_in_a_row = 0
         self._outstanding = 0
         self._moved = asyncio.Event()
@@ -160,7 +162,7 @@ class Learner:
                 await self._moved.wait()
             held = time.monotonic() - since
             self.held_seconds += held
-            self._hub.add(self.name, keys.HELD_SECONDS, held)
+            self._hub.add(self.name, keys.HELD_SECONDS, held, Aggregation.SUM)
         if self.error is not None:
             raise self.error
 
@@ -177,6 +179,8 @@ class Learner:
             try:
                 outcome = await loop.run_in_executor(self._executor, self._learn, rollout, progress)
                 self._publish(outcome)
+                if self.after_update is not None:
+                    await self.after_update(self)
             finally:
                 self._outstanding -= 1
                 self._moved.set()

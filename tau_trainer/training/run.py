@@ -146,6 +146,8 @@ class TrainingRun:
     def _learner_appears(self, learner: Learner) -> None:
         """Restore it, and try its export now rather than after hours."""
         self.checkpointer.register(learner)
+        if not self.plan.deterministic:
+            learner.after_update = self._after_update
         policy, path = learner.policy, self.folder / f"{learner.name}.onnx"
         loop = asyncio.get_running_loop()
         self._export_checks.append(
@@ -167,7 +169,6 @@ class TrainingRun:
             await training
             for learner in self.learners:
                 await learner.settle()
-            await self.checkpointer.settle()
         finally:
             for task in beside:
                 task.cancel()
@@ -194,16 +195,17 @@ class TrainingRun:
                     checked += 1
                 if watching.done():
                     watching.result()
-                if not self.plan.deterministic:
-                    self.checkpointer.save_beside(self.learners, self.pairs)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _after_round(self, pairs: Sequence[AgentTrainerPair]) -> None:
-        due = self.checkpointer.due(self.learners)
-        if due:
-            await self.checkpointer.save_and_begin_anew(due, self.learners, pairs)
+        if any(self.checkpointer.due(learner) for learner in self.learners):
+            await self.checkpointer.save_and_begin_anew(self.learners, pairs)
+
+    async def _after_update(self, learner: Learner) -> None:
+        if self.checkpointer.due(learner):
+            await self.checkpointer.save([learner], self.pairs)
 
     async def _evaluate(self, pair: AgentTrainerPair) -> None:
         """A pair has ended: score its policy as it is now."""
@@ -230,7 +232,8 @@ class TrainingRun:
     async def _show(self) -> None:
         """Hand the run's picture to the recorders a few times a second."""
         if self.task is not None:
-            await asyncio.get_running_loop().run_in_executor(None, lambda: self.task and self.task.baselines)
+            task = self.task
+            self.hub.baselines(await asyncio.get_running_loop().run_in_executor(None, lambda: task.baselines))
         while True:
             self.hub.snapshot(self.snapshot())
             await asyncio.sleep(_SNAPSHOT_S)

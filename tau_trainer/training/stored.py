@@ -13,6 +13,7 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.training import behavior_json
+from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.training.exporting import export_policy
 from tau_trainer.training.pool import trainer_settings
@@ -29,9 +30,7 @@ def _open(run: Path) -> tuple[RunFolder, RunSettings]:
 
 def _newest(folder: RunFolder) -> Iterator[Checkpoint]:
     """The newest whole checkpoint of every learner. Raises CheckpointError if there is none."""
-    paths = folder.checkpoints.iterdir() if folder.checkpoints.is_dir() else ()
-    names = sorted({path.name.rpartition("-")[0] for path in paths if not path.name.startswith(".")})
-    found = [latest_checkpoint(folder.checkpoints, name).checkpoint for name in names]
+    found = [latest_checkpoint(folder.checkpoints, name).checkpoint for name in learner_names(folder.checkpoints)]
     whole = [checkpoint for checkpoint in found if checkpoint is not None]
     if not whole:
         raise CheckpointError(f"'{folder.path}' holds no whole checkpoint; train it first, or go on with --resume")

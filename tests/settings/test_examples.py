@@ -1,4 +1,4 @@
-"""ML-Agents' own example files (small forms of what lies in its `config/`): all parse, and what cannot be trained says so."""
+"""ML-Agents' own example files, in short: all parse, and what this version cannot train says so."""
 
 from __future__ import annotations
 

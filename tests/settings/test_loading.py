@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -148,7 +150,7 @@ def test_settings_cannot_be_changed(path: Path) -> None:
     path.write_text("behaviors: {A: {}}")
     settings = load_settings(path)
     with pytest.raises(ValueError, match="frozen"):
-        settings.debug = True  # type: ignore[misc]
+        settings.debug = True
 
 
 def test_what_cannot_be_trained_is_told_together_with_its_place(path: Path) -> None:
@@ -168,7 +170,7 @@ checkpoint_settings: {initialize_from: other, inference: true}
 
 def test_untrainable_defaults_are_told_too(path: Path) -> None:
     path.write_text("default_settings: {trainer_type: sac}")
-    with pytest.raises(SettingsError, match="default_settings.trainer_type asks for sac"):
+    with pytest.raises(SettingsError, match=r"default_settings\.trainer_type asks for sac"):
         load_settings(path)
 
 
@@ -243,22 +245,21 @@ def test_what_is_written_loads_back_equal(tmp_path_factory: pytest.TempPathFacto
     assert load_settings(path) == settings
 
 
-@given(st.dictionaries(names, st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(
-        ["A", "hyperparameters", "trainer_type", "reward_signals", "extrinsic", "gail", "curriculum", "sampler_type"]),
-        inner, max_size=3), max_leaves=8), max_size=3),
-    st.sampled_from(["behaviors", "environment_parameters", "tau", "env_settings", "default_settings"]),
-    st.booleans())  # fmt: skip
+keys = st.sampled_from(
+    ["A", "hyperparameters", "trainer_type", "reward_signals", "extrinsic", "gail", "curriculum", "sampler_type"]
+)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(keys, inner, max_size=3), max_leaves=8
+)
+sections = st.sampled_from(["behaviors", "environment_parameters", "tau", "env_settings", "default_settings"])
+
+
+@given(st.dictionaries(names, anything, max_size=3), sections, st.booleans())
 def test_whatever_stands_in_a_file_is_read_or_told_never_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, data: dict[str, Any], section: str, lenient: bool
 ) -> None:
-    import yaml
-
     path = tmp_path_factory.mktemp("any") / "x.yaml"
     path.write_text(yaml.safe_dump({section: data}), encoding="utf-8")
-    try:
-        settings = parse_settings(path, lenient=lenient)
-    except SettingsError as error:
-        assert str(error)
-    else:
-        assert parse_settings(path, lenient=lenient) == settings
+    with contextlib.suppress(SettingsError):
+        assert parse_settings(path, lenient=lenient) == parse_settings(path, lenient=lenient)

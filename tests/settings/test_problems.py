@@ -56,8 +56,8 @@ CASES = {
         "torch_settings.xyz is no known key; known here: device",
     ),
     "unknown sampler key": (
-        "environment_parameters: {m: {sampler_type: uniform, sampler_parameters: {minimum: 1}}}",
-        "environment_parameters.m.sampler_parameters.minimum is no known key; did you mean min_value?",
+        "environment_parameters: {m: {sampler_type: uniform, sampler_parameters: {minvalue: 1}}}",
+        "environment_parameters.m.sampler_parameters.minvalue is no known key; did you mean min_value?",
     ),
     "unknown tau key": ("tau: {pears: 3}", "tau.pears is no known key; did you mean pairs?"),
     "unknown trainer type": (

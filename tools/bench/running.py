@@ -55,7 +55,7 @@ def play(
         engines: how many engines to wait for.
         seconds: how long to play.
         until: looked at now and then with what was counted so far.
-        may_end: whether the programs may end by themselves.
+        may_end: whether the programs may end by themselves, with exit code 0.
 
     Raises:
         RunFailedError: a program ended too early, or its engines never played.
@@ -64,8 +64,9 @@ def play(
     with _programs(commands, folder) as programs:
         ready = _wait_for_engines(programs, folder, engines)
         while time.time() < ready + seconds:
-            if any(program.poll() is not None for program in programs):
-                if may_end:
+            codes = [program.poll() for program in programs]
+            if any(code is not None for code in codes):
+                if may_end and not any(codes):
                     break
                 raise RunFailedError(_report(programs, folder))
             if until is not None and until(read_reports(folder)):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import yaml
 
 from tools._bootstrap.environment import WINDOWS
+from tools._bootstrap.progress import SetupError
 from tools.peers import ROOT
 
 Layer = Literal["wire", "inference", "learning"]
@@ -59,8 +60,7 @@ class Ours:
         if job.layer == "wire":
             arguments = [str(job.build), str(job.case.engines), str(job.port), str(job.seed)]
             return [[sys.executable, str(HERE / "drive_ours.py"), *arguments]]
-        program = Path(sys.executable).with_name("tau-train.exe" if WINDOWS else "tau-train")
-        return [[str(program), "learn", *learn_flags(job)]]
+        return [[tau_train(), "learn", *learn_flags(job)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,18 @@ class Incumbent:
 
 
 Trainer = Ours | Incumbent
+
+
+def tau_train() -> str:
+    """The program `tau-train` of this environment.
+
+    Raises:
+        SetupError: the package is not installed beside this interpreter.
+    """
+    program = Path(sys.executable).with_name("tau-train.exe" if WINDOWS else "tau-train")
+    if not program.exists():
+        raise SetupError(f"{program} is missing: run `python3 tools/bootstrap.py setup` and use .venv's Python.")
+    return str(program)
 
 
 def learn_flags(job: Job) -> list[str]:

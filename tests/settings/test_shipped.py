@@ -1,0 +1,69 @@
+"""The ready-to-run files: found from anywhere, valid, and what they promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import dump_settings, find_config, load_settings, shipped_names
+
+
+def test_what_is_shipped() -> None:
+    assert shipped_names() == ["3DBall", "Basic", "tau3", "tau384"]
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_a_shipped_file_loads_and_survives_being_written(name: str, tmp_path: Path) -> None:
+    settings = load_settings(find_config(name))
+    copy = tmp_path / "configuration.yaml"
+    copy.write_text(dump_settings(settings), encoding="utf-8")
+    assert load_settings(copy) == settings
+
+
+@pytest.mark.parametrize("name", ["tau3", "tau3.yaml", "configs/tau3.yaml"])
+def test_a_shipped_file_is_found_from_any_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_config(name).is_file()
+
+
+def test_a_file_of_ones_own_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tau3.yaml").write_text("behaviors: {}")
+    assert find_config("tau3.yaml") == Path("tau3.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("tau33", "did you mean tau3?"),
+        ("3dbal.yaml", "did you mean 3DBall?"),
+        ("mine/xyz.yaml", "check the path, or take a shipped one: 3DBall, Basic, tau3, tau384"),
+    ],
+)
+def test_a_missing_file_is_told_with_the_nearest(name: str, sentence: str) -> None:
+    with pytest.raises(SettingsError, match="no such file") as error:
+        find_config(name)
+    assert sentence in str(error.value)
+
+
+def test_a_folder_is_no_config(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is a folder"):
+        find_config(tmp_path)
+
+
+def test_the_tau_files_train_their_profiles() -> None:
+    for name in ("tau3", "tau384"):
+        settings = load_settings(find_config(name))
+        assert settings.tau is not None
+        assert settings.tau.profile == name
+        assert settings.env_settings.env_path == "headless:tau"
+        assert settings.behaviors["TauAgent"].reward_signals["extrinsic"].gamma == 0.0
+
+
+def test_mlagents_files_hold_mlagents_own_numbers() -> None:
+    ball = load_settings(find_config("3DBall")).behaviors["3DBall"]
+    assert (ball.hyperparameters.batch_size, ball.hyperparameters.buffer_size, ball.time_horizon) == (64, 12000, 1000)
+    basic = load_settings(find_config("Basic")).behaviors["Basic"]
+    assert (basic.hyperparameters.batch_size, basic.network_settings.hidden_units, basic.time_horizon) == (32, 20, 3)

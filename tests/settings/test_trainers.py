@@ -1,0 +1,187 @@
+"""Defaults, name by name, as in ML-Agents 1.1.0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from tau_trainer.settings import (
+    EngineSettings,
+    EnvSettings,
+    MemorySettings,
+    NetworkSettings,
+    POCAHyperparameters,
+    PPOHyperparameters,
+    RunSettings,
+    SACHyperparameters,
+    TrainerSettings,
+)
+from tau_trainer.settings.signals import (
+    BehavioralCloningSettings,
+    CuriositySettings,
+    GAILSettings,
+    RNDSettings,
+    SelfPlaySettings,
+)
+
+OUR_OWN = {"max_grad_norm", "normalize_advantage", "target_kl", "weight_decay"}
+PPO = {
+    "batch_size": 1024,
+    "buffer_size": 10240,
+    "learning_rate": 3e-4,
+    "learning_rate_schedule": "linear",
+    "beta": 5e-3,
+    "epsilon": 0.2,
+    "lambd": 0.95,
+    "num_epoch": 3,
+    "beta_schedule": "linear",
+    "epsilon_schedule": "linear",
+}
+DEFAULTS: list[tuple[BaseModel, dict[str, Any]]] = [
+    (PPOHyperparameters(), PPO | {"shared_critic": False}),
+    (POCAHyperparameters(), PPO),
+    (
+        SACHyperparameters(),
+        {
+            "batch_size": 128,
+            "buffer_size": 50000,
+            "learning_rate": 3e-4,
+            "learning_rate_schedule": "constant",
+            "buffer_init_steps": 0,
+            "tau": 0.005,
+            "steps_per_update": 1.0,
+            "reward_signal_steps_per_update": 1.0,
+            "init_entcoef": 1.0,
+            "save_replay_buffer": False,
+        },
+    ),
+    (
+        NetworkSettings(),
+        {
+            "normalize": False,
+            "hidden_units": 128,
+            "num_layers": 2,
+            "vis_encode_type": "simple",
+            "memory": None,
+            "goal_conditioning_type": "hyper",
+            "deterministic": False,
+        },
+    ),
+    (MemorySettings(), {"memory_size": 128, "sequence_length": 64}),
+    (
+        SelfPlaySettings(),
+        {
+            "save_steps": 20000,
+            "team_change": 100000,
+            "swap_steps": 2000,
+            "window": 10,
+            "play_against_latest_model_ratio": 0.5,
+            "initial_elo": 1200.0,
+        },
+    ),
+    (
+        BehavioralCloningSettings(demo_path="x"),
+        {
+            "demo_path": "x",
+            "strength": 1.0,
+            "steps": 0,
+            "batch_size": None,
+            "num_epoch": None,
+            "samples_per_update": 0,
+        },
+    ),
+    (
+        EnvSettings(),
+        {
+            "env_path": None,
+            "env_args": None,
+            "base_port": 5005,
+            "num_envs": 1,
+            "num_areas": 1,
+            "timeout_wait": 60,
+            "seed": -1,
+            "max_lifetime_restarts": 10,
+            "restarts_rate_limit_n": 1,
+            "restarts_rate_limit_period_s": 60,
+        },
+    ),
+    (
+        EngineSettings(),
+        {
+            "width": 84,
+            "height": 84,
+            "quality_level": 5,
+            "time_scale": 20.0,
+            "target_frame_rate": -1,
+            "capture_frame_rate": 60,
+            "no_graphics": False,
+            "no_graphics_monitor": False,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("section", "expected"), DEFAULTS, ids=lambda value: type(value).__name__)
+def test_names_and_defaults_are_those_of_mlagents(section: BaseModel, expected: dict[str, Any]) -> None:
+    assert {key: value for key, value in section.model_dump().items() if key not in OUR_OWN} == expected
+
+
+def test_defaults_of_a_behavior_are_those_of_mlagents() -> None:
+    behavior = TrainerSettings().model_dump()
+    assert {key: value for key, value in behavior.items() if not isinstance(value, dict)} == {
+        "trainer_type": "ppo",
+        "init_path": None,
+        "keep_checkpoints": 5,
+        "checkpoint_interval": 500000,
+        "even_checkpoints": False,
+        "max_steps": 500000,
+        "time_horizon": 64,
+        "summary_freq": 50000,
+        "threaded": False,
+        "self_play": None,
+        "behavioral_cloning": None,
+    }
+    assert list(behavior["reward_signals"]) == ["extrinsic"]
+    assert behavior["reward_signals"]["extrinsic"]["gamma"] == 0.99
+
+
+def test_defaults_of_a_run_are_those_of_mlagents() -> None:
+    run = RunSettings()
+    assert (run.checkpoint_settings.run_id, run.checkpoint_settings.results_dir) == ("ppo", "results")
+    assert (run.torch_settings.device, run.debug, run.environment_parameters) == (None, False, None)
+
+
+@pytest.mark.parametrize(
+    ("signal", "rate"), [(CuriositySettings(), 3e-4), (RNDSettings(), 1e-4), (GAILSettings(demo_path="x"), 3e-4)]
+)
+def test_signals_have_their_own_learning_rates(
+    signal: CuriositySettings | RNDSettings | GAILSettings, rate: float
+) -> None:
+    assert (signal.learning_rate, signal.gamma, signal.strength) == (rate, 0.99, 1.0)
+
+
+def test_encoding_size_means_hidden_units_unless_a_network_is_given() -> None:
+    assert CuriositySettings.model_validate({"encoding_size": 64}).network_settings.hidden_units == 64
+    given = {"encoding_size": 64, "network_settings": {"hidden_units": 32}}
+    assert CuriositySettings.model_validate(given).network_settings.hidden_units == 32
+    assert CuriositySettings.model_validate({"encoding_size": None}).network_settings.hidden_units == 128
+    with pytest.raises(ValidationError, match="whole number"):
+        CuriositySettings.model_validate({"encoding_size": "big"})
+
+
+def test_numbers_that_follow_others() -> None:
+    assert SelfPlaySettings(save_steps=100).team_change == 500
+    assert SACHyperparameters(steps_per_update=4).reward_signal_steps_per_update == 4.0
+
+
+def test_even_checkpoints_divide_max_steps() -> None:
+    assert TrainerSettings(max_steps=1000, keep_checkpoints=4, even_checkpoints=True).checkpoint_every == 250
+    assert TrainerSettings(max_steps=3, keep_checkpoints=4, even_checkpoints=True).checkpoint_every == 1
+    assert TrainerSettings(checkpoint_interval=70).checkpoint_every == 70
+
+
+def test_settings_can_be_made_in_python_from_nested_mappings() -> None:
+    run = RunSettings.model_validate({"behaviors": {"A": {"hyperparameters": {"learning_rate_schedule": "constant"}}}})
+    assert run.behaviors["A"].hyperparameters.beta_schedule == "constant"

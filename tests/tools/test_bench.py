@@ -1,0 +1,187 @@
+"""The benchmark's own machinery: runs that end well and badly, configurations, curves and tables."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools._bootstrap.progress import SetupError
+from tools.bench import builds, running, scalars, tables, trainers, versus_mlagents
+from tools.bench.timeline import Timeline
+from tools.bench.trainers import Case, Incumbent, Job
+from tools.bench.versus_mlagents import Result
+from tools.peers import ROOT
+
+posix = pytest.mark.skipif(os.name == "nt", reason="the benchmarks need a POSIX shell")
+
+PROGRAM = """
+import json, os, sys, time
+path = os.path.join(sys.argv[1], f"engine-{os.getpid()}.jsonl")
+for second in range(1000):
+    if second == int(sys.argv[2]):
+        sys.exit(int(sys.argv[3]))
+    row = {"time": time.time(), "decisions": 12 * second, "exchanges": second, "episodes": second, "mean_return": 1.0}
+    with open(path, "a") as stream:
+        stream.write(json.dumps(row) + "\\n")
+    time.sleep(0.02)
+"""
+
+
+def program(folder: Path, end_after: int = -1, code: int = 0) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, str(folder), str(end_after), str(code)]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@posix
+def test_a_run_counts_every_engine_and_leaves_no_process(tmp_path: Path) -> None:
+    played = running.play([program(tmp_path), program(tmp_path)], tmp_path, 2, 0.6)
+    assert len(played.timeline.engines) == 2
+    assert played.started < played.ready < played.ended
+    assert played.timeline.rate(played.ready, played.timeline.end()) > 100
+    assert not any(alive(engine.pid) for engine in played.timeline.engines)
+
+
+@posix
+def test_a_run_can_stop_at_a_goal(tmp_path: Path) -> None:
+    def enough(timeline: Timeline) -> bool:
+        return timeline.total(time.time()) >= 60
+
+    began = time.monotonic()
+    played = running.play([program(tmp_path)], tmp_path, 1, 30.0, enough)
+    assert played.timeline.total(played.ended) >= 60
+    assert time.monotonic() - began < 20
+
+
+@posix
+def test_a_program_that_ends_early_is_a_failure_with_its_log(tmp_path: Path) -> None:
+    with pytest.raises(running.RunFailedError, match=r"exit codes \[3\]"):
+        running.play([program(tmp_path, 10, 3)], tmp_path, 1, 30.0)
+    with pytest.raises(running.RunFailedError, match="No module named nowhere"):
+        running.play([[sys.executable, "-m", "nowhere"]], tmp_path, 5, 30.0)
+
+
+@posix
+def test_a_program_may_end_by_itself_where_that_is_said(tmp_path: Path) -> None:
+    played = running.play([program(tmp_path, 20)], tmp_path, 1, 30.0, may_end=True)
+    assert played.timeline.total(math.inf) == 12 * 19
+    with pytest.raises(running.RunFailedError):
+        running.play([program(tmp_path, 40, 1)], tmp_path, 2, 30.0, may_end=True)
+
+
+@posix
+def test_engines_of_a_reporting_build_report_by_process(tmp_path: Path) -> None:
+    folder = tmp_path / "it's here"
+    build = builds.reporting_build(folder, "balance", ["--agents", "3"])
+    script = build / "Contents" / "MacOS" / build.stem if build.is_dir() else build
+    last = next(line for line in script.read_text().splitlines() if line.startswith("exec "))
+    assert "--agents 3" in last
+    assert last.index('"$@"') < last.index("--report-file")
+    assert last.endswith('/"engine-$$.jsonl"')
+    assert os.access(script, os.X_OK)
+
+
+def test_free_ports_come_in_a_row() -> None:
+    assert builds.free_ports(4) >= 6100
+
+
+def test_both_trainers_get_the_same_flags_word_for_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainers, "tau_train", lambda: "tau-train")
+    python = tmp_path / "peer" / "bin" / "python"
+    job = Job(Case(4, 12, 0.0), "learning", tmp_path / "b", tmp_path / "c.yaml", tmp_path, 6100, 7)
+    (ours,) = trainers.Ours().commands(job)
+    (theirs,) = Incumbent(python).commands(job)
+    assert ours[:2] == ["tau-train", "learn"]
+    assert theirs[0] == str(python.with_name("mlagents-learn"))
+    assert ours[2:] == theirs[1:]
+    assert "--num-envs" in ours
+
+
+def test_wire_layer_has_one_incumbent_process_for_each_engine(tmp_path: Path) -> None:
+    job = Job(Case(4, 12, 0.0), "wire", tmp_path / "b", tmp_path / "c.yaml", tmp_path, 6100, 7)
+    assert len(trainers.Ours().commands(job)) == 1
+    assert [command[3] for command in Incumbent(tmp_path / "python").commands(job)] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("layer", ["inference", "learning"])
+def test_configuration_is_the_shipped_one_but_for_its_end(layer: trainers.Layer, tmp_path: Path) -> None:
+    shipped = yaml.safe_load((ROOT / "configs" / "3DBall.yaml").read_text())["behaviors"]["3DBall"]
+    path = trainers.write_config(tmp_path / "c.yaml", "3DBall", trainers.config_changes(layer))
+    written = yaml.safe_load(path.read_text())["behaviors"]["3DBall"]
+    assert written["max_steps"] == trainers.FOREVER
+    buffer = written["hyperparameters"]["buffer_size"]
+    assert buffer == (versus_mlagents.BUFFER if layer == "learning" else trainers.NO_UPDATE_BUFFER)
+    assert shipped["hyperparameters"]["buffer_size"] == versus_mlagents.BUFFER
+    for key in ("network_settings", "reward_signals", "time_horizon", "summary_freq"):
+        assert written[key] == shipped[key]
+
+
+def write_events(folder: Path, points: list[tuple[int, float]]) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    writer = EventFileWriter(str(folder))
+    for step, value in points:
+        summary = Summary(value=[Summary.Value(tag=scalars.REWARD, simple_value=value)])
+        writer.add_event(Event(step=step, wall_time=float(step), summary=summary))
+    writer.close()
+
+
+def test_reward_curves_come_from_the_event_files(tmp_path: Path) -> None:
+    write_events(tmp_path / "run" / "3DBall", [(12_000, 1.0), (24_000, 3.0)])
+    curve = scalars.reward_curve(tmp_path)
+    assert curve == [(12_000, 1.0), (24_000, 3.0)]
+    assert scalars.reward_at(curve, 18_000) == pytest.approx(2.0)
+    assert math.isnan(scalars.reward_at(curve, 6_000))
+    assert math.isnan(scalars.reward_at([], 6_000))
+    assert scalars.common_decisions([curve, [(12_000, 0.0)]]) == 12_000
+    assert scalars.common_decisions([curve, []]) == 0
+    assert scalars.reward_curve(tmp_path / "nothing") == []
+
+
+def test_medians_ratios_and_dashes() -> None:
+    assert tables.median([3.0, math.nan, 1.0, 2.0]) == 2.0
+    assert tables.spread([1000.0, 3000.0, 2000.0]) == "2,000 (1,000-3,000)"
+    assert tables.spread([1500.0]) == "1,500"
+    assert tables.spread([]) == "-"
+    assert tables.ratio([2000.0, 4000.0, 3000.0], [300.0]) == "10.0x"
+    assert tables.ratio([1.0], []) == "-"
+    assert tables.markdown(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
+    assert tables.machine()["cores"] == os.cpu_count()
+
+
+def test_report_shows_ratios_rewards_and_failures(tmp_path: Path) -> None:
+    arguments = versus_mlagents.parser().parse_args(
+        ["--engines", "1", "--agents", "12", "--step-ms", "0", "--runs", "2", "--work", str(tmp_path)]
+    )
+    plan = versus_mlagents.make_plan(arguments)
+    (case,) = plan.cases
+    results = [Result("tau-train", "wire", case, 0, rate=20_000.0)]
+    for run in range(2):
+        results.append(Result("mlagents-learn", "learning", case, run, rate=1000.0, curve=[(12_000, 1.0 + run)]))
+        results.append(Result("tau-train", "learning", case, run, rate=12_000.0, curve=[(12_000, 2.0), (24_000, 50.0)]))
+    results.append(Result("tau-train", "learning", case, 2, failure="exit codes [1]"))
+    text = versus_mlagents.report(plan, results)
+    learning = text.split("### learning")[1]
+    assert "| 1 x 12 | 0 | 1,000 (1,000-1,000) | 12,000 (12,000-12,000) | 12.0x | 60% |" in learning
+    assert "1.5, 2.0 at 12,000" in learning
+    assert "- learning 1x12-0ms tau-train run 2: exit codes [1]" in learning
+
+
+def test_install_without_python_3_10_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(versus_mlagents, "find_python", lambda version: None)
+    with pytest.raises(SetupError, match=r"needs Python 3\.10 and none was found"):
+        versus_mlagents.install(None, tmp_path)

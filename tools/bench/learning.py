@@ -1,0 +1,205 @@
+"""Learning by the clock: `balance` to 90, `basic` to 0.90, and the main job on Tau, over several seeds.
+
+    python tools/bench/learning.py [--tasks balance basic tau --seeds 1 2 3] [--mlagents-python PATH]
+
+Balance and basic are played with ML-Agents' own settings (configs/3DBall.yaml, configs/Basic.yaml) until the mean
+return of the last 100 episodes, counted by the engine, reaches the goal. With --mlagents-python (an environment that
+versus_mlagents.py has made) the incumbent runs the same. Tau is `tau-train parallel --pairs 4` from start to end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tools._bootstrap.environment import child_environment
+from tools._bootstrap.progress import SetupError, tail
+from tools.bench import builds, running, tables, trainers
+from tools.bench.timeline import Timeline
+from tools.bench.trainers import Case, Incumbent, Job, Ours, Trainer
+from tools.peers import ROOT
+
+EPISODES = 100
+LONGEST = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A scene with a goal."""
+
+    scene: str
+    config: str
+    agents: int
+    goal: float
+    """Mean return of the last 100 episodes."""
+
+
+TASKS = {
+    "balance": Task("balance", "3DBall", 12, 90.0),
+    "basic": Task("basic", "Basic", 12, 0.90),
+}
+SHARE_OF_RIDGE = 0.9
+"""Held-out accuracy that the main job has to reach, of the ridge regression's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One seed of one task."""
+
+    task: str
+    trainer: str
+    seed: int
+    reached: bool
+    seconds: float = math.nan
+    """From the command to the goal (tau: to the end of the command)."""
+    playing_seconds: float = math.nan
+    """From the first decisions to the goal."""
+    decisions: float = math.nan
+    score: float = math.nan
+    """Mean return of the last 100 episodes; for tau: held-out accuracy."""
+    ceiling: float = math.nan
+    """For tau: the ridge regression's held-out accuracy."""
+    failure: str = ""
+
+
+def main() -> int:
+    """Runs every task with every seed and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=[*TASKS, "tau"], default=[*TASKS, "tau"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--mlagents-python", type=Path, help="also run the incumbent, from this environment")
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmark-results")
+    arguments = parser.parse_args()
+    pair: list[Trainer] = [Ours()]
+    if arguments.mlagents_python is not None:
+        pair.append(Incumbent(arguments.mlagents_python))
+    try:
+        outcomes = measure(arguments.tasks, arguments.seeds, pair)
+    except SetupError as error:
+        print(f"learning: {error}", file=sys.stderr)
+        return 2
+    print("\n" + table(outcomes))
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    document = {"machine": tables.machine(), "outcomes": [asdict(outcome) for outcome in outcomes]}
+    (arguments.output / "learning.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    return 0 if all(outcome.reached for outcome in outcomes) else 1
+
+
+def measure(names: list[str], seeds: list[int], pair: list[Trainer]) -> list[Outcome]:
+    """Every task with every seed; the incumbent takes no part in Tau.
+
+    Raises:
+        SetupError: this environment cannot measure at all.
+    """
+    outcomes = []
+    for name in names:
+        for seed in seeds:
+            for trainer in pair if name in TASKS else pair[:1]:
+                outcomes.append(learn(trainer, name, seed) if name in TASKS else learn_tau(seed))
+                print(line(outcomes[-1]), flush=True)
+    return outcomes
+
+
+def learn(trainer: Trainer, name: str, seed: int) -> Outcome:
+    """Plays one task until its goal."""
+    task = TASKS[name]
+    with tempfile.TemporaryDirectory(prefix="tau-learning-") as folder_name:
+        folder = Path(folder_name)
+        build = builds.reporting_build(folder, task.scene, ["--agents", str(task.agents)])
+        config = trainers.write_config(folder / "config.yaml", task.config, {})
+        case = Case(1, task.agents, 0.0)
+        job = Job(case, "learning", build, config, folder, builds.free_ports(1), seed)
+        try:
+            played = running.play(trainer.commands(job), folder, 1, LONGEST, lambda seen: reached(task, seen), True)
+        except running.RunFailedError as error:
+            return Outcome(name, trainer.name, seed, False, failure=str(error))
+    score, _ = played.timeline.recent_return(EPISODES)
+    return Outcome(
+        task=name,
+        trainer=trainer.name,
+        seed=seed,
+        reached=reached(task, played.timeline),
+        seconds=played.ended - played.started,
+        playing_seconds=played.ended - min(float(engine.time[0]) for engine in played.timeline.engines),
+        decisions=played.timeline.total(played.ended),
+        score=score,
+    )
+
+
+def reached(task: Task, timeline: Timeline) -> bool:
+    """Whether at least 100 episodes have ended and the last of them were good enough."""
+    score, episodes = timeline.recent_return(EPISODES)
+    return episodes >= EPISODES and score >= task.goal
+
+
+def learn_tau(seed: int) -> Outcome:
+    """The main job, timed from outside."""
+    with tempfile.TemporaryDirectory(prefix="tau-learning-") as folder_name:
+        folder, log = Path(folder_name), Path(folder_name) / "program.log"
+        program = trainers.tau_train()
+        command = [program, "parallel", "--pairs", "4", "--seed", str(seed), "--run-id", "run", "--quiet"]
+        began = time.monotonic()
+        with log.open("wb") as stream:
+            code = subprocess.run(
+                [*command, "--results-dir", str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env=child_environment(),
+                check=False,
+            ).returncode
+        seconds = time.monotonic() - began
+        if code != 0:
+            return Outcome("tau", "tau-train", seed, False, failure=f"exit code {code}:\n{tail(log)}")
+        found: dict[str, Any] = json.loads((folder / "run" / "evaluation.json").read_text(encoding="utf-8"))
+    ridge = found["baselines"]["ridge"]["accuracy"]
+    good = found["accuracy"] >= SHARE_OF_RIDGE * ridge
+    return Outcome(
+        "tau", "tau-train", seed, good, seconds, found["wall_seconds"], found["decisions"], found["accuracy"], ridge
+    )
+
+
+def line(outcome: Outcome) -> str:
+    """One line for each run while the benchmark goes on."""
+    if outcome.failure:
+        return f"{outcome.task} {outcome.trainer} seed {outcome.seed}: {outcome.failure}"
+    how = "reached" if outcome.reached else "NOT reached"
+    return (
+        f"{outcome.task} {outcome.trainer} seed {outcome.seed}: {how} after {outcome.seconds:.1f} s, "
+        f"{outcome.decisions:,.0f} decisions, score {outcome.score:.3f}"
+    )
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Markdown, medians over seeds."""
+    rows = []
+    for task, trainer in dict.fromkeys((outcome.task, outcome.trainer) for outcome in outcomes):
+        runs = [outcome for outcome in outcomes if (outcome.task, outcome.trainer) == (task, trainer)]
+        rows.append(
+            [
+                task,
+                trainer,
+                f"{sum(run.reached for run in runs)} of {len(runs)}",
+                tables.spread([run.seconds for run in runs], 1),
+                tables.spread([run.playing_seconds for run in runs], 1),
+                tables.spread([run.decisions for run in runs]),
+                tables.spread([run.score for run in runs], 3),
+                tables.number(tables.median(run.ceiling for run in runs), 3),
+            ]
+        )
+    header = ["task", "trainer", "reached", "seconds from the command", "seconds of playing", "decisions", "score"]
+    return tables.markdown([*header, "ridge"], rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Floors of the wire: exchanges a second with nothing but the engine, gRPC and our codec. No learning, no inference.
+
+    python tools/bench/wire.py [--engines 1 --agents 12 64 256 --runs 3 --seconds 5]
+
+Columns: the scene stepped in this process without any wire; `bare`, replies of constant bytes from our server, which
+is what gRPC in Python allows; `bridge`, messages read to arrays and actions written from arrays; processor time of the
+trainer's side for each exchange of the bridge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tau_trainer.headless import EngineOptions, Parameters, create_scene
+from tau_trainer.specs import Actions
+from tools.bench import builds, running, tables, trainers
+from tools.peers import ROOT
+
+WARM_UP = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """One run of one loop."""
+
+    loop: str
+    """`bare` or `bridge`."""
+    agents: int
+    exchanges: float
+    """Exchanges a second, all engines together."""
+    cpu_ms: float
+    """Processor milliseconds of the trainer's process for each exchange, launching and shaking hands included."""
+
+
+def main() -> int:
+    """Measures and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engines", type=int, default=1)
+    parser.add_argument("--agents", type=int, nargs="+", default=[12, 64, 256])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmark-results")
+    arguments = parser.parse_args()
+    floors = [
+        measure(loop, arguments.engines, agents, arguments.seconds)
+        for agents in arguments.agents
+        for _ in range(arguments.runs)
+        for loop in ("bare", "bridge")
+    ]
+    scenes = {agents: scene_rate(agents) for agents in arguments.agents}
+    text = table(arguments.agents, floors, scenes)
+    print(text)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    document = {
+        "machine": tables.machine(),
+        "engines": arguments.engines,
+        "scene": scenes,
+        "floors": [asdict(floor) for floor in floors],
+    }
+    (arguments.output / "wire.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    return 0
+
+
+def measure(loop: str, engines: int, agents: int, seconds: float) -> Floor:
+    """One run of one loop in a process of its own, counted by the engines."""
+    with tempfile.TemporaryDirectory(prefix="tau-wire-") as name:
+        folder = Path(name)
+        build = builds.reporting_build(folder, "balance", ["--agents", str(agents)])
+        command = [sys.executable, str(trainers.HERE / "drive_ours.py"), str(build), str(engines)]
+        command += [str(builds.free_ports(engines)), "1", *(["bare"] if loop == "bare" else [])]
+        played = running.play([command], folder, engines, seconds + WARM_UP)
+        cpu = (folder / "program-0.log").read_text(encoding="utf-8").split()
+        end = min(played.timeline.end(), played.ended)
+        rate = played.timeline.rate(played.ready + WARM_UP, end, "exchanges")
+        total = played.timeline.total(math.inf, "exchanges")
+    return Floor(loop, agents, rate, 1000.0 * float(cpu[-1]) / total if cpu and total else math.nan)
+
+
+def scene_rate(agents: int, seconds: float = 1.0) -> float:
+    """Steps a second of the scene object alone."""
+    parameters = Parameters()
+    scene = create_scene(EngineOptions(scene="balance", agents=agents), parameters)
+    scene.reset(parameters)
+    actions = Actions.zeros(scene.spec.actions, agents)
+    began, steps = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        scene.step(actions)
+        steps += 1
+    return steps / (time.perf_counter() - began)
+
+
+def table(agents: list[int], floors: list[Floor], scenes: dict[int, float]) -> str:
+    """Markdown, medians."""
+
+    def of(loop: str, count: int) -> list[Floor]:
+        return [floor for floor in floors if (floor.loop, floor.agents) == (loop, count)]
+
+    rows = [
+        [
+            str(count),
+            tables.number(scenes[count]),
+            tables.spread([floor.exchanges for floor in of("bare", count)]),
+            tables.spread([floor.exchanges for floor in of("bridge", count)]),
+            tables.number(tables.median(floor.cpu_ms for floor in of("bridge", count)), 2),
+        ]
+        for count in agents
+    ]
+    header = ["agents", "scene alone, steps/s", "bare, exchanges/s", "bridge, exchanges/s", "bridge, CPU ms/exchange"]
+    return tables.markdown(header, rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
