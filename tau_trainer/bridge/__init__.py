@@ -1,0 +1,1 @@
+"""The wire: messages, side channels, servers and processes of engines."""

@@ -21,7 +21,7 @@ from tau_trainer.bridge.codec import (
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
 from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, STATUS_OK, Command
 from tau_trainer.bridge.server import EngineServer
-from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SideChannelHub
+from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SideChannelHub, TrainingEnvironment
 from tau_trainer.errors import (
     EngineError,
     EngineExitedError,
@@ -45,6 +45,8 @@ class EngineOptions:
     timeout_s: float = 60.0
     """The longest wait for one message of the engine."""
     configuration: EngineConfiguration = field(default_factory=EngineConfiguration)
+    trainer: TrainingEnvironment | None = None
+    """What engine 0 is told of us over the training analytics channel; None: nothing."""
     listen: str | None = None
     """An address to listen on instead of loopback."""
 
@@ -124,6 +126,8 @@ class Engine:
         self._stage = "answer the handshake"
         self._check(parse_engine_message(await self._exchange(encode_initialization(reply))))
         self.channels.send_engine_configuration(self._options.configuration)
+        if self._options.trainer is not None and self.index == 0 and engine.capabilities.training_analytics:
+            self.channels.send_training_environment(self._options.trainer)
 
     async def reset(self, parameters: Mapping[str, float | Sampler] | None = None) -> list[StepBatch]:
         """Send environment parameters, begin all episodes anew, and return the first step of every behavior.

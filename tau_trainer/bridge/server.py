@@ -32,6 +32,7 @@ class EngineServer:
         self.port = 0
         self._servers: list[asyncio.Server] = []
         self._links: set[_Link] = set()
+        self._empty = asyncio.Event()
         self._pending: tuple[_Link, int] | None = None
         self._waiter: asyncio.Future[bytes] | None = None
         self._arrived: bytes | None = None
@@ -110,16 +111,19 @@ class EngineServer:
             self._pending = None
         if stream is None:
             self._links.discard(link)
+            if not self._links:
+                self._empty.set()
 
     def opened(self, link: _Link) -> None:
         """An engine connected."""
         self._links.add(link)
+        self._empty.clear()
 
     async def stop(self, grace: float = 0.5) -> None:
         """Stop listening; connections may end by themselves within ``grace`` seconds."""
-        deadline = asyncio.get_running_loop().time() + grace
-        while self._links and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.01)
+        if self._links:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), grace)
         for link in tuple(self._links):
             link.close()
         with contextlib.suppress(asyncio.TimeoutError):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tau_trainer.bridge.records import delimited, varint
 from tau_trainer.errors import DecodeError
 
 ENGINE_CONFIGURATION: Final = uuid.UUID("e951342c-4f7e-11ea-b238-784f4387d1f7")
@@ -262,6 +263,32 @@ def parse_environment_parameter(payload: bytes) -> tuple[str, float | Sampler]:
     return key, Sampler(SamplerKind(sampler), seed, (reader.float32(), reader.float32()))
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingEnvironment:
+    """What the training analytics channel tells the engine about its trainer (``TrainingEnvironmentInitialized``).
+
+    Unity's package forwards it only where the user has allowed analytics.
+    """
+
+    trainer_version: str
+    envs_version: str
+    python_version: str
+    torch_version: str
+    device: str
+    num_envs: int
+    num_environment_parameters: int
+
+    def payload(self) -> bytes:
+        """The message inside a ``google.protobuf.Any``, as the channel carries it."""
+        texts = (self.trainer_version, self.envs_version, self.python_version, self.torch_version, self.device)
+        body = b"".join(delimited(number, text.encode()) for number, text in enumerate(texts, start=1))
+        for number, value in ((6, self.num_envs), (7, self.num_environment_parameters)):
+            body += varint(number << 3) + varint(value)
+        return delimited(1, _ANALYTICS_TYPE.encode()) + delimited(2, body)
+
+
+_ANALYTICS_TYPE: Final = "type.googleapis.com/communicator_objects.TrainingEnvironmentInitialized"
+
 Handler = Callable[[bytes], None]
 
 
@@ -300,6 +327,10 @@ class SideChannelHub:
         """Queue values of the default float properties channel."""
         for key, value in properties.items():
             self.send(FLOAT_PROPERTIES, bytes(Writer().string(key).float32(value)))
+
+    def send_training_environment(self, environment: TrainingEnvironment) -> None:
+        """Queue what the training analytics channel tells; for engines with that capability only."""
+        self.send(TRAINING_ANALYTICS, environment.payload())
 
     def take(self) -> bytes:
         """Everything queued, for one reply; the queue is empty afterwards."""

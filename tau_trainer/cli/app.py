@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cyclopts import App, Group, Parameter
 
+from tau_trainer import __version__
+
 _TRAIN = Group("Train", sort_key=1)
 _RESULT = Group("Use the result", sort_key=2)
 _PARTS = Group("The parts alone", sort_key=3)
@@ -46,13 +48,7 @@ _COMMANDS = (
 
 def version() -> str:
     """``tau-train`` and its version."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return f"tau-train {installed('tau-trainer')}"
-    except PackageNotFoundError:
-        return "tau-train (source tree, not installed)"
+    return f"tau-train {__version__}"
 
 
 def build_app() -> App:

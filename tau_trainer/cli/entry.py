@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Sequence
 
@@ -31,12 +32,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _reader_has_gone() -> bool:
     """Whether stdout's other end is closed; if so, let nothing be flushed to it at exit."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+        poll.register(sys.stdout.fileno(), select.POLLOUT)
+    except (OSError, ValueError):
+        return False
+    gone = any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+    if gone:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+    return gone
 
 
 def _run(words: list[str]) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,6 +11,9 @@ from tau_trainer.cli.messages import show_json, show_lines
 from tau_trainer.cli.options import OUTPUT, OutputFlags
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from tau_trainer.tau.evaluation import TauEvaluation
 
 Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
 ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")]
@@ -33,10 +35,19 @@ def evaluate(
 
     result = evaluate_run(folder)
     if json:
-        show_json(_plain(result))
+        show_json(result.to_dict())
     else:
-        show_lines([result.sentence()])
+        show_lines(table(result))
     return 0
+
+
+def table(result: TauEvaluation) -> list[str]:
+    """The policy between its baselines, worst first, and the verdict."""
+    scores = {name: (entry.reward, entry.accuracy) for name, entry in result.baselines.items()}
+    scores["the policy"] = (result.reward, result.accuracy)
+    rows = sorted(scores.items(), key=lambda row: (row[1][1], row[1][0]))
+    lines = [f"{name:<12} {reward:>+8.3f} {accuracy:>9.1%}" for name, (reward, accuracy) in rows]
+    return [f"{'held out':<12} {'reward':>8} {'accuracy':>9}", *lines, "", result.sentence()]
 
 
 def run_folder(run: str, results_dir: Path) -> Path:
@@ -49,16 +60,3 @@ def run_folder(run: str, results_dir: Path) -> Path:
     known = sorted(path.parent.name for path in results_dir.glob("*/configuration.yaml"))
     hint = did_you_mean(run, known) if known else "train one with `tau-train parallel`"
     raise SettingsError(f"{run}: no run of this name in {results_dir}; {hint}")
-
-
-def _plain(value: Any) -> Any:
-    """Numbers, texts, lists and mappings only."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {entry.name: _plain(getattr(value, entry.name)) for entry in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, Path):
-        return str(value)
-    return value.tolist() if hasattr(value, "tolist") else value

@@ -20,7 +20,9 @@ def export(
     *,
     output: Annotated[
         str | None,
-        Parameter(name=("--output", "-o"), help="File to write. [default: in the run's folder]", metavar="PATH"),
+        Parameter(
+            name=("--output", "-o"), help="File or folder to write to. [default: the run's folder]", metavar="PATH"
+        ),
     ] = None,
     results_dir: ResultsDir = "results",
     debug: Debug = False,
@@ -28,10 +30,10 @@ def export(
     """Export and say where to; returns the exit code."""
     prepare(OutputFlags(debug=debug))
     folder = run_folder(run, Path(results_dir))
-    target = folder if output is None else Path(output)
-    if output is not None and not target.is_dir() and not target.parent.is_dir():
+    target = None if output is None else Path(output)
+    if target is not None and not target.is_dir() and not target.parent.is_dir():
         raise SettingsError(f"--output {output}: the folder {target.parent} does not exist; make it first")
     from tau_trainer.training import export_run
 
-    show_lines([f"written and checked: {export_run(folder, target)}"])
+    show_lines(f"written and checked: {path}" for path in export_run(folder, target))
     return 0

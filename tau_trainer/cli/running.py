@@ -34,7 +34,13 @@ def prepare(output: OutputFlags | None) -> OutputFlags:
 
 
 def heed(settings: RunSettings, shown: OutputFlags) -> OutputFlags:
-    """Log everything if the settings file asks for it."""
+    """What the settings ask of the command itself: a device that is there, and a log of everything if they say so.
+
+    Raises SettingsError for a device that is not there.
+    """
+    from tau_trainer.settings import check_device
+
+    check_device(settings)
     return prepare(replace(shown, debug=True)) if settings.debug and not shown.debug else shown
 
 

@@ -8,9 +8,28 @@ arrays. It knows no trainer: ours and ``mlagents-learn`` drive it alike.
 
 from __future__ import annotations
 
-from tau_trainer.headless.build import write_build
-from tau_trainer.headless.options import EngineOptions
-from tau_trainer.headless.parameters import Parameters
-from tau_trainer.headless.scenes import SCENES, create_scene
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tau_trainer.headless.build import write_build
+    from tau_trainer.headless.options import EngineOptions
+    from tau_trainer.headless.parameters import Parameters
+    from tau_trainer.headless.scenes import SCENES, create_scene
 
 __all__ = ["SCENES", "EngineOptions", "Parameters", "create_scene", "write_build"]
+
+_HOMES = {
+    "SCENES": "scenes",
+    "EngineOptions": "options",
+    "Parameters": "parameters",
+    "create_scene": "scenes",
+    "write_build": "build",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used: ``__main__`` must set numpy's threads before numpy is imported."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.headless.options import SYNTHETIC, EngineOptions
-from tau_trainer.headless.scenes import SCENES
+from tau_trainer.headless.scenes import MOST_AGENTS, SCENES
 
 _FAULTS = (
     "crash",
@@ -107,7 +107,9 @@ def _add_build_flags(group: argparse._ArgumentGroup) -> None:
 
 def _add_scene_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--scene", choices=SCENES, default="tau", help="what to play (default: %(default)s)")
-    group.add_argument("--agents", metavar="N", type=_whole(1), help="agents (default: tau 32, balance 12, basic 1)")
+    group.add_argument(
+        "--agents", metavar="N", type=_whole(1, MOST_AGENTS), help="agents (default: tau 32, balance 12, basic 1)"
+    )
     group.add_argument("--seed", metavar="S", type=_whole(None), help="default: the trainer's")
     group.add_argument("--max-decisions", metavar="N", type=_whole(0), help="limit of an episode; 0: none")
     group.add_argument("--step-ms", metavar="X", type=_number(0.0), default=0.0, help="sleep this long in every step")
@@ -137,7 +139,9 @@ def _add_fault_flags(group: argparse._ArgumentGroup) -> None:
 def _add_tau_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--tau-profile", choices=_PROFILES, default="tau3", help="default: %(default)s")
     group.add_argument("--tau-data", metavar="F", help="a Tau JSON file, or `synthetic` (default: the packaged data)")
-    group.add_argument("--tau-agents", dest="agents", metavar="N", type=_whole(1), help="the same as --agents")
+    group.add_argument(
+        "--tau-agents", dest="agents", metavar="N", type=_whole(1, MOST_AGENTS), help="the same as --agents"
+    )
     group.add_argument("--tau-target-sensor", action="store_true", help="also send the answer's vector")
     group.add_argument("--tau-reward", choices=_REWARDS, help="formula (default: the profile's)")
     group.add_argument("--tau-columns", metavar="N", type=_whole(1), help="leading components that count")
@@ -184,4 +188,4 @@ def _number(low: float | None) -> Callable[[str], float]:
 def _limits(low: float | None, high: float | None) -> str:
     if low is None:
         return ""
-    return f" of at least {low:g}" if high is None else f" from {low:g} to {high:g}"
+    return f" of at least {low:.12g}" if high is None else f" from {low:.12g} to {high:.12g}"

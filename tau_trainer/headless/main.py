@@ -123,6 +123,7 @@ class _Logging:
     def close(self) -> None:
         """Stop logging."""
         _log.removeHandler(self._handler)
+        _log.propagate = True
         self._handler.close()
 
     def _use(self, handler: logging.Handler, layout: str) -> None:

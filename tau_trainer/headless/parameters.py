@@ -26,13 +26,15 @@ class Parameters:
     def set(self, name: str, value: float | Sampler) -> None:
         """Set a number, or a distribution whose draws start from its seed.
 
-        Raises DecodeError for a distribution without the numbers it needs.
+        Raises DecodeError for a number that is not finite, or a distribution without the numbers it needs.
         """
         if isinstance(value, Sampler):
             _check(name, value)
             self._samplers[name] = value, np.random.default_rng(value.seed % 2**32)
             self._numbers.pop(name, None)
         else:
+            if not np.isfinite(value):
+                raise DecodeError(f"environment parameter '{name}' is {value}; give a finite number")
             self._numbers[name] = float(value)
             self._samplers.pop(name, None)
 

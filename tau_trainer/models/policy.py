@@ -254,7 +254,8 @@ def flatten(obs: Sequence[FloatArray]) -> FloatArray:
 def all_finite(values: FloatArray) -> bool:
     """Whether no element is NaN or infinite."""
     # A sum costs a fraction of looking at each number; only where it is not finite itself is that worth it.
-    return math.isfinite(values.sum()) or bool(np.isfinite(values).all())
+    with np.errstate(invalid="ignore", over="ignore"):
+        return math.isfinite(values.sum()) or bool(np.isfinite(values).all())
 
 
 def gumbel(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from tau_trainer.settings.devices import check_device
 from tau_trainer.settings.engines import HEADLESS_PREFIX, HEADLESS_SCENES, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import POCAHyperparameters, PPOHyperparameters, SACHyperparameters
 from tau_trainer.settings.loading import dump_settings, load_settings, parse_settings
@@ -52,6 +53,7 @@ __all__ = [
     "TorchSettings",
     "TrainerSettings",
     "UniformSampler",
+    "check_device",
     "configs_folder",
     "dump_settings",
     "find_config",

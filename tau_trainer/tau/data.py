@@ -166,7 +166,7 @@ def audit(path: Path) -> AuditReport:
     seen: set[str] = set()
     usable = []
     for messages in (file.training, file.evaluation):
-        pairs = unique_pairs(messages, seen, problems)
+        pairs = unique_pairs(messages, seen, problems, frozenset(seen))
         kept = [pair for pair in pairs if pair.prompt in table and pair.answer in table]
         for pair in pairs:
             missing = [text for text in (pair.prompt, pair.answer) if text not in table]
@@ -232,11 +232,12 @@ def _joined(
     generator: np.random.Generator,
 ) -> tuple[Message, ...]:
     """Messages of one section of all files without repeated prompts, in shuffled order."""
+    training = frozenset(seen)
     kept: list[Message] = []
     for path, messages in zip(paths, parts, strict=True):
         for message in messages:
             found: list[Problem] = []
-            pairs = unique_pairs([message], seen, found)
+            pairs = unique_pairs([message], seen, found, training)
             problems += [(str(path), problem) for problem in found]
             if pairs:
                 turns = tuple((pair.prompt, pair.answer) for pair in pairs)

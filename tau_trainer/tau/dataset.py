@@ -130,7 +130,7 @@ def _load(path: Path, _json_stamp: tuple[int, int] | None, _vector_stamp: tuple[
     problems = list(parsed.problems)
     seen: set[str] = set()
     training = unique_pairs(parsed.training, seen, problems)
-    evaluation = unique_pairs(parsed.evaluation, seen, problems)
+    evaluation = unique_pairs(parsed.evaluation, seen, problems, frozenset(seen))
     return build_dataset(training, evaluation, read_vectors(vectors_path(path)), str(path), problems)
 
 

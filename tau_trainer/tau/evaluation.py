@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.specs import FloatArray
@@ -21,7 +22,7 @@ from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, binary01
 from tau_trainer.tau.profiles import Profile
 from tau_trainer.tau.targets import targets
 
-Act = Callable[[FloatArray], FloatArray]
+Act = Callable[[FloatArray], NDArray[np.floating[Any]]]
 """Deterministic policy: prompts float32 ``[n, 384]`` to actions ``[n, A]``."""
 
 

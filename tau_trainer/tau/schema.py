@@ -9,7 +9,7 @@ file at all raises.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -193,20 +193,23 @@ def _parse_turns(turns: object) -> list[str] | str:
     return texts
 
 
-def unique_pairs(messages: Sequence[Message], seen: set[str], problems: list[Problem]) -> list[Pair]:
-    """Pairs of ``messages`` whose prompt stands in ``seen`` neither before nor by an earlier row; fills both lists.
+def unique_pairs(
+    messages: Sequence[Message], seen: set[str], problems: list[Problem], training: Set[str] = frozenset()
+) -> list[Pair]:
+    """Pairs of ``messages`` whose prompt is not in ``seen``; adds the prompts there and dropped rows to ``problems``.
+
+    ``training`` holds the keys of all training prompts while evaluation rows are read: repeating one is a leak.
 
     A message whose first user text repeats is dropped as a whole, as Tau does; a repeated later text drops its couple.
     Prompts are compared by :func:`text_key`: Tau compares case-sensitively, yet its encoder is uncased, so two such
     prompts are the same observation and would leak from training into evaluation.
     """
-    before = frozenset(seen)
     pairs: list[Pair] = []
     for message in messages:
         kept, dropped = _split_repeated(message, seen)
         pairs += kept
         if dropped:
-            leak = any(text_key(pair.prompt) in before for pair in dropped)
+            leak = any(text_key(pair.prompt) in training for pair in dropped)
             kind: ProblemKind = "leak" if leak else "duplicate"
             where = "is a training prompt too" if leak else "repeats an earlier prompt"
             problems.append(Problem(message.section, message.row, kind, f"{dropped[0].prompt!r} {where}"))

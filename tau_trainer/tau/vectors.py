@@ -11,6 +11,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,11 +71,11 @@ def read_vectors(path: Path) -> VectorTable:
     if not path.exists():
         return VectorTable("", (), np.zeros((0, EMBEDDING_SIZE), np.float32))
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             encoder = bytes(archive["encoder"]).decode("utf-8")
             texts = tuple(json.loads(bytes(archive["texts"]).decode("utf-8")))
             vectors = archive["vectors"]
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise DataError(f"The vector file {path} cannot be read ({error}); {_REMEDY}") from None
     if vectors.dtype.kind != "f" or vectors.shape != (len(texts), EMBEDDING_SIZE):
         raise DataError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -63,28 +64,27 @@ def _run(
 
 def wait_in_foreground(session: Session) -> RunReport:
     """Wait for ``session``; the first Ctrl-C ends its pairs gently, the second at once."""
-    pressed = 0
-    with _sigterm_as_interrupt():
-        while True:
-            try:
-                return session.wait()
-            except KeyboardInterrupt:
-                pressed += 1
-                session.cancel(at_once=pressed > 1)
+    pressed = itertools.count(1)
+    with _on_interrupt(lambda: session.cancel(at_once=next(pressed) > 1)):
+        return session.wait()
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """A polite `kill`, as a job scheduler sends it, saves like Ctrl-C does."""
+def _on_interrupt(heed: Callable[[], None]) -> Iterator[None]:
+    """Call ``heed`` for every Ctrl-C, and for a polite `kill`, as job schedulers send it.
+
+    Nothing is raised, so there is no moment at which a second Ctrl-C could break off the saving.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        heed()
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

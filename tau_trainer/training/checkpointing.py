@@ -32,6 +32,7 @@ class Checkpointer:
         self._hub = hub
         self._resume = resume
         self._next: dict[str, int] = {}
+        self._saved_versions: dict[str, int] = {}
 
     def register(self, learner: Learner) -> None:
         """A learner appears: restore it if the run is resumed. Raises CheckpointError."""
@@ -41,8 +42,13 @@ class Checkpointer:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
                 self._restore(learner, latest.checkpoint.tensors, latest.checkpoint.manifest)
+        self._schedule(learner)
+
+    def _schedule(self, learner: Learner) -> None:
+        """The next checkpoint is due at the next multiple of the interval, if anything was learned until then."""
         every = learner.settings.checkpoint_every
         self._next[learner.name] = (learner.decisions // every + 1) * every
+        self._saved_versions[learner.name] = learner.policy.version
 
     def _restore(self, learner: Learner, tensors: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
         try:
@@ -66,15 +72,16 @@ class Checkpointer:
                 self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))
 
     def due(self, learner: Learner) -> bool:
-        """Whether a learner has gone past its next checkpoint. Ask between updates."""
-        return learner.updates > 0 and learner.decisions >= self._next[learner.name]
+        """Whether a learner has gone past its next checkpoint and learned since the last. Ask between updates."""
+        return learner.policy.version > self._saved_versions[learner.name] and (
+            learner.decisions >= self._next[learner.name]
+        )
 
     async def save(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """Write these learners, in their thread; what cannot be written is a warning, for training goes on."""
         counts = {str(pair.id): pair.trainer.decisions for pair in pairs}
         for learner in learners:
-            every = learner.settings.checkpoint_every
-            self._next[learner.name] = (learner.decisions // every + 1) * every
+            self._schedule(learner)
             # Counters as they are now; the weights as the thread finds them, after the last update.
             decisions, generation = learner.decisions, self.generation
             try:
@@ -83,16 +90,13 @@ class Checkpointer:
             except TauError as error:
                 self._hub.warning(str(error))
 
-    async def save_and_begin_anew(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
-        """A deterministic run's checkpoint: all learners at once, nothing left open, engines with fresh seeds."""
+    async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
+        """A deterministic run's checkpoint: all learners at once, nothing left open; engines must begin anew then."""
         for learner in learners:
             await learner.settle()
             learner.forget_open()
         self.generation += 1
         await self.save(learners, pairs)
-        for pair in pairs:
-            if not pair.finished and pair.worker.engine is not None:
-                await pair.begin_anew()
 
     def _write(self, learner: Learner, decisions: int, pairs: Mapping[str, int], generation: int) -> Path:
         tensors, values = learner.state()

@@ -15,7 +15,7 @@ from tau_trainer.training.exporting import export_policy
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
-from tau_trainer.training.states import PairState, RunReport
+from tau_trainer.training.states import PairState, RunReport, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +31,28 @@ async def conclude(run: TrainingRun, folder: RunFolder) -> RunReport:
     """
     errors = [f"pair {pair.id}: {pair.trainer.error}" for pair in run.pairs if pair.trainer.error]
     if run.error is not None:
-        errors.append(str(run.error))
+        errors.append(told(run.error))
     for learner in run.learners:
         learner.flush()
     trained = [learner for learner in run.learners if learner.updates > 0 or learner.policy.version > 0]
     if trained:
         await run.checkpointer.save(trained, run.pairs)
     scored = [await _score(run, learner) for learner in trained]
-    models = await _export(run, folder, scored, errors)
+    models = [] if run.hurried else await _export(run, folder, scored, errors)
     evaluation = _evaluation(run, scored)
     if evaluation is not None:
-        atomic_write_json(folder.evaluation, evaluation)
+        try:
+            atomic_write_json(folder.evaluation, evaluation)
+        except OSError as error:
+            errors.append(
+                f"'{folder.evaluation}' was not written ({error.strerror}); free some space and evaluate again"
+            )
     return _report(run, folder, scored, evaluation, models, errors)
 
 
 async def _score(run: TrainingRun, learner: Learner) -> _Scored:
     task, tau = run.task, run.plan.tau
-    if task is None or tau is None or not tau.evaluate:
+    if task is None or tau is None or not tau.evaluate or run.hurried:
         return _Scored(learner, None)
     policy = learner.policy
     return _Scored(learner, await learner.run_in_thread(lambda: task.evaluate(policy)))
@@ -62,20 +67,18 @@ def _best(scored: Sequence[_Scored]) -> _Scored | None:
 
 
 async def _export(run: TrainingRun, folder: RunFolder, scored: Sequence[_Scored], errors: list[str]) -> list[Path]:
-    """Every policy under its learner's name; of independent ones the best under the behavior's name too."""
-    models: list[Path] = []
+    """Every policy under its learner's name; of independent ones the best under the behavior's name too, first."""
+    wanted = [(one.learner, one.learner.name) for one in scored]
     best = _best(scored)
-    for one in scored:
-        names = [one.learner.name]
-        if not run.plan.shared and one is best:
-            names.append(one.learner.spec.short_name)
-        for name in names:
-            learner = one.learner
-            work = partial(export_policy, learner.policy, learner.spec, folder.onnx(name))
-            try:
-                models.append(await learner.run_in_thread(work))
-            except TauError as error:
-                errors.append(str(error))
+    if best is not None and not run.plan.shared:
+        wanted.insert(0, (best.learner, best.learner.spec.short_name))
+    models: list[Path] = []
+    for learner, name in wanted:
+        work = partial(export_policy, learner.policy, learner.spec, folder.onnx(name))
+        try:
+            models.append(await learner.run_in_thread(work))
+        except TauError as error:
+            errors.append(str(error))
     return models
 
 
@@ -135,7 +138,7 @@ def _report(
 def result_of(run: TrainingRun, report: RunReport, folder: RunFolder) -> RunResult:
     """The report as the last panel shows it."""
     evaluation = report.evaluation or {}
-    files = {"policy": report.models[-1]} if report.models else {}
+    files = {"policy": report.models[0]} if report.models else {}
     files |= {
         name: path
         for name, path in (

@@ -83,7 +83,8 @@ class Learner:
         self.update_seconds = 0.0
         self.policy_age = 0.0
         self.evaluation: Mapping[str, float] = {}
-        self.error: NonFiniteError | None = None
+        self.error: Exception | None = None
+        """Why learning has failed for good."""
         self._hub = hub
         self._executor = executor
         self._evaluator = evaluator
@@ -147,8 +148,8 @@ class Learner:
     async def admit(self) -> None:
         """Hand a full memory to the learning thread; wait only while the policy's age is at its bound.
 
-        Every pair calls this after it has handed on a step and before the engine gets its answer. Raises
-        NonFiniteError once learning has failed for good.
+        Every pair calls this after it has handed on a step and before the engine gets its answer. Once learning has
+        failed for good it raises what failed: NonFiniteError after several updates that met NaN, or a defect.
         """
         if self.memory.completed >= self.settings.hyperparameters.buffer_size and not self.done:
             self._outstanding += 1
@@ -171,6 +172,13 @@ class Learner:
         if self._running is not None:
             await self._running
 
+    def hurry(self) -> None:
+        """Give up the rollouts that still wait; an update that runs comes to its end."""
+        self._outstanding -= len(self._waiting)
+        while self._waiting:
+            self._waiting.pop().release()
+        self._moved.set()
+
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
@@ -181,6 +189,8 @@ class Learner:
                 self._publish(outcome)
                 if self.after_update is not None:
                     await self.after_update(self)
+            except Exception as error:  # those who wait in admit() must learn of it, whatever it is
+                self.error = error
             finally:
                 self._outstanding -= 1
                 self._moved.set()

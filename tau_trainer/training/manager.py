@@ -44,6 +44,8 @@ class Session:
         finally:
             self._run.pool.close()
             self._run.hub.close()
+            if self._failure is not None and self._run.nothing_learned:
+                self._folder.discard()
 
     async def _live(self) -> RunReport:
         run, folder = self._run, self._folder
@@ -85,8 +87,6 @@ class Session:
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"run '{self.run_id}' has not ended within {timeout:g} s")
         if self._failure is not None:
-            if self._run.nothing_learned:
-                self._folder.discard()
             raise self._failure
         assert self._report is not None
         return self._report
@@ -124,7 +124,7 @@ class ParallelTrainerManager:
             made = recorders(folder.path) if recorders else run_recorders(folder.path, terminal)
             hub = MetricsHub(made)
             run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=checkpoint.resume)
-            atomic_write_text(folder.configuration, dump_settings(settings))
+            atomic_write_text(folder.configuration, dump_settings(_lasting(settings)))
             atomic_write_json(folder.run_json, provenance(plan.seed, command_line))
         except BaseException:
             if hub is not None:
@@ -149,3 +149,9 @@ class ParallelTrainerManager:
             with contextlib.suppress(TauError):
                 reports[run_id] = session.wait()
         return reports
+
+
+def _lasting(settings: RunSettings) -> RunSettings:
+    """Settings to begin a run with again: whether this start resumed or replaced one is no part of them."""
+    once = settings.checkpoint_settings.model_copy(update={"resume": False, "force": False, "load_model": False})
+    return settings.model_copy(update={"checkpoint_settings": once})

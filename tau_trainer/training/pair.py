@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from tau_trainer.bridge.side_channels import Sampler
 from tau_trainer.collection.worker import EngineWorker
 from tau_trainer.errors import EngineError, EngineStoppedError
-from tau_trainer.specs import Actions, BehaviorSpec
+from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 from tau_trainer.training.agent_trainer import AgentTrainer
 from tau_trainer.training.states import PairMetrics
 
@@ -41,9 +41,14 @@ class AgentTrainerPair:
         self._actions: dict[str, Actions] = {}
 
     @property
+    def complete(self) -> bool:
+        """Whether it has had its decisions, or its engine has said goodbye."""
+        return self.goodbye is not None or self._done(self)
+
+    @property
     def finished(self) -> bool:
         """Whether there is nothing more to do."""
-        return self.finishing or self.goodbye is not None or self._done(self)
+        return self.finishing or self.complete
 
     @property
     def _specs(self) -> dict[str, BehaviorSpec]:
@@ -60,17 +65,22 @@ class AgentTrainerPair:
 
         Raises EngineError once the budget is spent, NonFiniteError when learning has failed.
         """
+        if await self._respond(self.worker.step(self._actions)):
+            await self.trainer.admit()
+
+    async def _respond(self, exchange: Awaitable[list[StepBatch]]) -> bool:
+        """Decide for what the engine answers, or a fresh one in its place; False when it said goodbye."""
         try:
-            batches = await self.worker.step(self._actions)
+            batches = await exchange
         except EngineStoppedError as error:
             self.trainer.abandon()
             self.goodbye = str(error)
-            return
+            return False
         except EngineError as error:
             self.trainer.abandon()
             batches = await self.worker.recover(error)
         self._actions = await self.trainer.respond(batches, self._specs)
-        await self.trainer.admit()
+        return True
 
     async def start(self) -> None:
         """Go on until this pair has had its decisions."""
@@ -78,10 +88,9 @@ class AgentTrainerPair:
             await self.advance()
 
     async def begin_anew(self) -> None:
-        """Reset the engine: all episodes start from what the parameters say. Raises EngineError."""
+        """Reset the engine: all episodes start from what the parameters say. Fails as :meth:`advance` does."""
         self.trainer.abandon()
-        batches = await self.worker.reset(self._parameters(self.id))
-        self._actions = await self.trainer.respond(batches, self._specs)
+        await self._respond(self.worker.reset(self._parameters(self.id)))
 
     async def stop(self) -> None:
         """Say goodbye to the engine and wait for its end."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
-from tau_trainer.errors import TauError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.states import PairState
+from tau_trainer.training.states import PairState, told
 
 _FINISH_S = 5.0
 """How long pairs may take to finish the exchange they are in before they are cancelled."""
@@ -29,10 +29,13 @@ class ParallelTrainer:
         hub: MetricsHub,
         *,
         deterministic: bool = False,
-        after_round: Callable[[Sequence[AgentTrainerPair]], Awaitable[None]] | None = None,
+        after_round: Callable[[], Awaitable[bool]] | None = None,
         evaluate: Callable[[AgentTrainerPair], Awaitable[None]] | None = None,
     ) -> None:
-        """``after_round`` is awaited after every round of a deterministic run; ``evaluate`` as each pair ends."""
+        """``evaluate`` is awaited as each pair ends; ``after_round`` after every round of a deterministic run.
+
+        Where ``after_round`` says so, all engines begin anew.
+        """
         self.pairs = tuple(pairs)
         self.peak = 0
         """Most pairs that ran at the same time."""
@@ -97,41 +100,41 @@ class ParallelTrainer:
                 while waiting and len(active) < self._max_concurrent:
                     await self._join(waiting.popleft(), active)
                 for pair in tuple(active):
-                    await self._take_turn(pair, active)
-                if self._after_round is not None and active:
-                    await self._after_round(active)
+                    await self._take_turn(pair, active, pair.advance)
+                if active and self._after_round is not None and await self._after_round():
+                    for pair in tuple(active):
+                        await self._take_turn(pair, active, pair.begin_anew)
         except asyncio.CancelledError:
-            for pair in active:
-                await self._leave(pair, PairState.CANCELLED)
-            for pair in waiting:
-                self._end(pair, PairState.CANCELLED)
+            for pair in self.pairs:
+                if not pair.trainer.state.ended:
+                    await self._leave(pair, PairState.CANCELLED)
 
     async def _join(self, pair: AgentTrainerPair, active: list[AgentTrainerPair]) -> None:
         if self._cancelled or pair.finishing:
             self._end(pair, PairState.CANCELLED)
             return
         self._enter()
-        try:
-            active.append(pair)
-            await self._prepare(pair)
-        except Exception as error:
-            active.remove(pair)
-            self._running -= 1
-            await self._fail(pair, error)
+        active.append(pair)
+        await self._take_turn(pair, active, partial(self._prepare, pair))
 
-    async def _take_turn(self, pair: AgentTrainerPair, active: list[AgentTrainerPair]) -> None:
+    async def _take_turn(
+        self, pair: AgentTrainerPair, active: list[AgentTrainerPair], turn: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Let ``pair`` do one thing, and see it off when it has finished or failed."""
         try:
-            if not pair.finished:
-                await pair.advance()
+            if not pair.finished or pair.trainer.state is PairState.IDLE:
+                await turn()
             if pair.finished:
-                active.remove(pair)
-                self._running -= 1
+                self._quit(pair, active)
                 await self._conclude(pair)
         except Exception as error:
-            if pair in active:
-                active.remove(pair)
-                self._running -= 1
+            self._quit(pair, active)
             await self._fail(pair, error)
+
+    def _quit(self, pair: AgentTrainerPair, active: list[AgentTrainerPair]) -> None:
+        if pair in active:
+            active.remove(pair)
+            self._running -= 1
 
     def _enter(self) -> None:
         self._running += 1
@@ -145,7 +148,7 @@ class ParallelTrainer:
 
     async def _conclude(self, pair: AgentTrainerPair) -> None:
         """A pair has had its decisions, or was asked to end, or its engine said goodbye."""
-        early = pair.finishing and not pair.goodbye
+        early = not pair.complete
         await pair.stop()
         if self._evaluate is not None and not early:
             pair.trainer.enter(PairState.EVALUATING)
@@ -154,8 +157,7 @@ class ParallelTrainer:
 
     async def _fail(self, pair: AgentTrainerPair, error: Exception) -> None:
         self.failures[pair.id] = error
-        known = isinstance(error, TauError)
-        pair.trainer.error = str(error) if known else f"internal error: {type(error).__name__}: {error}"
+        pair.trainer.error = told(error)
         await self._leave(pair, PairState.FAILED)
         self._hub.warning(f"pair {pair.id} failed: {pair.trainer.error}", pair=pair.id)
 

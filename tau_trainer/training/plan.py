@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import torch
 
+from tau_trainer import __version__
 from tau_trainer.bridge.engine import EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
-from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT
-from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SamplerKind
+from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION
+from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SamplerKind, TrainingEnvironment
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import (
     GaussianSampler,
@@ -158,6 +161,15 @@ def _engine_options(settings: RunSettings) -> EngineOptions:
             engine.time_scale,
             engine.target_frame_rate,
             engine.capture_frame_rate,
+        ),
+        trainer=TrainingEnvironment(
+            trainer_version=f"tau-trainer {__version__}",
+            envs_version=PACKAGE_VERSION,
+            python_version=platform.python_version(),
+            torch_version=torch.__version__,
+            device=settings.torch_settings.device or "cpu",
+            num_envs=env.num_envs,
+            num_environment_parameters=len(settings.environment_parameters or {}),
         ),
     )
 

@@ -38,10 +38,13 @@ class LearnerPool:
         self._hub = hub
         self._evaluator = evaluator
         self._on_new = on_new or (lambda learner: None)
-        # Small networks gain nothing from a second thread inside one operation (baseline.md 3).
+        # Small networks gain nothing from a second thread inside one operation. Acting happens in the caller's thread,
+        # learning in the executor's, and torch keeps this number for each thread.
         torch.set_num_threads(1)
         workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
-        self.executor = ThreadPoolExecutor(workers, thread_name_prefix="learner")
+        self.executor = ThreadPoolExecutor(
+            workers, thread_name_prefix="learner", initializer=torch.set_num_threads, initargs=(1,)
+        )
 
     def of_pair(self, pair: int) -> list[Learner]:
         """The learners that ``pair`` feeds."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.collection.restarts import RestartBudget
 from tau_trainer.collection.worker import EngineWorker
-from tau_trainer.errors import TauError
 from tau_trainer.metrics import (
     Aggregation,
     BehaviorSnapshot,
@@ -23,7 +22,7 @@ from tau_trainer.metrics import (
 )
 from tau_trainer.training.agent_trainer import AgentTrainer
 from tau_trainer.training.checkpointing import Checkpointer
-from tau_trainer.training.exporting import export_policy
+from tau_trainer.training.exporting import check_export
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.parallel import ParallelTrainer
@@ -55,13 +54,15 @@ class TrainingRun:
         self.accuracy: dict[int, float] = {}
         """Held-out accuracy of each pair's policy when it ended."""
         self.message: str | None = None
-        self.error: TauError | None = None
+        self.error: Exception | None = None
         """What ended the whole run, if something did."""
         self.cancelled = False
+        self.hurried = False
+        """Save and go: no evaluation and no export."""
         self.training_seconds = 0.0
         self._started = time.monotonic()
         self._rates = [RateMeter() for _ in range(plan.pairs)]
-        self._export_checks: list[asyncio.Future[Path]] = []
+        self._export_checks: list[asyncio.Future[None]] = []
         self._first_decisions: list[int] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self.checkpointer.prepare()
@@ -148,17 +149,15 @@ class TrainingRun:
         self.checkpointer.register(learner)
         if not self.plan.deterministic:
             learner.after_update = self._after_update
-        policy, path = learner.policy, self.folder / f"{learner.name}.onnx"
         loop = asyncio.get_running_loop()
-        self._export_checks.append(
-            loop.run_in_executor(self.pool.executor, lambda: export_policy(policy, learner.spec, path))
-        )
+        self._export_checks.append(loop.run_in_executor(self.pool.executor, check_export, learner.policy, learner.spec))
 
     async def train(self) -> None:
         """Run all pairs to their ends. What ends the whole run is in :attr:`error`."""
         self._loop = asyncio.get_running_loop()
-        if self.plan.launch[0] is None:
-            self.message = f"waiting for the Unity editor on port {self.plan.ports[0]}: press Play"
+        if self.cancelled:  # asked before there was a loop to ask
+            self.parallel.finish()
+        self._say_what_to_expect()
         begin = time.monotonic()
         training = asyncio.create_task(self.parallel.run())
         beside = [asyncio.create_task(work) for work in (self._show(), self._supervise())]
@@ -167,8 +166,7 @@ class TrainingRun:
             if training not in done:
                 await self._give_up(beside[1].exception())
             await training
-            for learner in self.learners:
-                await learner.settle()
+            await self._settle()
         finally:
             for task in beside:
                 task.cancel()
@@ -176,12 +174,28 @@ class TrainingRun:
             self.training_seconds = time.monotonic() - begin
             self.hub.snapshot(self.snapshot())
 
+    def _say_what_to_expect(self) -> None:
+        if self.plan.launch[0] is None:
+            self.message = f"waiting for the Unity editor on port {self.plan.ports[0]}: press Play"
+        if not self.cancelled and all(pair.finished for pair in self.pairs):
+            self.hub.warning(
+                f"run '{self.run_id}' has had its {self.decisions} decisions already; raise --max-steps to go on"
+            )
+
+    async def _settle(self) -> None:
+        """Let learners finish what they were given; what fails now, no pair will hear of."""
+        for learner in self.learners:
+            if self.hurried:
+                learner.hurry()
+            await learner.settle()
+            if learner.error is not None and not self.parallel.failures:
+                self.error = learner.error
+
     async def _give_up(self, error: BaseException | None) -> None:
-        if isinstance(error, TauError):
+        """The supervisor has ended the run: keep why, and let the pairs go."""
+        if isinstance(error, Exception):
             self.error = error
         await self.parallel.cancel()
-        if error is not None and not isinstance(error, TauError):
-            raise error
 
     async def _supervise(self) -> None:
         """Raises what the whole run cannot go on with: a failed export check, a stall."""
@@ -199,9 +213,12 @@ class TrainingRun:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    async def _after_round(self, pairs: Sequence[AgentTrainerPair]) -> None:
-        if any(self.checkpointer.due(learner) for learner in self.learners):
-            await self.checkpointer.save_and_begin_anew(self.learners, pairs)
+    async def _after_round(self) -> bool:
+        """In a deterministic run, whether a checkpoint was written and engines shall begin anew."""
+        due = any(self.checkpointer.due(learner) for learner in self.learners)
+        if due:
+            await self.checkpointer.save_generation(self.learners, self.pairs)
+        return due
 
     async def _after_update(self, learner: Learner) -> None:
         if self.checkpointer.due(learner):
@@ -221,8 +238,8 @@ class TrainingRun:
         self._call(lambda: asyncio.ensure_future(self.parallel.cancel()))
 
     def request_cancel(self) -> None:
-        """End all pairs at once."""
-        self.cancelled = True
+        """End all pairs at once; what was learned is saved, and nothing else is done."""
+        self.cancelled = self.hurried = True
         self._call(lambda: asyncio.ensure_future(self.parallel.cancel(grace_s=0)))
 
     def _call(self, work: Callable[[], object]) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tau_trainer.errors import TauError
+
 
 class PairState(enum.Enum):
     """Where an AgentTrainer stands; the value is what users read."""
@@ -82,7 +84,7 @@ class RunReport:
     verdict: str | None = None
     """One sentence: does the policy beat the baselines?"""
     models: tuple[Path, ...] = ()
-    """Exported ONNX files."""
+    """Exported ONNX files; of independent policies the best one's first."""
     errors: tuple[str, ...] = field(default=())
     """One sentence for each pair that failed."""
 
@@ -93,8 +95,12 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """0: all pairs ended as they should; 1: some failed; 2: all failed."""
-        failed = sum(pair.state is PairState.FAILED for pair in self.pairs)
-        if failed == 0:
-            return 0
-        return 2 if failed == len(self.pairs) else 1
+        """0: all pairs ended as they should; 1: some failed; 2: all failed, or something ended the whole run."""
+        if self.outcome == "failed":
+            return 2
+        return int(any(pair.state is PairState.FAILED for pair in self.pairs))
+
+
+def told(error: Exception) -> str:
+    """An error as one sentence: a TauError's own, and for a defect of this program also what kind it is."""
+    return str(error) if isinstance(error, TauError) else f"internal error: {type(error).__name__}: {error}"

@@ -23,7 +23,8 @@ from tau_trainer.tau.targets import targets
 def acting(policy: Policy) -> Callable[[FloatArray], FloatArray]:
     """A policy's deterministic action, as the engine gets it: prompts [n, 384] to [n, A] in [-1, 1]."""
     rng = np.random.default_rng(0)  # a deterministic action draws nothing from it
-    return lambda prompts: to_env(policy.act((prompts,), None, rng, deterministic=True).continuous)
+    # A copy, because torch warns of the data set's read-only arrays.
+    return lambda prompts: to_env(policy.act((prompts.copy(),), None, rng, deterministic=True).continuous)
 
 
 class TauTask:

@@ -32,11 +32,14 @@ async def watch(
     stall_s: float,
     look_s: float = _LOOK_S,
 ) -> None:
-    """Run beside training; raises StalledError when no exchange and no update has ended for ``stall_s`` seconds."""
-    seen, since = -1, time.monotonic()
+    """Run beside training; raises StalledError when nothing at all has moved for ``stall_s`` seconds.
+
+    An exchange, an update, a restart, and a pair that goes on to its next state are movement.
+    """
+    seen, since = _progress(pairs(), learners()), time.monotonic()
     while True:
         await asyncio.sleep(look_s)
-        progress = sum(pair.worker.exchanges for pair in pairs()) + sum(learner.updates for learner in learners())
+        progress = _progress(pairs(), learners())
         if progress != seen:
             seen, since = progress, time.monotonic()
         elif time.monotonic() - since > stall_s:
@@ -44,3 +47,9 @@ async def watch(
                 f"nothing has moved for {stall_s:g} s: {who_waits(pairs(), learners())}; "
                 "look at run_logs in the run's folder, or raise --timeout-wait if the game is this slow"
             )
+
+
+def _progress(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> tuple[object, ...]:
+    """Something that differs as soon as anything has moved."""
+    moved = [(pair.id, pair.trainer.state, pair.worker.exchanges, pair.worker.restarts) for pair in pairs]
+    return (*moved, *(learner.policy.version for learner in learners))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent import futures
@@ -28,13 +29,13 @@ WAIT = 30.0
 class FakeTrainer(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Receives one message at a time and answers with what the test says."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.codec = TrainerCodec()
         self._requests: queue.Queue[bytes] = queue.Queue()
         self._replies: queue.Queue[bytes | None] = queue.Queue()
         self._server = grpc.server(futures.ThreadPoolExecutor(2), options=[("grpc.max_receive_message_length", -1)])
         self._server.add_generic_rpc_handlers((self,))
-        self.port = int(self._server.add_insecure_port("127.0.0.1:0"))
+        self.port = int(self._server.add_insecure_port(f"127.0.0.1:{port}"))
         self._server.start()
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
@@ -108,6 +109,14 @@ def trainer() -> Iterator[FakeTrainer]:
     fake = FakeTrainer()
     yield fake
     fake.stop()
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 class EngineThread(threading.Thread):

@@ -31,7 +31,7 @@ def test_unknown_arguments_are_kept_aside() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--agents", "0"], "--agents: '0' is not a whole number of at least 1"),
+        (["--agents", "0"], "--agents: '0' is not a whole number from 1 to 1000000"),
         (["--agents", "many"], "--agents.*'many'"),
         (["--mlagents-port", "70000"], "--mlagents-port: '70000' is not a whole number from 1 to 65535"),
         (["--mlagents-port"], "--mlagents-port: expected one argument"),

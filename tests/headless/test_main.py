@@ -32,7 +32,7 @@ def test_a_wrong_value_is_told_in_the_log_file_too(tmp_path: Path) -> None:
     log = tmp_path / "Player-0.log"
     assert main(["--agents", "none", "-logFile", str(log)]) == 2
     text = log.read_text("utf-8")
-    assert "--agents: 'none' is not a whole number of at least 1" in text
+    assert "--agents: 'none' is not a whole number from 1 to 1000000" in text
     assert text.count("\n") == 1
 
 
@@ -42,14 +42,16 @@ def test_a_log_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.Captur
     assert "cannot write the log file" in capsys.readouterr().err
 
 
-def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--scene", "basic", "--mlagents-port", "9", "--connect-seconds", "0.1"]) == 2
-    assert "no trainer listens on localhost:9" in capsys.readouterr().err
+def test_nobody_listens(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--scene", "basic", "--mlagents-port", str(closed_port), "--connect-seconds", "0.1"]) == 2
+    assert f"no trainer listens on localhost:{closed_port}" in capsys.readouterr().err
 
 
-def test_bad_data_are_found_before_a_trainer_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_data_are_found_before_a_trainer_waits(
+    tmp_path: Path, closed_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     missing = tmp_path / "none.json"
-    assert main(["--scene", "tau", "--tau-data", str(missing), "--mlagents-port", "9"]) == 2
+    assert main(["--scene", "tau", "--tau-data", str(missing), "--mlagents-port", str(closed_port)]) == 2
     error = capsys.readouterr().err
     assert "none.json" in error
     assert "connecting" not in error

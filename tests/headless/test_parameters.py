@@ -69,3 +69,9 @@ def test_multi_range_of_points_draws_them_all() -> None:
 def test_a_senseless_sampler_is_refused_by_name(kind: SamplerKind, values: tuple[float, ...]) -> None:
     with pytest.raises(DecodeError, match="'scale'"):
         Parameters({"scale": Sampler(kind, 0, values)})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_must_be_finite(value: float) -> None:
+    with pytest.raises(DecodeError, match="'gravity'"):
+        Parameters({"gravity": value})

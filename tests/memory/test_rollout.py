@@ -37,7 +37,7 @@ class Driver:
     def numbers(self, *shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
         count = int(np.prod(shape))
         self.counter += count
-        return np.arange(self.counter - count, self.counter, dtype=np.float32).reshape(shape) / 7
+        return (np.arange(self.counter - count, self.counter) / 7).astype(np.float32).reshape(shape)
 
     def append(self, slots: list[int]) -> None:
         reward, markers = self.numbers(len(slots), self.components), self.numbers(len(slots), 1)
@@ -90,7 +90,7 @@ def continuous_of(markers: Any) -> Any:
 
 
 def discrete_of(markers: Any) -> Any:
-    return (np.round(markers * 7).astype(np.int32) + [[0, 1]]) % [3, 2]
+    return (np.round(markers * 7).astype(np.int32) + np.arange(2)) % np.array([3, 2])
 
 
 def log_prob_of(markers: Any) -> Any:

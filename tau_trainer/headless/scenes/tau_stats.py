@@ -11,6 +11,8 @@ from tau_trainer.tau.formulas import Float64Array
 
 INTERVAL = 1000
 """Rewards in one report, as in Tau's own log."""
+MOST_PAIRS = 64
+"""Agents with a statistic of their own: thousands of keys would drown a dashboard."""
 
 
 class TauStats:
@@ -18,7 +20,6 @@ class TauStats:
 
     def __init__(self, agents: int, targets: FloatArray) -> None:
         self._targets = targets
-        self._agents = agents
         self._room = -(-INTERVAL // agents)  # steps
         self._output = np.zeros((self._room, agents, targets.shape[1]), np.float32)
         self._answer = np.zeros((self._room, agents), np.int32)
@@ -57,6 +58,6 @@ class TauStats:
             Stat("Tau/Decisions", float(self._decisions), Aggregation.MOST_RECENT),
             *(
                 Stat(f"Tau/Pair {number}/Mean Reward", float(mean), Aggregation.AVERAGE)
-                for number, mean in enumerate(self._reward.mean(axis=0))
+                for number, mean in enumerate(self._reward[:, :MOST_PAIRS].mean(axis=0))
             ),
         ]

@@ -103,8 +103,8 @@ def test_crash_takes_the_process_with_it(trainer: FakeTrainer, processes: list[s
     assert process.wait(20) == EXIT_CODE
 
 
-def test_exit_comes_before_the_connection(processes: list[subprocess.Popen[str]]) -> None:
-    process = run(processes, 9, "--fault", "exit")
+def test_exit_comes_before_the_connection(closed_port: int, processes: list[subprocess.Popen[str]]) -> None:
+    process = run(processes, closed_port, "--fault", "exit")
     assert process.wait(20) == EXIT_CODE
 
 

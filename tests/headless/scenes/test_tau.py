@@ -281,3 +281,11 @@ def test_the_synthetic_data_have_the_properties_of_the_real_task() -> None:
 def test_a_missing_data_file_is_a_data_error() -> None:
     with pytest.raises(DataError, match=r"nowhere\.json"):
         open_dataset("nowhere.json")
+
+
+def test_the_packaged_data_can_be_played() -> None:
+    played = TauScene(dataset=open_dataset(None), profile=PROFILES["tau3"], agents=20)
+    batch = played.reset(Parameters())
+    np.testing.assert_allclose(np.linalg.norm(batch.obs[0], axis=1), 1.0, atol=1e-3)
+    batch = played.step(answer(truth(played)))
+    np.testing.assert_allclose(batch.reward, 1.0, atol=1e-6)

@@ -1,0 +1,151 @@
+"""PPO learns what it should, in seconds: small numpy environments, fixed seeds, wide margins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tau_trainer.algorithms import PPO
+from tau_trainer.memory import RolloutMemory
+from tau_trainer.models import ActResult, to_env
+from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings, TrainerSettings
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+
+AGENTS = 16
+
+
+def make(
+    inputs: int, actions: ActionSpec, *, components: int = 1, gamma: float, horizon: int = 64, **numbers: Any
+) -> tuple[PPO, RolloutMemory]:
+    numbers = {"batch_size": 64, "buffer_size": 512, "learning_rate": 3e-3, "num_epoch": 4, **numbers}
+    settings = TrainerSettings(
+        hyperparameters=PPOHyperparameters(learning_rate_schedule="constant", **numbers),
+        network_settings=NetworkSettings(hidden_units=32),
+        reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
+    )
+    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), actions)
+    ppo = PPO(spec, settings, reward_components=components, seed=1)
+    memory = RolloutMemory(spec.observations, actions, capacity=600, horizon=horizon, reward_components=components)
+    return ppo, memory
+
+
+class Loop:
+    """Acts in turns: observe, act, reward, end."""
+
+    def __init__(self, ppo: PPO, memory: RolloutMemory) -> None:
+        self.ppo, self.memory, self.rng = ppo, memory, np.random.default_rng(0)
+        self.policy, self.slots = ppo.snapshot(), np.arange(AGENTS)
+
+    def act(self, obs: Any, reward: Any) -> ActResult:
+        result = self.policy.act((obs,), None, self.rng)
+        self.memory.append(
+            self.slots, reward, (obs,), result.continuous, result.discrete, result.log_prob, None, self.policy.version
+        )
+        return result
+
+    def end(self, agents: Any, reward: Any, obs: Any, *, truncated: bool) -> None:
+        self.memory.end(self.slots[agents], reward, (obs,), np.full(len(reward), truncated))
+
+    def learn_when_full(self, rollout: int = 512) -> dict[str, float] | None:
+        if self.memory.completed < rollout:
+            return None
+        taken = self.memory.take()
+        result = self.ppo.update(taken, 0.0)
+        taken.release()
+        self.policy = self.ppo.snapshot()
+        return result
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def one_hot(index: Any, size: int) -> Any:
+    return np.eye(size, dtype=np.float32)[index]
+
+
+def test_identity_of_two_branches() -> None:
+    """Reward 1 for each branch that repeats the digit shown; 2 is perfect."""
+    ppo, memory = make(5, ActionSpec(0, (3, 2)), gamma=0.0)
+    loop = Loop(ppo, memory)
+    reward, recent = np.zeros((AGENTS, 1), np.float32), []
+    for _ in range(500):
+        first, second = loop.rng.integers(3, size=AGENTS), loop.rng.integers(2, size=AGENTS)
+        result = loop.act(np.concatenate((one_hot(first, 3), one_hot(second, 2)), axis=1), reward)
+        hits = (result.discrete[:, 0] == first).astype(np.float32) + (result.discrete[:, 1] == second)
+        reward = hits[:, None].astype(np.float32)
+        recent.append(float(reward.mean()))
+        loop.learn_when_full()
+    assert np.mean(recent[:30]) < 1.2
+    assert np.mean(recent[-30:]) > 1.9
+
+
+@pytest.mark.parametrize("credit", [False, True])
+def test_contextual_bandit_with_binary_rewards(credit: bool) -> None:
+    """Three continuous actions; each earns +1 or -1 for being near a linear function of the observation."""
+    actions = ActionSpec(3)
+    ppo, memory = make(6, actions, components=3 if credit else 1, gamma=0.0)
+    loop = Loop(ppo, memory)
+    matrix = np.random.default_rng(7).normal(size=(6, 3)).astype(np.float32) * 0.25
+    reward, recent = np.zeros((AGENTS, ppo.reward_components), np.float32), []
+    for _ in range(900):
+        obs = loop.rng.normal(size=(AGENTS, 6)).astype(np.float32)
+        near = np.abs(to_env(loop.act(obs, reward).continuous) - obs @ matrix) < 0.25
+        parts = np.where(near, 1.0, -1.0).astype(np.float32)
+        reward = parts if credit else parts.mean(axis=1, keepdims=True)
+        recent.append(float(parts.mean()))
+        loop.learn_when_full()
+    assert np.mean(recent[:30]) < -0.2
+    assert np.mean(recent[-60:]) > (0.6 if credit else 0.2)
+
+
+def test_corridor_needs_credit_over_time() -> None:
+    """Seven cells; only the right end pays, every step costs: walking right is worth 0.96, the other end nothing."""
+    cells, middle = 7, 3
+    ppo, memory = make(cells, ActionSpec(0, (2,)), gamma=0.95)
+    loop = Loop(ppo, memory)
+    place, reward = np.full(AGENTS, middle), np.zeros((AGENTS, 1), np.float32)
+    returns: list[float] = []
+    total = np.zeros(AGENTS)
+    for _ in range(800):
+        result = loop.act(one_hot(place, cells), reward)
+        place = np.clip(place + np.where(result.discrete[:, 0] == 1, 1, -1), 0, cells - 1)
+        step_reward = np.where(place == cells - 1, 1.0, -0.02)
+        total += step_reward
+        ended = (place == cells - 1) | (place == 0)
+        reward = step_reward[:, None].astype(np.float32)
+        agents = np.flatnonzero(ended)
+        if len(agents):
+            loop.end(agents, reward[agents], one_hot(place[agents], cells), truncated=False)
+            returns += total[agents].tolist()
+            total[agents], place[agents] = 0.0, middle
+        loop.learn_when_full()
+    assert np.mean(returns[:50]) < 0.75
+    assert np.mean(returns[-100:]) > 0.93
+
+
+@pytest.mark.parametrize(
+    ("truncated", "expected"),
+    [
+        pytest.param(True, 1.0 / (1.0 - 0.9), id="limit"),
+        # One observation for all steps has one value: V = 1 + 0.9 * (9 / 10) * V, for one step in ten ends.
+        pytest.param(False, 1.0 / (1.0 - 0.81), id="real-end"),
+    ],
+)
+def test_value_after_a_limit_and_after_a_real_end(truncated: bool, expected: float) -> None:
+    """Reward 1 a step, episodes of 10 steps, gamma 0.9, one-step returns: a limit must not lower the value."""
+    ppo, memory = make(1, ActionSpec(1), gamma=0.9, lambd=0.0, learning_rate=1e-2, num_epoch=8)
+    loop = Loop(ppo, memory)
+    obs, reward = np.ones((AGENTS, 1), np.float32), np.ones((AGENTS, 1), np.float32)
+    estimate = 0.0
+    for step in range(1, 1500):
+        loop.act(obs, reward)
+        if step % 10 == 0:
+            loop.end(loop.slots, reward, obs, truncated=truncated)
+        result = loop.learn_when_full(480)
+        estimate = result["Policy/Extrinsic Value Estimate"] if result else estimate
+    assert estimate == pytest.approx(expected, rel=0.08)

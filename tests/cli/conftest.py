@@ -1,0 +1,97 @@
+"""A stand-in for training that notes what it was asked to do, so that the command line is tested alone."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tau_trainer.settings import RunSettings
+
+
+@dataclass
+class FakeReport:
+    exit_code: int = 0
+    summary_lines: tuple[str, ...] = ("the policy beats every baseline",)
+
+
+@dataclass
+class FakeScore:
+    reward: float
+    accuracy: float
+
+
+@dataclass
+class FakeEvaluation(FakeScore):
+    baselines: dict[str, FakeScore] = field(default_factory=lambda: {"zeros": FakeScore(0.1, 0.2)})
+
+    def sentence(self) -> str:
+        return "The policy beats the baselines."
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"reward": self.reward, "accuracy": self.accuracy}
+
+
+@dataclass
+class FakeTraining:
+    """What the commands called, and with what."""
+
+    calls: list[tuple[str, RunSettings | Path, dict[str, Any]]] = field(default_factory=list)
+    report: FakeReport = field(default_factory=FakeReport)
+    error: BaseException | None = None
+
+    @property
+    def settings(self) -> RunSettings:
+        settings = self.calls[-1][1]
+        assert isinstance(settings, RunSettings)
+        return settings
+
+    def _run(self, name: str) -> Callable[..., FakeReport]:
+        def run(settings: RunSettings, **options: Any) -> FakeReport:
+            self.calls.append((name, settings, options))
+            if self.error is not None:
+                raise self.error
+            return self.report
+
+        return run
+
+    def module(self) -> ModuleType:
+        module = ModuleType("tau_trainer.training")
+
+        def evaluate_run(folder: Path) -> FakeEvaluation:
+            self.calls.append(("evaluate", folder, {}))
+            return FakeEvaluation(0.5, 0.9)
+
+        def export_run(folder: Path, output: Path | None = None) -> list[Path]:
+            self.calls.append(("export", folder, {"output": output}))
+            return [output or folder / "TauAgent.onnx"]
+
+        parts = {"run_parallel": self._run("parallel"), "run_learn": self._run("learn")}
+        vars(module).update(parts, evaluate_run=evaluate_run, export_run=export_run)
+        return module
+
+
+@pytest.fixture
+def training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTraining:
+    """Training replaced by a note of the call, in an empty folder."""
+    fake = FakeTraining()
+    monkeypatch.setitem(sys.modules, "tau_trainer.training", fake.module())
+    monkeypatch.chdir(tmp_path)
+    return fake
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The command line sets up the package's logger; other tests shall not notice."""
+    monkeypatch.setenv("COLUMNS", "80")
+    logger = logging.getLogger("tau_trainer")
+    before = (list(logger.handlers), logger.propagate, logger.level)
+    yield
+    logger.handlers[:], logger.propagate = before[0], before[1]
+    logger.setLevel(before[2])

@@ -1,0 +1,74 @@
+"""The help pages: every command and flag is there, with its default, and fits the terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+import tau_trainer
+from tau_trainer.cli import main
+
+
+def page(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert all(len(line) <= 80 for line in out.splitlines())
+    return " ".join(out.replace("│", " ").split())
+
+
+def test_the_first_page(capsys: pytest.CaptureFixture[str]) -> None:
+    text = page(["--help"], capsys)
+    for command in ("parallel", "learn", "evaluate", "export", "headless", "data"):
+        assert f" {command} " in text
+    assert "Begin with: tau-train parallel --pairs 4" in text
+    assert text.index("parallel Train") < text.index("learn Train") < text.index("evaluate Evaluate")
+
+
+def test_no_words_show_the_first_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert page([], capsys) == page(["--help"], capsys)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (
+            "parallel",
+            "CONFIG --pairs --max-concurrent --policy --env --run-id --results-dir --seed --max-steps --resume --force "
+            "--deterministic-collection --agents --credit --no-evaluate --quiet --json --debug --base-port --set",
+        ),
+        (
+            "learn",
+            "CONFIG --env --num-envs --num-areas --run-id --results-dir --seed --base-port --no-graphics "
+            "--no-graphics-monitor --timeout-wait --force --resume --env-args --time-scale --width --height "
+            "--quality-level --target-frame-rate --capture-frame-rate --deterministic --torch-device "
+            "--max-lifetime-restarts --restarts-rate-limit-n --debug",
+        ),
+        ("evaluate", "RUN --results-dir --json --debug"),
+        ("export", "RUN --output --results-dir --debug"),
+        ("data", "embed audit concat targets"),
+        ("data embed", "FILE --encoder"),
+        ("data targets", "FILE --output --profile --force"),
+    ],
+)
+def test_a_commands_page_names_every_flag(command: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = page([*command.split(), "--help"], capsys)
+    for word in told.split():
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    "default",
+    ["[default: tau3]", "[default: 4]", "[default: 32]", "[default: 5005]", "[default: 60]", "[default: results]"],
+)
+def test_defaults_are_told(default: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert default in page(["parallel", "--help"], capsys)
+
+
+def test_deprecated_flags_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    text = page(["learn", "--help"], capsys)
+    assert "--tensorflow" not in text
+    assert "--load" not in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert page(["--version"], capsys) == f"tau-train {tau_trainer.__version__}"

@@ -1,0 +1,72 @@
+"""`tau-train data`: a user's own Tau file from JSON to targets, on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.cli import main
+
+
+def message(prompt: str, answer: str) -> dict[str, Any]:
+    turns = [{"role": "User", "message": prompt}, {"role": "Agent", "message": answer}]
+    return {"domain": "d", "context": "c", "system": "s", "turns": turns}
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    answers = ("one", "two", "three", "four", "five")
+    rows = [message(f"What comes {word} times?", word) for word in answers]
+    content = {
+        "version": "0.1.0",
+        "model_name": "m",
+        "organization": "o",
+        "training_data": rows,
+        "evaluation_data": [message("And which is the last?", "five")],
+    }
+    Path("mine.json").write_text(json.dumps(content), encoding="utf-8")
+    return Path("mine.json")
+
+
+def test_from_a_file_to_its_targets(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "audit", str(file)]) == 2
+    out = capsys.readouterr().out
+    assert "training_data row 1:" in out
+    assert "evaluation_data row 1:" in out
+    assert main(["data", "embed", str(file), "--encoder", "hashing"]) == 0
+    assert "embedded by hashing" in capsys.readouterr().out
+    assert main(["data", "audit", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["clean"] is True
+    assert main(["data", "targets", str(file), "--output", "tokens.json"]) == 0
+    assert len(json.loads(Path("tokens.json").read_text())["tokens"]) == 5
+
+
+def test_files_are_joined_without_repeated_prompts(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "concat", str(file), str(file), "--output", "both.json", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["training"], report["evaluation"]) == (5, 1)
+    assert Path("both.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("audit none.json", "none.json: no such file; check the path"),
+        ("audit .", ".: is a folder; name a Tau data set (JSON)"),
+        ("concat mine.json none.json -o x.json", "none.json: no such file; check the path"),
+        ("concat mine.json -o mine.json", "--output mine.json: exists already; choose another name, or add --force"),
+        ("targets -o no/x.json", "--output no/x.json: the folder no does not exist; make it first"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_the_file_alone(
+    file: Path, words: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = file.read_bytes()
+    assert main(["data", *words.split()]) == 2
+    assert capsys.readouterr().err.replace("\\", "/") == f"error: {sentence}\n"
+    assert file.read_bytes() == before
+    assert list(Path().iterdir()) == [file]

@@ -1,0 +1,156 @@
+"""Exit codes, one-sentence errors, and what `--help` does not import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tau_trainer.cli import main
+from tau_trainer.cli.entry import join_env_args, split_env_args
+from tau_trainer.errors import EngineExitedError, LaunchError
+
+HEAVY = ("torch", "numpy", "grpc", "google.protobuf", "pydantic", "yaml", "onnx", "matplotlib", "tensorboard")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["parallel", "--help"], ["learn", "-h"], []])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys; from tau_trainer.cli import main; code = main(sys.argv[1:]); "
+        f"loaded = [name for name in {HEAVY!r} if name in sys.modules]; "
+        "sys.exit(f'imported: {loaded}' if loaded else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "tau-train" in done.stdout
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tau_trainer", "--version"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("tau-train ")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["paralel"], 'Unknown command "paralel". Did you mean "parallel"?'),
+        (["parallel", "--pair", "3"], "Unknown option: --pair. Did you mean --pairs?"),
+        (
+            ["parallel", "--policy", "shred"],
+            'Invalid value "shred" for --policy. Choose from: "shared", "independent". Did you mean "shared"?',
+        ),
+        (["parallel", "--pairs"], "--pairs requires an argument; see: tau-train parallel --help"),
+        (["parallel", "a", "b"], "Unexpected argument: b; see: tau-train parallel --help"),
+        (["evaluate"], "RUN requires an argument; see: tau-train evaluate --help"),
+        (["data", "concat", "a.json"], "--output requires an argument; see: tau-train data concat --help"),
+        (["data", "concatt"], 'Unknown command "concatt". Did you mean "concat"?'),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.rstrip("\n").endswith(sentence)
+    assert err.count("\n") == 1
+
+
+def test_a_mistake_is_one_sentence_without_traceback(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    training.error = LaunchError("no program found at 'x'; give --env the path of a Unity build, or headless:tau")
+    assert main(["parallel"]) == 2
+    assert capsys.readouterr().err == f"error: {training.error}\n"
+
+
+def test_debug_adds_the_traceback(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    training.error = LaunchError("no program found")
+    assert main(["parallel", "--debug"]) == 2
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert err.endswith("error: no program found\n")
+
+
+def test_a_defect_is_told_as_such(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    training.error = ZeroDivisionError("division\nby zero")
+    assert main(["parallel"]) == 1
+    assert capsys.readouterr().err == (
+        "error: internal error: ZeroDivisionError: division by zero; "
+        "run again with --debug to see where, and report it\n"
+    )
+    assert main(["parallel", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_mistakes_in_a_group_are_told_each(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    inner = ExceptionGroup("inner", [EngineExitedError("engine 1 exited")])
+    training.error = ExceptionGroup("pairs", [EngineExitedError("engine 0 exited"), inner])
+    assert main(["parallel"]) == 2
+    assert capsys.readouterr().err == "error: engine 0 exited\nerror: engine 1 exited\n"
+
+
+def test_a_group_with_a_defect_is_a_defect(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    training.error = ExceptionGroup("pairs", [EngineExitedError("engine 0 exited"), KeyError("x")])
+    assert main(["parallel"]) == 1
+    assert "internal error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), BaseExceptionGroup("tasks", [KeyboardInterrupt()])])
+def test_ctrl_c_before_training_leaves_quietly(
+    training: Any, error: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training.error = error
+    assert main(["parallel"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_broken_pipe_inside_is_a_defect_not_silence(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    training.error = BrokenPipeError("engine")
+    assert main(["parallel"]) == 1
+    assert "BrokenPipeError" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
+def test_a_reader_that_leaves_causes_no_noise() -> None:
+    code = (
+        "import os, sys, time\n"
+        "from tau_trainer.cli.entry import main\n"
+        "from tau_trainer.cli import entry, messages\n"
+        "def run(words):\n"
+        "    for _ in range(10000): messages.show_json('x' * 100)\n"
+        "entry._run = run\n"
+        "sys.exit(main([]))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        err = process.stderr.read()
+        assert process.wait(30) == 1
+    assert err == b""
+
+
+def test_env_args_swallow_the_rest() -> None:
+    words = ["learn", "x.yaml", "--env-args", "--num-envs", "3", "--help"]
+    assert split_env_args(words) == (["learn", "x.yaml"], ["--num-envs", "3", "--help"])
+    assert join_env_args(words) == [
+        "learn",
+        "x.yaml",
+        "--env-args=--num-envs",
+        "--env-args=3",
+        "--env-args=--help",
+    ]
+    assert join_env_args(["learn", "--env-args"]) == ["learn"]
+    assert split_env_args(["learn"]) == (["learn"], [])
+
+
+def test_debug_after_env_args_is_the_engines(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    training.error = ZeroDivisionError()
+    assert main(["parallel", "--env-args", "--debug"]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+    assert training.settings.env_settings.env_args == ("--debug",)

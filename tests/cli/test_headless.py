@@ -1,0 +1,37 @@
+"""`tau-train headless` hands every word to the engine's own parser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.cli import main
+
+
+def test_a_build_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["headless", "--scene", "basic", "--agents", "3", "--write-build", str(tmp_path)]) == 0
+    assert len(list(tmp_path.iterdir())) == 1
+    assert "wrote" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--scene tua", "--scene: invalid choice: 'tua'"),
+        ("--scene tau --agents 0 --mlagents-port 5004", "--agents"),
+        ("--scene tau", "--mlagents-port"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["headless", *words.split()]) == 2
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_help_is_the_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["headless", "--help"])
+    assert left.value.code == 0
+    assert "--mlagents-port" in capsys.readouterr().out

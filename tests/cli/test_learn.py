@@ -1,0 +1,132 @@
+"""`tau-train learn`: mlagents-learn's flags and meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.cli import main
+from tau_trainer.settings import TrainerSettings, dump_settings
+
+
+def test_every_flag_of_mlagents_learn_arrives(training: Any) -> None:
+    words = """learn 3DBall --env=build --num-envs=4 --num-areas 2 --run-id=x --results-dir out --seed 3
+        --base-port 6006
+        --no-graphics --no-graphics-monitor --timeout-wait 30 --force --deterministic --torch-device cpu --width 100
+        --height 90 --quality-level 1 --time-scale 10 --target-frame-rate 60 --capture-frame-rate 30
+        --max-lifetime-restarts -1 --restarts-rate-limit-n 2 --restarts-rate-limit-period-s 5 --debug
+        --env-args --num-envs 9 -x --help"""
+    assert main(words.split()) == 0
+    name, settings, options = training.calls[0]
+    assert name == "learn"
+    assert settings.env_settings.model_dump() == {
+        "env_path": "build",
+        "env_args": ("--num-envs", "9", "-x", "--help"),
+        "base_port": 6006,
+        "num_envs": 4,
+        "num_areas": 2,
+        "timeout_wait": 30,
+        "seed": 3,
+        "max_lifetime_restarts": -1,
+        "restarts_rate_limit_n": 2,
+        "restarts_rate_limit_period_s": 5,
+    }
+    assert settings.engine_settings.model_dump() == {
+        "width": 100,
+        "height": 90,
+        "quality_level": 1,
+        "time_scale": 10.0,
+        "target_frame_rate": 60,
+        "capture_frame_rate": 30,
+        "no_graphics": True,
+        "no_graphics_monitor": True,
+    }
+    assert settings.behaviors["3DBall"].network_settings.deterministic is True
+    assert (settings.checkpoint_settings.run_id, settings.checkpoint_settings.results_dir) == ("x", "out")
+    assert settings.debug is True
+    assert settings.torch_settings.device == "cpu"
+    assert (options["resume"], options["force"]) == (False, True)
+
+
+def test_without_words_it_waits_for_the_editor_with_defaults(training: Any) -> None:
+    assert main(["learn"]) == 0
+    settings = training.settings
+    assert settings.env_settings.env_path is None
+    assert settings.default_settings == TrainerSettings()
+    assert settings.checkpoint_settings.run_id == "ppo"
+    assert 0 <= settings.env_settings.seed < 10000
+    assert settings.tau is None
+
+
+def test_env_editor_overrules_the_files_build(training: Any) -> None:
+    Path("x.yaml").write_text("behaviors: {A: {}}\nenv_settings: {env_path: build}")
+    assert main(["learn", "x.yaml", "--env", "editor"]) == 0
+    assert training.settings.env_settings.env_path is None
+
+
+def test_a_flag_equal_to_its_default_counts_as_given(training: Any) -> None:
+    Path("x.yaml").write_text(
+        "behaviors: {A: {}}\nenv_settings: {env_path: build, num_envs: 8, base_port: 7000}\n"
+        "checkpoint_settings: {run_id: mine}"
+    )
+    assert main(["learn", "x.yaml"]) == 0
+    assert (training.settings.env_settings.num_envs, training.settings.env_settings.base_port) == (8, 7000)
+    assert training.settings.checkpoint_settings.run_id == "mine"
+    assert main(["learn", "x.yaml", "--num-envs", "1", "--base-port", "5005", "--run-id", "ppo"]) == 0
+    assert (training.settings.env_settings.num_envs, training.settings.env_settings.base_port) == (1, 5005)
+    assert training.settings.checkpoint_settings.run_id == "ppo"
+
+
+def test_deprecated_flags_are_accepted_with_a_warning(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learn", "--load", "--train", "--torch", "--tensorflow"]) == 0
+    assert training.calls[-1][2]["resume"] is True
+    err = capsys.readouterr().err
+    assert "warning: --load is deprecated and means --resume" in err
+    for flag in ("--train", "--torch", "--tensorflow"):
+        assert f"warning: {flag} has no effect" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--num-envs 0 --env x", "--num-envs must be at least 1, not 0"),
+        ("--num-envs 2", "env_settings: num_envs is 2, but there is only one Unity editor; name a build"),
+        ("--num-areas 0", "--num-areas must be at least 1, not 0"),
+        ("--inference", "--inference is set, but this version has no inference mode yet"),
+        ("--initialize-from x", "--initialize-from is set, but this version cannot start from another run's weights"),
+        ("--torch-device gpu", "--torch-device must be cpu, cuda, cuda:N, mps or xpu, not 'gpu'"),
+        ("--torch-device cuda:99", "torch_settings.device (--torch-device) cuda:99: torch cannot use it here"),
+        ("--timeout-wait soon", "--timeout-wait must be a whole number such as 64 or 1e4, not 'soon'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_starts(
+    training: Any, words: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["learn", *words.split()]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: {sentence}")
+    assert err.count("\n") == 1
+    assert training.calls == []
+
+
+def test_a_file_for_a_later_version_says_so(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.yaml").write_text("behaviors:\n  A:\n    trainer_type: sac\n")
+    assert main(["learn", "x.yaml", "--env", "build"]) == 2
+    assert capsys.readouterr().err == (
+        "error: x.yaml:3: behaviors.A.trainer_type asks for sac, which this version does not train yet; "
+        "use trainer_type: ppo\n"
+    )
+
+
+def test_resume_without_a_file_takes_the_runs_own(training: Any) -> None:
+    assert main(["learn", "Basic", "--env", "headless:basic", "--run-id", "b", "--seed", "5"]) == 0
+    folder = Path("results", "b")
+    folder.mkdir(parents=True)
+    (folder / "configuration.yaml").write_text(dump_settings(training.settings))
+    assert main(["learn", "--resume", "--run-id", "b"]) == 0
+    settings = training.settings
+    assert list(settings.behaviors) == ["Basic"]
+    assert (settings.env_settings.seed, settings.env_settings.env_path) == (5, "headless:basic")
+    assert settings.checkpoint_settings.resume is True

@@ -1,0 +1,54 @@
+"""What is written where: lines and JSON on stdout, errors and log records on stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from tau_trainer.cli.messages import set_up_logging, show_error, show_json, show_lines
+
+
+def test_lines_are_written_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["[bold]no markup[/bold] :smile:", "x" * 300]
+    show_lines(lines)
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_an_error_is_one_plain_line_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    show_error("a [red]very[/red] " + "long " * 60)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("error: a [red]very[/red] long")
+    assert "\x1b" not in err
+
+
+def test_json_is_one_line_and_knows_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    show_json({"name": "Würfel", "value": [1, None]})
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert json.loads(out) == {"name": "Würfel", "value": [1, None]}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        show_json(float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [({}, ["warning: w", "error: e"]), ({"quiet": True}, ["error: e"])],
+)
+def test_log_records_go_to_stderr(flags: dict[str, bool], told: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(**flags)
+    log = logging.getLogger("tau_trainer.something")
+    for level, text in ((logging.INFO, "i"), (logging.WARNING, "w"), (logging.ERROR, "e")):
+        log.log(level, text)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == told
+
+
+def test_debug_tells_who_speaks(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(debug=True)
+    logging.getLogger("tau_trainer.something").debug("d")
+    assert capsys.readouterr().err == "debug tau_trainer.something: d\n"

@@ -1,0 +1,74 @@
+"""Each flag overrides a setting that exists."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import get_type_hints
+
+import pytest
+
+from tau_trainer.cli.options import (
+    EngineFlags,
+    LearningFlags,
+    LegacyFlags,
+    OutputFlags,
+    PairFlags,
+    RunFlags,
+    Sets,
+    overrides_of,
+)
+from tau_trainer.settings import RunSettings, TauSettings, TrainerSettings
+from tau_trainer.settings.problems import known_keys, section_at
+
+GROUPS = (RunFlags, PairFlags, EngineFlags, LearningFlags, OutputFlags, LegacyFlags)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_settings_behind_the_flags_exist(group: type) -> None:
+    hints = get_type_hints(group, include_extras=True)
+    for entry in fields(group):
+        for target in (m for m in getattr(hints[entry.name], "__metadata__", ()) if isinstance(m, Sets)):
+            parts = target.path.split(".")
+            root: type = RunSettings
+            if parts[:2] == ["behaviors", "*"]:
+                root, parts = TrainerSettings, parts[2:]
+            assert parts[-1] in known_keys(section_at(root, parts[:-1])), target.path
+
+
+def test_flags_that_were_not_given_override_nothing() -> None:
+    assert overrides_of(RunFlags(), PairFlags(), EngineFlags(), LearningFlags(), OutputFlags()) == ({}, {})
+
+
+def test_given_flags_override_their_settings_and_are_known_by_name() -> None:
+    overrides, names = overrides_of(RunFlags(seed="3", force=True), PairFlags(no_evaluate=True, pairs="2"))
+    assert overrides == {
+        "env_settings.seed": "3",
+        "checkpoint_settings.force": True,
+        "tau.pairs": "2",
+        "tau.evaluate": False,
+    }
+    assert names["tau.evaluate"] == "--no-evaluate"
+    assert names["env_settings.seed"] == "--seed"
+
+
+def test_the_defaults_told_in_the_help_are_the_settings_defaults() -> None:
+    run, tau = RunSettings(), TauSettings()
+    told: dict[tuple[type, str], object] = {
+        (PairFlags, "pairs"): tau.pairs,
+        (PairFlags, "agents"): tau.agents,
+        (PairFlags, "policy"): tau.policy,
+        (PairFlags, "credit"): tau.reward.credit,
+        (RunFlags, "results_dir"): run.checkpoint_settings.results_dir,
+        **{
+            (EngineFlags, name): getattr(run.env_settings, name)
+            for name in ("base_port", "timeout_wait", "num_areas", "max_lifetime_restarts", "restarts_rate_limit_n")
+        },
+        **{
+            (EngineFlags, name): getattr(run.engine_settings, name)
+            for name in ("width", "height", "quality_level", "target_frame_rate", "capture_frame_rate")
+        },
+    }
+    for (group, name), default in told.items():
+        hint = get_type_hints(group, include_extras=True)[name]
+        text = next(m.help for m in hint.__metadata__ if hasattr(m, "help"))
+        assert text.endswith(f"[default: {default}]"), name

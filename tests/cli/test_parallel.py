@@ -1,0 +1,187 @@
+"""`tau-train parallel`: from words to the settings of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.cli import main
+from tau_trainer.settings import dump_settings, find_config, load_settings
+
+
+def test_without_words_it_trains_tau3_on_four_headless_engines(
+    training: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["parallel"]) == 0
+    name, settings, options = training.calls[0]
+    assert name == "parallel"
+    assert settings.env_settings.env_path == "headless:tau"
+    assert (settings.tau.profile, settings.tau.pairs, settings.tau.policy) == ("tau3", 4, "shared")
+    assert settings.tau.max_concurrent is None
+    assert settings.checkpoint_settings.run_id == "tau3"
+    assert settings.env_settings.seed >= 0
+    assert options.pop("command_line")[0] == "tau-train"
+    assert options == {"quiet": False, "json": False, "resume": False, "force": False}
+    assert capsys.readouterr().out == "the policy beats every baseline\n"
+
+
+def test_every_flag_arrives(training: Any) -> None:
+    words = """parallel tau384 --pairs 8 --max-concurrent 2 --policy independent --env headless:balance --run-id r
+        --results-dir out --seed 7 --max-steps 1e5 --deterministic-collection --base-port 6000 --agents 64
+        --credit aggregate --no-evaluate --data mine.json --time-scale 1.5 --torch-device cpu --timeout-wait 5
+        --set tau.reward.window=4 --set behaviors.*.hyperparameters.beta=1e-2 --quiet"""
+    assert main(words.split()) == 0
+    settings = training.settings
+    tau = settings.tau
+    assert (tau.profile, tau.pairs, tau.max_concurrent, tau.policy) == ("tau384", 8, 2, "independent")
+    assert (tau.agents, tau.reward.credit, tau.reward.window, tau.evaluate) == (64, "aggregate", 4, False)
+    assert tau.data == Path("mine.json")
+    assert settings.env_settings.env_path == "headless:balance"
+    assert (settings.env_settings.seed, settings.env_settings.base_port, settings.env_settings.timeout_wait) == (
+        7,
+        6000,
+        5,
+    )
+    assert (settings.checkpoint_settings.run_id, settings.checkpoint_settings.results_dir) == ("r", "out")
+    assert settings.behaviors["TauAgent"].max_steps == 100_000
+    assert settings.behaviors["TauAgent"].hyperparameters.beta == 0.01
+    assert settings.collection.deterministic is True
+    assert (settings.engine_settings.time_scale, settings.torch_settings.device) == (1.5, "cpu")
+    assert training.calls[-1][2]["quiet"] is True
+
+
+def test_the_exit_code_is_the_reports(training: Any) -> None:
+    training.report.exit_code = 2
+    assert main(["parallel"]) == 2
+
+
+@pytest.mark.parametrize("flag", ["--quiet", "--json"])
+def test_quiet_and_json_leave_stdout_alone(training: Any, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parallel", flag]) == 0
+    assert capsys.readouterr().out == ""
+    assert training.calls[0][2][flag.removeprefix("--")] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--pairs 0", "--pairs must be at least 1, not 0"),
+        ("--pairs -3", "--pairs must be at least 1, not -3"),
+        ("--pairs many", "--pairs must be a whole number such as 64 or 1e4, not 'many'"),
+        ("--max-concurrent 0", "--max-concurrent must be at least 1, not 0"),
+        ("--agents 0", "--agents must be at least 1, not 0"),
+        ("--max-steps 0", "--max-steps must be at least 1, not 0"),
+        ("--seed -2", "--seed must be at least -1, not -2"),
+        ("--base-port 99999", "--base-port must be at most 65535, not 99999"),
+        ("--env headless:tua", "--env: tua is no scene of the headless engine; did you mean headless:tau?"),
+        ("--env editor", "--pairs 4: there is only one Unity editor; use --pairs 1, or name a build with --env"),
+        ("--run-id ../x", "--run-id must be a plain folder name"),
+        ("nosuch.yaml", "nosuch.yaml: no such file; check the path, or take a shipped one:"),
+        ("--resume --force", "--resume and --force contradict each other; give one of them"),
+        ("--set seed", "--set seed: must be KEY=VALUE, such as env_settings.seed=1"),
+        ("--set tau.pears=1", "--set tau.pears is no known key; did you mean pairs?"),
+        ("--set tau.pairs=[", "--set tau.pairs=[: its value is not valid YAML; quote it"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_starts(
+    training: Any, words: str, sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["parallel", *words.split()]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: {sentence}")
+    assert err.count("\n") == 1
+    assert training.calls == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_in_the_file_names_file_and_line(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.yaml").write_text("behaviors:\n  TauAgent:\n    max_step: 5\n")
+    assert main(["parallel", "mine.yaml"]) == 2
+    assert capsys.readouterr().err == (
+        "error: mine.yaml:3: behaviors.TauAgent.max_step is no known key; did you mean max_steps?\n"
+    )
+    assert main(["parallel", "mine.yaml", "--lenient"]) == 0
+    assert "behaviors.TauAgent.max_step is no known key and is left out" in capsys.readouterr().err
+
+
+def test_runs_without_an_id_are_numbered(training: Any) -> None:
+    for taken, expected in [((), "tau3"), (("tau3",), "tau3-2"), (("tau3-2", "tau3-9", "tau3-x"), "tau3-10")]:
+        for name in taken:
+            Path("results", name).mkdir(parents=True, exist_ok=True)
+        assert main(["parallel"]) == 0
+        assert training.settings.checkpoint_settings.run_id == expected
+
+
+def test_force_and_resume_without_an_id_mean_the_latest_run(training: Any) -> None:
+    for name in ("tau3", "tau3-2"):
+        Path("results", name).mkdir(parents=True)
+    assert main(["parallel", "--force"]) == 0
+    assert training.settings.checkpoint_settings.run_id == "tau3-2"
+    assert main(["parallel", "tau3", "--resume"]) == 0
+    assert training.settings.checkpoint_settings.run_id == "tau3-2"
+
+
+@pytest.mark.parametrize("words", [[], ["--run-id", "tau3"]])
+def test_resume_goes_on_with_the_settings_of_the_run(training: Any, words: list[str]) -> None:
+    assert main(["parallel", "--pairs", "2", "--seed", "11", "--env", "a/build", "--force"]) == 0
+    folder = Path("results", "tau3")
+    folder.mkdir(parents=True)
+    (folder / "configuration.yaml").write_text(dump_settings(training.settings))
+    assert main(["parallel", "--resume", "--max-steps", "9", *words]) == 0
+    settings, options = training.settings, training.calls[-1][2]
+    assert (settings.tau.pairs, settings.env_settings.seed) == (2, 11)
+    assert settings.env_settings.env_path == "a/build"
+    assert settings.behaviors["TauAgent"].max_steps == 9
+    assert settings.checkpoint_settings.run_id == "tau3"
+    assert (options["resume"], options["force"]) == (True, False)
+
+
+def test_a_resumed_run_of_the_editor_stays_with_the_editor(training: Any) -> None:
+    assert main(["parallel", "--env", "editor", "--pairs", "1"]) == 0
+    assert training.settings.env_settings.env_path is None
+    folder = Path("results", "tau3")
+    folder.mkdir(parents=True)
+    (folder / "configuration.yaml").write_text(dump_settings(training.settings))
+    assert main(["parallel", "--resume"]) == 0
+    assert training.settings.env_settings.env_path is None
+
+
+def test_what_the_file_says_counts_unless_a_flag_says_otherwise(training: Any) -> None:
+    text = "env_settings: {env_path: a/build, seed: 5}\ncheckpoint_settings: {run_id: mine, force: true}\n"
+    Path("mine.yaml").write_text(f"behaviors: {{A: {{}}}}\ntau: {{pairs: 3}}\n{text}")
+    assert main(["parallel", "mine.yaml", "--seed", "-1"]) == 0
+    settings, options = training.settings, training.calls[-1][2]
+    assert (settings.env_settings.env_path, settings.tau.pairs) == ("a/build", 3)
+    assert (settings.checkpoint_settings.run_id, options["force"]) == ("mine", True)
+    assert settings.env_settings.seed != 5 or settings.env_settings.seed >= 0
+    assert main(["parallel", "mine.yaml", "--resume"]) == 0
+    assert (training.calls[-1][2]["resume"], training.calls[-1][2]["force"]) == (True, False)
+
+
+def test_a_plain_mlagents_file_gets_pairs(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parallel", "3DBall", "--env", "headless:balance"]) == 0
+    assert (training.settings.tau.pairs, training.settings.checkpoint_settings.run_id) == (4, "3DBall")
+    Path("many.yaml").write_text("behaviors: {A: {}}\nenv_settings: {num_envs: 3, env_path: a/build}")
+    assert main(["parallel", "many.yaml"]) == 0
+    assert training.settings.tau.pairs == 3
+    capsys.readouterr()
+    assert main(["parallel", "many.yaml", "--pairs", "2"]) == 0
+    assert training.settings.tau.pairs == 2
+    assert "num_envs is 3, but tau.pairs (--pairs) counts: 2" in capsys.readouterr().err
+
+
+def test_the_settings_written_beside_a_run_load_back_equal(training: Any) -> None:
+    assert main(["parallel", "--pairs", "2", "--credit", "aggregate"]) == 0
+    Path("configuration.yaml").write_text(dump_settings(training.settings))
+    assert load_settings("configuration.yaml") == training.settings
+    assert load_settings(find_config("tau3")) != training.settings
+
+
+def test_debug_in_the_file_counts(training: Any) -> None:
+    import logging
+
+    Path("mine.yaml").write_text("behaviors: {A: {}}\ndebug: true\n")
+    assert main(["parallel", "mine.yaml"]) == 0
+    assert logging.getLogger("tau_trainer").level == logging.DEBUG

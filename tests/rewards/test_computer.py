@@ -1,0 +1,307 @@
+"""The reward that a learner sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tau_trainer.errors import NonFiniteError, SettingsError
+from tau_trainer.rewards import RewardComputer
+from tau_trainer.tau.formulas import REWARDS, Float64Array, component_reward, has_components
+
+PAIRS = hnp.arrays(np.float64, (2, 4, 3), elements=st.floats(-1.0, 1.0))
+SLOTS = np.array([3, 0, 7, 1])
+ERRORS = np.array([[0.05, 0.05, 0.05], [0.05, 0.05, 0.5], [0.5, 0.05, 0.05], [0.5, 0.5, 0.5]])
+
+
+def tau(**settings: Any) -> RewardComputer:
+    """A computer for three action components with ``binary`` unless told otherwise."""
+    return RewardComputer(**{"action_components": 3, "formula": "binary", **settings})
+
+
+@given(PAIRS, st.sampled_from(sorted(REWARDS)), st.none() | st.integers(1, 3))
+def test_aggregate_credit_is_the_formula(pair: Float64Array, name: str, columns: int | None) -> None:
+    computer = tau(formula=name, credit="aggregate", columns=columns)
+    result = computer.compute(SLOTS, output=pair[0], target=pair[1])
+    expected = REWARDS[name](pair[0], pair[1], columns=columns)
+    assert computer.components == 1
+    assert result.reward.dtype == np.float32
+    np.testing.assert_allclose(result.reward[:, 0], expected, atol=1e-6)
+    np.testing.assert_allclose(result.mean, expected, atol=1e-6)
+
+
+@given(PAIRS, st.sampled_from([name for name in REWARDS if has_components(name)]), st.none() | st.integers(1, 3))
+def test_component_credit_averages_to_the_formula(pair: Float64Array, name: str, columns: int | None) -> None:
+    computer = tau(formula=name, columns=columns)
+    result = computer.compute(SLOTS, output=pair[0], target=pair[1])
+    assert computer.components == 3
+    np.testing.assert_allclose(result.reward, component_reward(name, pair[0], pair[1], columns=columns), atol=1e-6)
+    np.testing.assert_allclose(result.mean, REWARDS[name](pair[0], pair[1], columns=columns), atol=1e-6)
+
+
+def test_success_is_strict_over_all_components() -> None:
+    result = tau().compute(SLOTS, output=ERRORS, target=np.zeros((4, 3)))
+    assert result.success is not None
+    assert result.success.tolist() == [1.0, 0.0, 0.0, 0.0]
+    first_only = tau(columns=1).compute(SLOTS, output=ERRORS, target=np.zeros((4, 3)))
+    assert first_only.success is not None
+    assert first_only.success.tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_actions_are_clipped_as_the_environment_does() -> None:
+    inside = tau(formula="incremental").compute(SLOTS, output=np.ones((4, 3)), target=np.ones((4, 3)))
+    outside = tau(formula="incremental").compute(SLOTS, output=np.full((4, 3), 9.0), target=np.ones((4, 3)))
+    np.testing.assert_array_equal(inside.reward, outside.reward)
+
+
+@pytest.mark.parametrize(("values", "low"), [("01", 0.0), ("pm1", -1.0)])
+@pytest.mark.parametrize("credit", ["component", "aggregate"])
+def test_distance_pays_by_component_or_for_all_at_once(values: str, low: float, credit: str) -> None:
+    computer = tau(predicate="distance", values=values, credit=credit, success_distance=0.1)
+    result = computer.compute(SLOTS, output=ERRORS, target=np.zeros((4, 3)))
+    close = ERRORS <= 0.1
+    if credit == "aggregate":
+        close = np.asarray(close.all(axis=1, keepdims=True))
+    np.testing.assert_array_equal(result.reward, np.where(close, 1.0, low))
+    np.testing.assert_allclose(result.mean, np.where(close, 1.0, low).mean(axis=1), atol=1e-6)
+    assert result.success is not None
+    assert result.success.tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_columns_beyond_are_neither_paid_nor_punished() -> None:
+    computer = tau(predicate="distance", values="pm1", columns=2, window=2, learn_from="aggregate")
+    result = computer.compute(SLOTS, output=ERRORS, target=np.zeros((4, 3)))
+    assert not result.reward[:, 2].any()
+    assert result.reward[:, :2].tolist() == [[1, 1], [1, 1], [-1, 1], [-1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "success_threshold", "expected"),
+    [("positive", 0.0, [0, 0, 1, 1]), ("threshold", 0.5, [0, 0, 0, 1]), ("threshold", -1.0, [1, 1, 1, 1])],
+)
+def test_predicates_over_the_engine_reward(predicate: str, success_threshold: float, expected: list[int]) -> None:
+    computer = RewardComputer(
+        source="engine", action_components=2, predicate=predicate, success_threshold=success_threshold
+    )
+    result = computer.compute(SLOTS, engine_reward=np.array([-1.0, 0.0, 0.1, 0.5], np.float32))
+    assert computer.components == 1
+    assert result.reward[:, 0].tolist() == expected
+    assert result.success is not None
+    assert result.success.tolist() == expected
+
+
+def test_the_engine_reward_passes_unchanged_without_predicate() -> None:
+    reward = np.array([-1.0, 0.0, 0.1, 7.5], np.float32)
+    result = RewardComputer(source="engine", action_components=5).compute(SLOTS, engine_reward=reward)
+    np.testing.assert_array_equal(result.reward[:, 0], reward)
+    np.testing.assert_array_equal(result.mean, reward)
+    assert result.success is None
+    assert result.aggregated is None
+
+
+def test_outcome_pays_at_the_end_of_the_episode_only() -> None:
+    computer = RewardComputer(source="engine", predicate="outcome", values="pm1", success_threshold=1.5)
+    slots = np.array([0, 1])
+    first = computer.compute(slots, engine_reward=[1.0, 1.0])
+    assert first.reward[:, 0].tolist() == [0.0, 0.0]
+    assert first.success is None
+    second = computer.compute(slots, engine_reward=[1.0, 0.0], done=[True, False])
+    assert second.reward[:, 0].tolist() == [1.0, 0.0]
+    assert second.success is not None
+    assert second.success[0] == 1.0
+    assert np.isnan(second.success[1])
+    third = computer.compute(slots, engine_reward=[1.0, 0.5], done=[True, True])
+    assert third.reward[:, 0].tolist() == [-1.0, -1.0]
+
+
+def test_windows_of_outcomes_span_episodes_and_others_do_not() -> None:
+    slot, done = np.array([0]), [True]
+    outcomes = RewardComputer(source="engine", predicate="outcome", window=3, aggregate="sum")
+    steps = RewardComputer(source="engine", predicate="positive", window=3, aggregate="sum")
+    sums = []
+    for computer in (outcomes, steps):
+        results = [computer.compute(slot, engine_reward=[1.0], done=done).aggregated for _ in range(4)]
+        sums.append([float(value[0]) for value in results if value is not None])
+    assert sums == [[1.0, 2.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0]]
+
+
+def test_outcome_with_rewards_of_the_trainer_is_judged_when_the_episode_concludes() -> None:
+    computer = tau(formula="incremental", predicate="outcome", success_threshold=1.0)
+    target = np.zeros((2, 3))
+    slots = np.array([0, 1])
+    for _ in range(2):
+        step = computer.compute(slots, output=np.array([[0.0] * 3, [0.4] * 3]), target=target)
+        assert step.success is None
+        assert not step.reward.any()
+    late = computer.conclude(slots)
+    assert late is not None
+    assert late.reward.tolist() == [[1.0] * 3, [0.0] * 3]
+    assert late.success is not None
+    assert late.success.tolist() == [1.0, 0.0]
+    again = computer.conclude(slots)
+    assert again is not None
+    assert again.success is not None
+    assert again.success.tolist() == [0.0, 0.0]
+
+
+def test_concluding_replaces_nothing_for_other_predicates() -> None:
+    computer = tau(window=5, aggregate="sum")
+    computer.compute(SLOTS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
+    assert computer.conclude(SLOTS) is None
+    after = computer.compute(SLOTS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
+    assert after.aggregated is not None
+    assert after.aggregated.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "sum", "any", "all", "majority"])
+def test_learning_from_the_window(aggregate: str) -> None:
+    computer = tau(predicate="distance", window=3, aggregate=aggregate, learn_from="aggregate", values="pm1")
+    outputs = np.array([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    for output in outputs:
+        result = computer.compute(np.array([2]), output=output[None], target=np.zeros((1, 3)))
+    expected = {
+        "mean": [1.0, -1 / 3, -1.0],
+        "sum": [3.0, -1.0, -3.0],
+        "any": [1.0, 1.0, -1.0],
+        "all": [1.0, -1.0, -1.0],
+        "majority": [1.0, -1.0, -1.0],
+    }[aggregate]
+    np.testing.assert_allclose(result.reward[0], expected, atol=1e-6)
+    np.testing.assert_allclose(result.mean[0], -1 / 3, atol=1e-6)
+    assert result.aggregated is not None
+    assert result.aggregated[0] == {"sum": -3.0}.get(aggregate, -1.0)
+
+
+def test_aggregate_credit_learns_from_one_window() -> None:
+    computer = tau(predicate="distance", window=2, learn_from="aggregate", credit="aggregate")
+    slot, target = np.array([0]), np.zeros((1, 3))
+    computer.compute(slot, output=np.zeros((1, 3)), target=target)
+    result = computer.compute(slot, output=np.array([[0.0, 0.0, 1.0]]), target=target)
+    assert result.reward.tolist() == [[0.5]]
+    assert result.aggregated is not None
+    assert result.aggregated.tolist() == [0.5]
+
+
+def test_messages_that_answer_no_decision_enter_no_window() -> None:
+    computer = RewardComputer(source="engine", predicate="positive", window=2, aggregate="mean")
+    slots = np.array([0, 1])
+    first = computer.compute(slots, engine_reward=[0.0, 0.0], answered=[False, False])
+    assert first.success is None
+    second = computer.compute(slots, engine_reward=[1.0, 1.0], answered=[True, False])
+    assert second.aggregated is not None
+    assert second.aggregated[0] == 1.0
+    assert np.isnan(second.aggregated[1])
+
+
+@given(st.permutations(range(4)), PAIRS)
+def test_order_of_agents_does_not_matter(order: list[int], pair: Float64Array) -> None:
+    straight, shuffled = (tau(window=3, aggregate="sum") for _ in range(2))
+    for _ in range(2):
+        first = straight.compute(SLOTS, output=pair[0], target=pair[1])
+        second = shuffled.compute(SLOTS[order], output=pair[0][order], target=pair[1][order])
+    np.testing.assert_array_equal(first.reward[order], second.reward)
+    assert first.aggregated is not None
+    assert second.aggregated is not None
+    np.testing.assert_array_equal(first.aggregated[order], second.aggregated)
+
+
+def test_many_agents_at_once_equal_single_ones() -> None:
+    generator = np.random.default_rng(0)
+    together = tau(predicate="distance", success_distance=0.6, window=4, aggregate="majority", learn_from="aggregate")
+    alone = [
+        tau(predicate="distance", success_distance=0.6, window=4, aggregate="majority", learn_from="aggregate")
+        for _ in range(6)
+    ]
+    for _ in range(12):
+        slots = generator.permutation(6)[:4]
+        output, target = generator.uniform(-1, 1, (2, 4, 3))
+        done = generator.random(4) < 0.2
+        result = together.compute(slots, output=output, target=target, done=done)
+        for row, slot in enumerate(slots):
+            one = alone[slot].compute(np.array([0]), output=output[[row]], target=target[[row]], done=done[[row]])
+            np.testing.assert_array_equal(result.reward[row], one.reward[0])
+
+
+def test_forget_clear_and_state() -> None:
+    settings = {"predicate": "outcome", "source": "engine", "window": 4, "aggregate": "sum"}
+    computer = RewardComputer(**settings)  # type: ignore[arg-type]
+    slot = np.array([5])
+    computer.compute(slot, engine_reward=[1.0], done=[True])
+    computer.compute(slot, engine_reward=[1.0])
+    copy = RewardComputer(**settings)  # type: ignore[arg-type]
+    copy.load_state_dict(computer.state_dict())
+    for instance in (computer, copy):
+        result = instance.compute(slot, engine_reward=[0.0], done=[True])
+        assert result.aggregated is not None
+        assert result.aggregated.tolist() == [2.0]
+    computer.compute(slot, engine_reward=[1.0])
+    computer.forget(slot)
+    forgotten = computer.compute(slot, engine_reward=[0.0], done=[True])
+    assert forgotten.success is not None
+    assert forgotten.success.tolist() == [0.0]
+    computer.clear()
+    cleared = computer.compute(slot, engine_reward=[1.0], done=[True]).aggregated
+    assert cleared is not None
+    assert cleared.tolist() == [1.0]
+    with pytest.raises(ValueError, match="returns have shape"):
+        tau().load_state_dict(computer.state_dict())
+
+
+def test_no_agents() -> None:
+    result = tau(window=2).compute(np.zeros(0, np.int64), output=np.zeros((0, 3)), target=np.zeros((0, 3)))
+    assert result.reward.shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"formula": "binary_strict"}, "`credit: aggregate`"),
+        ({"formula": "sigmoid"}, "no reward formula `sigmoid`"),
+        ({"formula": None}, "name one with `formula`"),
+        ({"columns": 4}, "between 1 and the 3"),
+        ({"predicate": "win"}, "no success predicate"),
+        ({"source": "engine", "predicate": "distance"}, "`source: trainer`"),
+        ({"learn_from": "aggregate"}, "no `predicate`"),
+        ({"window": 0}, "at least 1"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        tau(**settings)
+
+
+def test_inputs_that_are_missing_or_wrong() -> None:
+    with pytest.raises(ValueError, match="engine_reward"):
+        RewardComputer(source="engine").compute(SLOTS)
+    with pytest.raises(ValueError, match="output and target"):
+        tau().compute(SLOTS, output=ERRORS)
+    with pytest.raises(SettingsError, match="has 2 numbers but the behavior has 3"):
+        tau().compute(SLOTS, output=ERRORS[:, :2], target=ERRORS[:, :2])
+    with pytest.raises(ValueError, match="a slot stands twice"):
+        tau().compute(np.array([1, 1]), output=ERRORS[:2], target=ERRORS[:2])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_none(bad: float) -> None:
+    with pytest.raises(NonFiniteError, match="agent 2 of 2"):
+        RewardComputer(source="engine").compute(np.array([0, 1]), engine_reward=[0.0, bad])
+    with pytest.raises(NonFiniteError, match="distance"):
+        tau().compute(np.array([0]), output=np.zeros((1, 3)), target=np.array([[0.0, bad, 0.0]]))
+
+
+def test_component_credit_carries_more_signal_than_the_aggregate() -> None:
+    """Each component's reward should follow its own error; the mean buries it under the others' errors."""
+    generator = np.random.default_rng(0)
+    output, target = generator.uniform(-1, 1, (2, 2000, 3))
+    error = np.abs(output - target)
+    follow = {}
+    for credit in ("component", "aggregate"):
+        reward = tau(formula="incremental", credit=credit).compute(np.arange(2000), output=output, target=target).reward
+        follow[credit] = abs(float(np.corrcoef(reward[:, 0], error[:, 0])[0, 1]))
+    assert follow["component"] == pytest.approx(1.0)
+    assert follow["aggregate"] < 0.65

@@ -1,0 +1,130 @@
+"""Baselines: each is the best of its kind, and none looks at held-out answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tau_trainer.errors import DataError, SettingsError
+from tau_trainer.tau.baselines import PENALTIES, Formula, baselines, best_constant, fit_ridge, predictors, score
+from tau_trainer.tau.dataset import load_dataset
+from tau_trainer.tau.formulas import REWARDS, Float64Array
+from tau_trainer.tau.profiles import PROFILES
+from tau_trainer.tau.targets import targets
+from tests.tau.conftest import MakeFile
+
+WANTED = hnp.arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 3)), elements=st.floats(-1, 1))
+
+
+@given(WANTED, st.sampled_from(sorted(REWARDS)), st.integers(0, 99))
+def test_no_other_constant_earns_more(wanted: Float64Array, name: str, seed: int) -> None:
+    formula = Formula(name, 0.2)
+    best = formula(np.broadcast_to(best_constant(wanted, formula), wanted.shape), wanted).mean()
+    others = np.random.default_rng(seed).uniform(-1, 1, (50, wanted.shape[1]))
+    others = np.concatenate([others, wanted, np.zeros((1, wanted.shape[1]))])
+    if name in ("binary_strict", "binary01"):
+        others = wanted
+    for constant in others:
+        assert formula(np.broadcast_to(constant, wanted.shape), wanted).mean() <= best + 1e-9
+
+
+def test_best_constant_of_the_difference_is_the_median() -> None:
+    wanted = np.array([[0.0], [0.1], [1.0]])
+    assert best_constant(wanted, Formula("difference")).tolist() == [0.1]
+    assert best_constant(wanted, Formula("incremental")).tolist() == [0.1]
+
+
+def test_best_constant_of_binary_lies_in_the_fullest_window() -> None:
+    wanted = np.array([[-1.0], [-0.9], [0.4], [0.48], [0.56], [0.9], [1.0]])
+    formula = Formula("binary")
+    constant = best_constant(wanted, formula)
+    assert constant[0] == pytest.approx(0.48)
+    assert formula(np.broadcast_to(constant, wanted.shape), wanted).mean() == pytest.approx(2 * 3 / 7 - 1)
+
+
+def test_ridge_leave_one_out_equals_leaving_one_out() -> None:
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(14, 5))
+    outputs = np.tanh(inputs @ generator.normal(size=(5, 2)) + 0.3 * generator.normal(size=(14, 2))) * 0.5
+
+    def brute(penalty: float) -> float:
+        errors = []
+        for row in range(len(inputs)):
+            kept = np.arange(len(inputs)) != row
+            mean, target = inputs.mean(axis=0), outputs.mean(axis=0)
+            x, y = inputs[kept] - mean, outputs[kept] - target
+            ones = np.ones((len(x), 1))
+            design = np.hstack([ones, x])
+            weights = np.linalg.solve(design.T @ design + penalty * np.diag([0.0] + [1.0] * 5), design.T @ y)
+            errors.append(np.hstack([[1.0], inputs[row] - mean]) @ weights - (outputs[row] - target))
+        return float(np.mean(np.square(errors)))
+
+    best = PENALTIES[int(np.argmin([brute(penalty) for penalty in PENALTIES]))]
+    mean, target = inputs.mean(axis=0), outputs.mean(axis=0)
+    x = inputs - mean
+    weights = np.linalg.solve(x.T @ x + best * np.eye(5), x.T @ (outputs - target))
+    expected = np.clip((inputs - mean) @ weights + target, -1.0, 1.0)
+    np.testing.assert_allclose(fit_ridge(inputs, outputs)(inputs), expected, atol=1e-9)
+
+
+def test_ridge_with_more_columns_than_rows_stays_finite() -> None:
+    generator = np.random.default_rng(1)
+    predict = fit_ridge(generator.normal(size=(3, 384)), generator.uniform(-1, 1, (3, 3)))
+    output = predict(generator.normal(size=(5, 384)) * 100)
+    assert np.isfinite(output).all()
+    assert (np.abs(output) <= 1.0).all()
+
+
+def test_baselines_by_hand(make_file: MakeFile) -> None:
+    training = [("alpha", "red"), ("beta", "red"), ("gamma", "blue")]
+    data = load_dataset(make_file(training, [("delta", "red"), ("epsilon", "blue"), ("zeta", "green")]))
+    profile = PROFILES["tau3"]
+    centres = targets(data, profile)
+    held_out = centres[data.evaluation.answer_index]
+    found = baselines(data, profile)
+    assert list(found) == ["zeros", "constant", "majority", "ridge"]
+    zeros = REWARDS["incremental"](np.zeros_like(held_out), held_out).mean()
+    assert found["zeros"].reward == pytest.approx(float(zeros))
+    red = np.broadcast_to(centres[data.answers.index("red")], held_out.shape)
+    assert found["majority"].reward == pytest.approx(float(REWARDS["incremental"](red, held_out).mean()))
+    assert found["majority"].accuracy == pytest.approx(1 / 3)
+
+
+def test_options_of_the_formula_are_used() -> None:
+    data, profile = load_dataset(), PROFILES["tau3"]
+    wide = baselines(data, profile, "binary", threshold=3.0)
+    assert wide["zeros"].reward == 1.0
+    one = baselines(data, profile, "difference", columns=1)
+    wanted = targets(data, profile)[data.evaluation.answer_index].astype(np.float64)
+    assert one["zeros"].reward == pytest.approx(float(-np.abs(wanted[:, 0]).mean()))
+    with pytest.raises(SettingsError, match="`columns`"):
+        baselines(data, profile, columns=4)
+
+
+def test_without_held_out_rows_there_is_nothing_to_score(make_file: MakeFile) -> None:
+    data = load_dataset(make_file([("a", "b")]))
+    with pytest.raises(DataError, match="no usable row in `evaluation_data`"):
+        baselines(data, PROFILES["tau3"])
+
+
+def test_held_out_rows_do_not_shape_the_baselines(make_file: MakeFile) -> None:
+    training = [(f"prompt {word}", word) for word in ("red", "green", "blue", "pink", "grey")]
+    fitted = []
+    for name, evaluation in (("a.json", [("x", "red")]), ("b.json", [("y", "grey"), ("z", "never seen")])):
+        data = load_dataset(make_file(training, evaluation, name=name))
+        found = predictors(data, PROFILES["tau3"], Formula("incremental"))
+        fitted.append({key: predict(data.train.prompts) for key, predict in found.items()})
+    for key, output in fitted[0].items():
+        np.testing.assert_allclose(output, fitted[1][key], atol=1e-6)
+
+
+def test_score_counts_only_training_answers_as_candidates(make_file: MakeFile) -> None:
+    data = load_dataset(make_file([("a", "red"), ("b", "blue")], [("c", "unseen")]))
+    profile = PROFILES["tau384"]
+    perfect = targets(data, profile)[data.evaluation.answer_index].astype(np.float64)
+    result = score(lambda _: perfect, data, profile, Formula("binary"), data.evaluation)
+    assert result.reward == 1.0
+    assert result.accuracy == 0.0

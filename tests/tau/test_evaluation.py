@@ -1,0 +1,130 @@
+"""The evaluation contract of tau.md 5.6."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tau_trainer.errors import DataError, NonFiniteError
+from tau_trainer.specs import FloatArray
+from tau_trainer.tau.baselines import Formula, predictors
+from tau_trainer.tau.dataset import TauDataset, load_dataset
+from tau_trainer.tau.evaluation import evaluate
+from tau_trainer.tau.profiles import PROFILES, Profile
+from tau_trainer.tau.targets import targets
+from tests.tau.conftest import MakeFile
+
+TAU3 = PROFILES["tau3"]
+
+
+class Oracle:
+    """Knows every answer, and counts how often each prompt is shown."""
+
+    def __init__(self, data: TauDataset, profile: Profile) -> None:
+        centres = targets(data, profile)
+        self.shown: dict[bytes, int] = {}
+        self.known = {
+            prompt.tobytes(): centres[answer]
+            for split in (data.train, data.evaluation)
+            for prompt, answer in zip(split.prompts, split.answer_index, strict=True)
+        }
+
+    def __call__(self, prompts: FloatArray) -> FloatArray:
+        for prompt in prompts:
+            self.shown[prompt.tobytes()] = self.shown.get(prompt.tobytes(), 0) + 1
+        return np.array([self.known[prompt.tobytes()] for prompt in prompts])
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_the_oracle_scores_full_marks_and_sees_every_row_once(profile: Profile) -> None:
+    data = load_dataset()
+    oracle = Oracle(data, profile)
+    result = evaluate(oracle, data, profile)
+    assert (result.reward, result.reward_train) == (1.0, 1.0)
+    assert (result.accuracy, result.accuracy_all, result.accuracy_seen, result.accuracy_train) == (1.0, 1.0, 1.0, 1.0)
+    assert (result.within_threshold, result.mean_abs_error) == (1.0, 0.0)
+    assert set(oracle.shown.values()) == {1}
+    assert len(oracle.shown) == result.rows + result.rows_train == len(data.evaluation) + len(data.train)
+    assert result.beats_baselines
+    assert result.of_ridge is not None
+    assert result.of_ridge >= 1.0
+    assert set(result.accuracy_by_domain.values()) == {1.0}
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+@pytest.mark.parametrize("name", ["zeros", "constant", "majority"])
+def test_no_blind_policy_passes_the_gate(profile: Profile, name: str) -> None:
+    data = load_dataset()
+    predict = predictors(data, profile, Formula(profile.reward))[name]
+    result = evaluate(lambda prompts: predict(prompts).astype(np.float32), data, profile)
+    assert not result.beats_baselines
+    assert result.reward == pytest.approx(result.baselines[name].reward, abs=1e-6)
+    assert result.accuracy == result.baselines[name].accuracy
+    assert "does not beat the baselines" in result.sentence()
+
+
+def test_ridge_passes_the_gate() -> None:
+    data = load_dataset()
+    predict = predictors(data, TAU3, Formula("incremental"))["ridge"]
+    result = evaluate(lambda prompts: predict(prompts).astype(np.float32), data, TAU3)
+    assert result.beats_baselines
+    assert result.of_ridge == 1.0
+    sentence = result.sentence()
+    assert sentence.startswith("The policy beats the baselines")
+    assert f"of {len(data.evaluation)} held-out answers" in sentence
+    assert sentence.count(".") - sentence.count(".%") >= 1
+
+
+def test_high_reward_alone_is_not_enough() -> None:
+    """A policy that is close to everything and right about nothing must not be called a success."""
+    data = load_dataset()
+    profile = PROFILES["tau384"]
+    result = evaluate(lambda prompts: np.zeros((len(prompts), 384), np.float32), data, profile)
+    assert result.reward > 0.85
+    assert result.accuracy < 0.1
+    assert not result.beats_baselines
+
+
+def test_unseen_answers_count_as_wrong_but_are_told_apart(make_file: MakeFile) -> None:
+    data = load_dataset(make_file([("a", "red"), ("b", "blue")], [("c", "red"), ("d", "unseen")]))
+    result = evaluate(Oracle(data, PROFILES["tau384"]), data, PROFILES["tau384"])
+    assert (result.accuracy, result.accuracy_seen, result.accuracy_all) == (0.5, 1.0, 1.0)
+    only_unseen = load_dataset(make_file([("a", "red"), ("b", "blue")], [("d", "unseen")], name="b.json"))
+    assert evaluate(Oracle(only_unseen, PROFILES["tau384"]), only_unseen, PROFILES["tau384"]).accuracy_seen is None
+
+
+def test_json_has_the_promised_keys_and_plain_values() -> None:
+    data = load_dataset()
+    content = json.loads(json.dumps(evaluate(Oracle(data, TAU3), data, TAU3).to_dict(), allow_nan=False))
+    assert {"accuracy", "accuracy_train", "reward", "baselines", "encoder", "beats_baselines"} <= content.keys()
+    assert set(content["baselines"]) == {"zeros", "constant", "majority", "ridge"}
+    assert all(set(scores) == {"reward", "accuracy"} for scores in content["baselines"].values())
+
+
+def test_actions_are_clipped_as_the_environment_does() -> None:
+    data = load_dataset()
+    oracle = Oracle(data, TAU3)
+    plain = evaluate(lambda prompts: np.sign(oracle(prompts)), data, TAU3)
+    far = evaluate(lambda prompts: 50.0 * np.sign(oracle(prompts)), data, TAU3)
+    assert plain == far
+
+
+def test_bad_actions_are_refused() -> None:
+    data = load_dataset()
+    with pytest.raises(ValueError, match="actions have shape"):
+        evaluate(lambda prompts: np.zeros((len(prompts), 2), np.float32), data, TAU3)
+    with pytest.raises(NonFiniteError, match="evaluation row 1 is not finite"):
+        evaluate(lambda prompts: np.full((len(prompts), 3), np.nan, np.float32), data, TAU3)
+
+
+def test_a_file_without_evaluation_rows_cannot_be_evaluated(make_file: MakeFile) -> None:
+    data = load_dataset(make_file([("a", "red")]))
+    with pytest.raises(DataError, match="`evaluation_data`"):
+        evaluate(lambda prompts: np.zeros((len(prompts), 3), np.float32), data, TAU3)
+
+
+def test_the_stand_in_is_marked_in_the_result(make_file: MakeFile) -> None:
+    data = load_dataset(make_file([("a", "red"), ("b", "blue")], [("c", "red")]))
+    assert "stand-in" in evaluate(Oracle(data, TAU3), data, TAU3).to_dict()["encoder"]

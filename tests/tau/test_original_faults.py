@@ -1,0 +1,232 @@
+"""The original's faults that concern data and rewards (tau.md 2.4 and 4), one test each: they must not come back."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.errors import DataError
+from tau_trainer.rewards import RewardComputer
+from tau_trainer.tau import dataset as dataset_module
+from tau_trainer.tau.data import audit, build_targets, concat
+from tau_trainer.tau.dataset import load_dataset
+from tau_trainer.tau.decoding import nearest
+from tau_trainer.tau.formulas import REWARDS, incremental
+from tau_trainer.tau.profiles import PROFILES
+from tau_trainer.tau.schema import TauFile, read_tau_file
+from tau_trainer.tau.targets import targets
+from tau_trainer.tau.vectors import VectorTable, read_vectors, vectors_path, write_vectors
+from tests.tau.conftest import MakeFile
+
+ROWS = [(f"prompt number {n}", f"answer{n % 7}") for n in range(40)]
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_no_formula_pays_for_error(name: str) -> None:
+    """Fault: `2 * sigmoid(error) - 1` grew with the error for fifteen days."""
+    errors = np.linspace(0.0, 2.0, 21)[:, None]
+    rewards = REWARDS[name](errors, np.zeros_like(errors))
+    assert (np.diff(rewards) <= 0.0).all()
+    assert rewards[0] > rewards[-1]
+
+
+def test_every_component_counts_unless_asked_otherwise() -> None:
+    """Fault: only the first column was rewarded, by default."""
+    target = np.zeros((1, 3))
+    for component in range(3):
+        output = np.zeros((1, 3))
+        output[0, component] = 1.0
+        for name, formula in REWARDS.items():
+            assert formula(output, target)[0] < formula(target, target)[0], name
+
+
+def test_columns_are_obeyed() -> None:
+    """Fault: `--columns` was parsed and then ignored."""
+    output, target = np.array([[0.0, 1.0, 1.0]]), np.zeros((1, 3))
+    assert [incremental(output, target, columns=count)[0] for count in (1, 2, 3)] == pytest.approx([1.0, 0.0, -1 / 3])
+
+
+def test_a_reward_depends_on_this_steps_action_alone() -> None:
+    """Fault: the old output was never cleared, so a later prompt could be paid for an earlier answer."""
+    computer = RewardComputer(action_components=3, formula="binary", credit="aggregate")
+    slot, target = np.array([0]), np.zeros((1, 3))
+    right = computer.compute(slot, output=np.zeros((1, 3)), target=target)
+    wrong = computer.compute(slot, output=np.ones((1, 3)), target=target)
+    assert (right.reward[0, 0], wrong.reward[0, 0]) == (1.0, -1.0)
+    with pytest.raises(ValueError, match="needs output and target"):
+        computer.compute(slot, target=target)
+
+
+def test_audit_never_writes_into_any_table(make_file: MakeFile) -> None:
+    """Fault: auditing put the 384-float vector of a missing answer into the table of 3-float targets."""
+    path = make_file(ROWS)
+    table = read_vectors(vectors_path(path)).as_dict()
+    del table["answer3"]
+    write_vectors(vectors_path(path), table, "hashing")
+    before = vectors_path(path).read_bytes()
+    report = audit(path)
+    assert report.rows("missing")["training_data"] == [n + 1 for n in range(40) if n % 7 == 3]
+    assert vectors_path(path).read_bytes() == before
+    data = load_dataset(path)
+    assert "answer3" not in data.answers
+    assert targets(data, PROFILES["tau3"]).shape == (6, 3)
+
+
+def test_vectors_of_the_wrong_width_are_never_used(tmp_path: Path, make_file: MakeFile) -> None:
+    """Fault: the first three of 384 components were compared without complaint."""
+    path = make_file(ROWS)
+    archive = dict(np.load(vectors_path(path), allow_pickle=False))
+    np.savez(vectors_path(path), **{**archive, "vectors": archive["vectors"][:, :3]})
+    with pytest.raises(DataError, match="384"):
+        load_dataset(path)
+    with pytest.raises(ValueError, match="must be"):
+        nearest(np.zeros((1, 3)), np.zeros((4, 384)))
+
+
+def test_audit_counts_are_the_real_ones(make_file: MakeFile) -> None:
+    """Fault: the report's counts were wrong by construction."""
+    path = make_file([*ROWS, *ROWS[:3], "bad"])
+    report = audit(path)
+    assert (report.training_rows, report.training_usable, report.answers) == (44, 40, 7)
+    assert len(report.problems) == 4
+
+
+def test_one_missing_embedding_costs_one_row(make_file: MakeFile) -> None:
+    """Fault: a single missing embedding stopped a pair from ever training."""
+    path = make_file(ROWS)
+    table = read_vectors(vectors_path(path)).as_dict()
+    del table["prompt number 5"]
+    write_vectors(vectors_path(path), table, "hashing")
+    data = load_dataset(path)
+    assert len(data.train) == 39
+    assert [(problem.row, problem.kind) for problem in data.skipped] == [(6, "missing")]
+    sentence = data.skipped_sentence()
+    assert sentence is not None
+    assert "row 6" in sentence
+    assert "tau-train data embed" in sentence
+
+
+@pytest.mark.parametrize("answer", ["0.75", "they're", "more efficient", "1/2", "well-known"])
+def test_punctuation_and_blanks_in_answers_survive(make_file: MakeFile, answer: str) -> None:
+    """Fault: the vocabulary deleted punctuation and split words ("0.75" became "075"), the lookup did not."""
+    data = load_dataset(make_file([("first prompt", answer), ("second prompt", "075"), ("third prompt", "more")]))
+    assert answer in data.answers
+    assert data.skipped == ()
+    assert data.answers[data.train.answer_index[0]] == answer
+    index = data.train.answer_index[:1]
+    np.testing.assert_array_equal(nearest(data.answer_vectors[index], data.answer_vectors), index)
+
+
+def test_data_is_loaded_once_for_all_pairs(make_file: MakeFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: every pair parsed the file again, into the same list."""
+    path = make_file(ROWS)
+    calls: list[Path] = []
+
+    def counted(file: Path) -> TauFile:
+        calls.append(file)
+        return read_tau_file(file)
+
+    monkeypatch.setattr(dataset_module, "read_tau_file", counted)
+    loaded = [load_dataset(path) for _ in range(20)]
+    assert calls == [path]
+    assert all(data is loaded[0] for data in loaded)
+
+
+def test_lookup_does_not_scan() -> None:
+    """Fault: every text was found by walking through the whole table. Here a look-up compares one text, not all."""
+    compared = 0
+
+    class Counted(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    texts = [f"text {n}" for n in range(500)]
+    table = VectorTable("e", tuple(Counted(text) for text in texts), np.ones((500, 384), np.float32))
+    compared = 0
+    assert table.rows(texts).tolist() == list(range(500))
+    assert 500 <= compared < 2000
+
+
+def test_concat_shuffles_by_seed(make_file: MakeFile, tmp_path: Path) -> None:
+    """Fault: concatenation shuffled without a seed."""
+    path = make_file(ROWS)
+    orders = []
+    for number, seed in enumerate((1, 1, 2)):
+        output = tmp_path / f"joined{number}.json"
+        concat([path], output, seed=seed)
+        orders.append([message.turns[0][0] for message in read_tau_file(output).training])
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2]) == sorted(prompt for prompt, _ in ROWS)
+
+
+def test_repeated_rows_are_used_once(make_file: MakeFile) -> None:
+    """Fault: 1244 rows were stored, 720 of them distinct."""
+    data = load_dataset(make_file([*ROWS, *ROWS], [*ROWS[:4], ("new prompt", "answer1")]))
+    assert (len(data.train), len(data.evaluation)) == (40, 1)
+    assert sum(problem.kind == "duplicate" for problem in data.skipped) == 40
+    assert sum(problem.kind == "leak" for problem in data.skipped) == 4
+
+
+def test_prompts_that_only_differ_in_case_do_not_leak(make_file: MakeFile) -> None:
+    """Fault: prompts were compared case-sensitively but embedded in lower case."""
+    data = load_dataset(make_file([("What is Two?", "two")], [("what is two?", "two"), ("other", "two")]))
+    assert data.evaluation.prompt_text == ("other",)
+
+
+def test_file_names_keep_their_case(make_file: MakeFile) -> None:
+    """Fault: file names were lower-cased, so `data_A0.json` could not be found."""
+    path = make_file(ROWS, name="data_A0.json")
+    assert len(load_dataset(path).train) == 40
+    wrong = path.with_name("DATA_a0.json")
+    if not wrong.exists():  # a disk that tells upper and lower case apart
+        with pytest.raises(DataError, match=r"there is data_A0\.json; upper and lower case matter"):
+            load_dataset(wrong)
+
+
+def test_stray_blanks_do_not_make_a_text_unknown(make_file: MakeFile) -> None:
+    """Fault: stray spaces in the data broke the exact-string lookup."""
+    path = make_file([("one", "yes"), ("two", "no")])
+    text = path.read_text("utf-8").replace('"one"', '"  one "').replace('"yes"', '"yes "')
+    path.write_text(text, "utf-8")
+    data = load_dataset(path)
+    assert data.skipped == ()
+    assert data.train.answer_text == ("yes", "no")
+
+
+def test_decoding_uses_targets_of_the_right_width() -> None:
+    """Fault: the decoder strode through a 384-float table in steps of three."""
+    data = load_dataset()
+    for profile in PROFILES.values():
+        centres = targets(data, profile)
+        np.testing.assert_array_equal(nearest(centres, centres), np.arange(len(data.answers)))
+
+
+def test_no_model_and_no_network_are_needed_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: one Python process was started for every text to embed."""
+    original = builtins.__import__
+
+    def guarded(name: str, *arguments: Any, **options: Any) -> Any:
+        assert name.split(".")[0] not in {"torch", "sentence_transformers", "subprocess", "socket"}
+        return original(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", guarded)
+    dataset_module._load.cache_clear()
+    assert len(load_dataset().train) >= 600
+
+
+def test_targets_of_a_users_file_are_three_wide(make_file: MakeFile, tmp_path: Path) -> None:
+    """Fault: training started without checking that the table of targets existed."""
+    report = build_targets(make_file(ROWS), PROFILES["tau3"], tmp_path / "tokens.json")
+    assert report.answers == 7
+    with pytest.raises(DataError, match="have no embedding"):
+        build_targets(make_file(ROWS, name="b.json", embedded=False), PROFILES["tau3"], tmp_path / "other.json")
+    assert not (tmp_path / "other.json").exists()
