@@ -350,7 +350,8 @@ def compiled() -> Callable[..., None]:
     """:func:`run_epoch`, scripted where TorchScript can."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore")
             return torch.jit.script(run_epoch)
-    except (RuntimeError, AttributeError):
+    except (RuntimeError, AttributeError, OSError):
+        # A torch without TorchScript, or a package without its source text (TorchScript reads it).
         return run_epoch

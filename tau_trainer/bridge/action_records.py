@@ -17,9 +17,12 @@ from tau_trainer.bridge.records import (
     fields,
     fill_floats,
     fill_varints,
-    read_varint,
+    float_span,
+    join_floats,
+    join_varints,
     tile,
     varint,
+    varint_spans,
     varint_width,
 )
 from tau_trainer.errors import DecodeError
@@ -74,20 +77,17 @@ class ActionLayout(Shape):
     """The layout of an ``AgentActionProto``: where its floats and branch indices lie."""
 
     def __init__(self, record: bytes) -> None:
-        self.continuous = Span(0, 0)
+        self.continuous: list[Span] = []
         self.discrete: list[Span] = []
         ignored: list[Span] = []
         for number, wire, start, stop in fields(record, 0, len(record)):
-            if number == _CONTINUOUS and wire == BYTES:
-                self.continuous = Span(start, stop)
+            if number == _CONTINUOUS and wire in (BYTES, FIXED32):
+                self.continuous.append(float_span(start, stop))
             elif number == _DISCRETE and wire in (BYTES, VARINT):
-                while start < stop:
-                    _, end = read_varint(record, start)
-                    self.discrete.append(Span(start, end))
-                    start = end
+                self.discrete += varint_spans(record, start, stop)
             elif number in (_LEGACY, _VALUE) and wire in (BYTES, FIXED32):
                 ignored.append(Span(start, stop))
-        super().__init__(record, [self.continuous, *ignored], self.discrete)
+        super().__init__(record, self.continuous + ignored, self.discrete)
 
 
 class ActionDecoder:
@@ -102,18 +102,19 @@ class ActionDecoder:
         groups = self._layouts.groups(payload)
         actions = Actions.zeros(self._spec, sum(len(group.index) for group in groups))
         for group in groups:
-            layout = group.layout
-            floats = (layout.continuous.stop - layout.continuous.start) // 4
-            if floats not in (0, self._spec.continuous_size) or len(layout.discrete) not in (
-                0,
-                self._spec.discrete_size,
-            ):
-                raise DecodeError(
-                    f"an action has {floats} continuous values and {len(layout.discrete)} branches; this behavior "
-                    f"takes {self._spec.continuous_size} and {self._spec.discrete_size}"
-                )
-            if floats:
-                actions.continuous[group.index] = layout.continuous.floats(group.rows)
-            for branch, span in enumerate(layout.discrete):
-                actions.discrete[group.index, branch] = span.varints(group.rows)
+            continuous = join_floats(group.layout.continuous, group.rows)
+            self._check(continuous.shape[1], len(group.layout.discrete))
+            if continuous.size:
+                actions.continuous[group.index] = continuous
+            if group.layout.discrete:
+                actions.discrete[group.index] = join_varints(group.layout.discrete, group.rows)
         return actions
+
+    def _check(self, floats: int, branches: int) -> None:
+        """An action may leave out all of a kind, which means zeros, but not some."""
+        spec = self._spec
+        if floats not in (0, spec.continuous_size) or branches not in (0, spec.discrete_size):
+            raise DecodeError(
+                f"an action has {floats} continuous values and {branches} branches; this behavior takes "
+                f"{spec.continuous_size} and {spec.discrete_size}"
+            )

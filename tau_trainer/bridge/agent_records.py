@@ -5,6 +5,7 @@ Field numbers are those of ``AgentInfoProto`` and ``ObservationProto`` in ML-Age
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -25,9 +26,13 @@ from tau_trainer.bridge.records import (
     fields,
     fill_floats,
     fill_varints,
+    float_span,
+    join_floats,
+    join_varints,
     read_varint,
     tile,
     varint,
+    varint_spans,
     varint_width,
 )
 from tau_trainer.errors import DecodeError
@@ -47,59 +52,70 @@ _SHAPE, _COMPRESSION, _COMPRESSED, _FLOATS, _MAPPING, _PROPERTIES, _TYPE, _NAME 
 _T = TypeVar("_T", bound=np.generic)
 
 
-def _integers(data: bytes, wire: int, start: int, stop: int) -> list[int]:
-    """A repeated integer field, packed or not."""
-    values = []
-    position = start
-    while position < stop:
-        value, position = read_varint(data, position)
-        values.append(value)
-    return values
+_MOST_DIMENSIONS = 16
+_MOST_FLOATS = 2**31
+
+
+def _integers(data: bytes, start: int, stop: int) -> list[int]:
+    """A repeated int32 field, packed or not."""
+    values = [read_varint(data, span.start)[0] & 0xFFFFFFFF for span in varint_spans(data, start, stop)]
+    return [value - 2**32 if value >= 2**31 else value for value in values]
 
 
 @dataclass(slots=True)
 class _Observation:
     spec: ObservationSpec
-    floats: Span
+    floats: list[Span]
 
 
 def _observation(data: bytes, start: int, stop: int) -> _Observation:
     """Parse one ``ObservationProto``: its spec and where its floats lie."""
     shape: list[int] = []
     properties: list[int] = []
-    kind, compression, name, floats = 0, 0, "", Span(stop, stop)
+    floats: list[Span] = []
+    kind, compression, name = 0, 0, ""
     for number, wire, first, last in fields(data, start, stop):
-        if number == _SHAPE:
-            shape += _integers(data, wire, first, last)
-        elif number == _PROPERTIES:
-            properties += _integers(data, wire, first, last)
-        elif number == _COMPRESSION:
+        if number == _SHAPE and wire in (VARINT, BYTES):
+            shape += _integers(data, first, last)
+        elif number == _PROPERTIES and wire in (VARINT, BYTES):
+            properties += _integers(data, first, last)
+        elif number == _COMPRESSION and wire == VARINT:
             compression, _ = read_varint(data, first)
-        elif number == _TYPE:
+        elif number == _TYPE and wire == VARINT:
             kind, _ = read_varint(data, first)
-        elif number == _NAME:
+        elif number == _NAME and wire == BYTES:
             name = data[first:last].decode("utf-8", "replace")
-        elif number == _FLOATS:
-            floats = _packed_floats(data, first, last)
+        elif number == _FLOATS and wire == BYTES:
+            floats += _float_data(data, first, last)
     if compression != 0:
         raise DecodeError(
             f"sensor '{name}' sends PNG images, which this version cannot read; "
             "set the sensor's Compression Type to None in Unity"
         )
+    count = sum(span.stop - span.start for span in floats) // 4
+    if not _holds(shape, count):
+        raise DecodeError(f"sensor '{name}' declares shape {tuple(shape)} but sends {count} floats")
     spec = ObservationSpec(name, tuple(shape), tuple(map(DimensionProperty, properties)), ObservationType(kind & 1))
-    if floats.stop - floats.start != 4 * spec.size:
-        raise DecodeError(
-            f"sensor '{name}' declares shape {spec.shape} but sends {(floats.stop - floats.start) // 4} floats"
-        )
     return _Observation(spec, floats)
 
 
-def _packed_floats(data: bytes, start: int, stop: int) -> Span:
-    for number, wire, first, last in fields(data, start, stop):
-        if number == 1 and wire == BYTES:
-            return Span(first, last)
-        raise DecodeError("an observation's floats are not packed")
-    return Span(stop, stop)
+def _float_data(data: bytes, start: int, stop: int) -> list[Span]:
+    """Where the floats of a ``FloatData`` lie: one span if they are packed, as engines do it."""
+    return [
+        float_span(first, last)
+        for number, wire, first, last in fields(data, start, stop)
+        if number == 1 and wire in (BYTES, FIXED32)
+    ]
+
+
+def _holds(shape: list[int], count: int) -> bool:
+    """Whether an array of ``shape`` holds ``count`` floats, and can be made at all."""
+    return (
+        len(shape) <= _MOST_DIMENSIONS
+        and all(size >= 0 for size in shape)
+        and math.prod(shape) == count
+        and math.prod(max(size, 1) for size in shape) < _MOST_FLOATS
+    )
 
 
 class AgentLayout(Shape):
@@ -107,21 +123,22 @@ class AgentLayout(Shape):
 
     def __init__(self, record: bytes) -> None:
         self.spans: dict[int, Span] = {}
+        self.mask: list[Span] = []
         self.observations: list[_Observation] = []
         for number, wire, start, stop in fields(record, 0, len(record)):
-            if number == _OBSERVATION:
+            if number == _OBSERVATION and wire == BYTES:
                 self.observations.append(_observation(record, start, stop))
-            elif (
-                (number in (_REWARD, _GROUP_REWARD) and wire == FIXED32)
-                or (number in (_DONE, _MAX_STEP, _ID, _GROUP) and wire == VARINT)
-                or (number == _MASK and wire == BYTES)
+            elif number == _MASK and wire in (BYTES, VARINT):
+                self.mask += varint_spans(record, start, stop)
+            elif (number in (_REWARD, _GROUP_REWARD) and wire == FIXED32) or (
+                number in (_DONE, _MAX_STEP, _ID, _GROUP) and wire == VARINT
             ):
                 self.spans[number] = Span(start, stop)
         super().__init__(
             record,
-            [self.spans[n] for n in (_REWARD, _GROUP_REWARD, _MASK) if n in self.spans]
-            + [observation.floats for observation in self.observations],
-            [self.spans[n] for n in (_DONE, _MAX_STEP, _ID, _GROUP) if n in self.spans],
+            [self.spans[n] for n in (_REWARD, _GROUP_REWARD) if n in self.spans]
+            + [span for observation in self.observations for span in observation.floats],
+            [self.spans[n] for n in (_DONE, _MAX_STEP, _ID, _GROUP) if n in self.spans] + self.mask,
         )
 
     def floats(self, number: int, rows: Bytes) -> FloatArray:
@@ -142,12 +159,9 @@ class AgentDecoder:
         self._behavior = behavior
         self._layouts: LayoutCache[AgentLayout] = LayoutCache(AgentLayout)
 
-    def specs(self, payload: bytes) -> tuple[ObservationSpec, ...] | None:
-        """The sensors as the first agent of ``payload`` shows them; None if the list is empty."""
-        groups = self._layouts.groups(payload)
-        if not groups:
-            return None
-        first = min(groups, key=lambda group: int(group.index[0]))
+    def specs(self, payload: bytes) -> tuple[ObservationSpec, ...]:
+        """The sensors as the first agent of ``payload``, a list that is not empty, shows them. Raises DecodeError."""
+        first = min(self._layouts.groups(payload), key=lambda group: int(group.index[0]))
         return tuple(observation.spec for observation in first.layout.observations)
 
     def decode(self, payload: bytes, spec: BehaviorSpec) -> StepBatch:
@@ -166,7 +180,7 @@ class AgentDecoder:
         group_id = gather(_integers_of(_GROUP), np.int32)
         group_reward = gather(_floats_of(_GROUP_REWARD), np.float32)
         obs = tuple(
-            gather(_observation_of(i), np.float32).reshape(-1, *s.shape) for i, s in enumerate(spec.observations)
+            gather(_observation_of(i), np.float32).reshape(len(ids), *s.shape) for i, s in enumerate(spec.observations)
         )
         self._check_finite(spec, ids, reward, group_reward, obs)
         mask = self._mask(groups, gather, spec)
@@ -211,12 +225,12 @@ class AgentDecoder:
         size = spec.actions.mask_size
 
         def rows_of(layout: AgentLayout, rows: Bytes) -> NDArray[np.bool_]:
-            span = layout.spans.get(_MASK)
-            if span is None or span.stop - span.start != size:
+            if len(layout.mask) != size:
                 return np.zeros((len(rows), size), np.bool_)
-            return span.bools(rows)
+            forbidden: NDArray[np.bool_] = join_varints(layout.mask, rows) != 0
+            return forbidden
 
-        if size == 0 or not any(_MASK in group.layout.spans for group in groups):
+        if size == 0 or not any(group.layout.mask for group in groups):
             return None
         return gather(rows_of, np.bool_)
 
@@ -229,16 +243,16 @@ class AgentDecoder:
         obs: tuple[FloatArray, ...],
     ) -> None:
         named = [("reward", reward), ("group reward", group_reward)]
-        named += [(f"sensor '{s.name}'", o.reshape(len(ids), -1)) for s, o in zip(spec.observations, obs, strict=True)]
+        named += [(f"sensor '{s.name}'", o) for s, o in zip(spec.observations, obs, strict=True)]
         for name, values in named:
-            # A sum is finite unless a value is not (or the sum overflows: then look closer).
-            if not np.isfinite(values.sum(dtype=np.float64)):
+            with np.errstate(invalid="ignore"):  # infinity minus infinity is what we look for
+                total = values.sum(dtype=np.float64)  # float64 cannot overflow here: finite unless a value is not
+            if not np.isfinite(total):
                 bad = ~np.isfinite(values.reshape(len(ids), -1)).all(axis=1)
-                if bad.any():
-                    raise DecodeError(
-                        f"behavior '{self._behavior}' sent NaN or infinity in {name} of agent {int(ids[bad][0])}; "
-                        "look for a division by zero or an exploding body in the game"
-                    )
+                raise DecodeError(
+                    f"behavior '{self._behavior}' sent NaN or infinity in {name} of agent {int(ids[bad][0])}; "
+                    "look for a division by zero or an exploding body in the game"
+                )
 
 
 def _integers_of(number: int) -> Callable[[AgentLayout, Bytes], NDArray[np.int32]]:
@@ -250,7 +264,7 @@ def _floats_of(number: int) -> Callable[[AgentLayout, Bytes], FloatArray]:
 
 
 def _observation_of(index: int) -> Callable[[AgentLayout, Bytes], FloatArray]:
-    return lambda layout, rows: layout.observations[index].floats.floats(rows)
+    return lambda layout, rows: join_floats(layout.observations[index].floats, rows)
 
 
 class _Gather:

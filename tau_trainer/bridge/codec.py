@@ -89,7 +89,7 @@ class TrainerMessage:
 def _parse(data: bytes) -> Any:
     try:
         return Message.FromString(data)
-    except ProtobufDecodeError as error:
+    except (ProtobufDecodeError, UnicodeDecodeError) as error:  # protobuf 3.20 without its C core raises the second
         raise DecodeError(f"received {len(data)} bytes that are not a message of the protocol") from error
 
 
@@ -105,13 +105,19 @@ def _set_capabilities(message: Any, capabilities: Capabilities) -> None:
 
 def _action_spec(brain: Any) -> ActionSpec:
     """A behavior's actions; packages before API 1.3 fill only the deprecated fields."""
-    spec = brain.action_spec
+    spec, sizes = brain.action_spec, tuple(brain.vector_action_size_deprecated)
     if spec.num_continuous_actions or spec.num_discrete_actions:
-        return ActionSpec(spec.num_continuous_actions, tuple(spec.discrete_branch_sizes))
-    sizes = tuple(brain.vector_action_size_deprecated)
-    if brain.vector_action_space_type_deprecated == 1:
-        return ActionSpec(continuous_size=sizes[0] if sizes else 0)
-    return ActionSpec(discrete_branches=sizes)
+        actions = ActionSpec(spec.num_continuous_actions, tuple(spec.discrete_branch_sizes))
+    elif brain.vector_action_space_type_deprecated == 1:
+        actions = ActionSpec(continuous_size=sizes[0] if sizes else 0)
+    else:
+        actions = ActionSpec(discrete_branches=sizes)
+    if actions.continuous_size < 0 or any(size < 1 for size in actions.discrete_branches):
+        raise DecodeError(
+            f"behavior '{brain.brain_name}' describes {actions.continuous_size} continuous actions and branches of "
+            f"{list(actions.discrete_branches)} choices; sizes start at 1"
+        )
+    return actions
 
 
 def parse_engine_message(data: bytes) -> EngineMessage:
@@ -177,30 +183,27 @@ class TrainerCodec:
         self._encoders: dict[str, ActionEncoder] = {}
 
     def steps(self, message: EngineMessage) -> list[StepBatch]:
-        """Arrays of every behavior with agents in ``message``; registers behaviors when they first appear.
+        """Arrays of every behavior with agents in ``message``, by name; registers behaviors when they first appear.
 
         Raises DecodeError.
         """
         self._action_specs.update(message.action_specs)
         batches = []
-        for name, payload in message.agent_lists.items():
-            if not payload or (name not in self.specs and not self._register(name, payload)):
-                continue
-            batches.append(self._decoders[name].decode(payload, self.specs[name]))
+        for name, payload in sorted(message.agent_lists.items()):  # protobuf's own order differs from run to run
+            if payload:
+                if name not in self.specs:
+                    self._register(name, payload)
+                batches.append(self._decoders[name].decode(payload, self.specs[name]))
         return batches
 
-    def _register(self, name: str, payload: bytes) -> bool:
+    def _register(self, name: str, payload: bytes) -> None:
         if name not in self._action_specs:
             raise DecodeError(f"the engine sent agents of behavior '{name}' without ever describing its actions")
         decoder = AgentDecoder(name)
-        observations = decoder.specs(payload)
-        if observations is None:
-            return False
-        spec = BehaviorSpec(name, observations, self._action_specs[name])
+        spec = BehaviorSpec(name, decoder.specs(payload), self._action_specs[name])
         self.specs[name] = spec
         self._decoders[name] = decoder
         self._encoders[name] = ActionEncoder(spec.actions, legacy=self.legacy_actions)
-        return True
 
     def reply(self, command: Command, actions: Mapping[str, Actions], side_channel: bytes = b"") -> bytes:
         """Bytes of a reply with these actions, in the order of the agents that asked."""

@@ -112,6 +112,7 @@ class Engine:
 
     async def _handshake(self) -> None:
         first = parse_engine_message(await self._receive())
+        self._check(first)
         engine = first.initialization
         if engine is None:
             raise VersionError(f"{self._name} opened with a message that is no introduction; is it ML-Agents?")
@@ -165,11 +166,11 @@ class Engine:
 
     async def _receive(self) -> bytes:
         """Wait for the next message; the watcher puts an exception here if none can come."""
-        waiting = self._server.receive()
-        if waiting.done():
-            return waiting.result()
+        return await self._watched(self._server.receive())
+
+    def _watched(self, waiting: asyncio.Future[bytes]) -> asyncio.Future[bytes]:
         self._waiting, self._waiting_since = waiting, time.monotonic()
-        return await waiting
+        return waiting
 
     @property
     def _name(self) -> str:
@@ -219,7 +220,10 @@ class Engine:
 
     async def _await_last_call(self, timeout_s: float) -> None:
         """The goodbye travels in a reply, so the engine must call once more."""
-        waiting = self._waiting if self._waiting and not self._waiting.done() else self._server.receive()
+        if self._waiting is None or self._waiting.done():
+            self._watched(self._server.receive())
+        assert self._waiting is not None
+        waiting = self._waiting
         try:
             await asyncio.wait_for(asyncio.shield(waiting), timeout_s)
         except (TimeoutError, EngineError):

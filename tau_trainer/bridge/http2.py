@@ -27,6 +27,10 @@ _HEADER_BYTES: Final = 9
 _PREFIX_BYTES: Final = 5
 
 
+_LENGTHS: Final = {_WINDOW: 4, _PING: 8, _RST: 4}
+"""Frames of one size."""
+
+
 class ProtocolError(Exception):
     """The other side sent something that is not HTTP/2, or a gRPC feature that is not used here."""
 
@@ -96,9 +100,7 @@ class Connection:
         self._next_stream = 1
         self.closing = False
         """The other side takes no more calls (GOAWAY)."""
-        settings = struct.pack(
-            ">HIHIHI", _INITIAL_WINDOW, _LARGEST_WINDOW, _MAX_FRAME, _OUR_FRAME, _ENABLE_PUSH, 0
-        )
+        settings = struct.pack(">HIHIHI", _INITIAL_WINDOW, _LARGEST_WINDOW, _MAX_FRAME, _OUR_FRAME, _ENABLE_PUSH, 0)
         if not client:
             settings = settings[:12]  # ENABLE_PUSH is a client's setting
         self._out += (PREFACE if client else b"") + frame(_SETTINGS, 0, 0, settings)
@@ -154,10 +156,10 @@ class Connection:
         buffer = self._buffer
         buffer += data
         if not self._prefaced:
+            if not PREFACE.startswith(buffer[: len(PREFACE)]):
+                raise ProtocolError("the other side does not speak HTTP/2")
             if len(buffer) < len(PREFACE):
                 return []
-            if not buffer.startswith(PREFACE):
-                raise ProtocolError("the other side does not speak HTTP/2")
             del buffer[: len(PREFACE)]
             self._prefaced = True
         done: list[Call] = []
@@ -179,11 +181,15 @@ class Connection:
         return done
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> Call | None:
-        if kind == _DATA:
-            return self._data(flags, stream, payload)
-        if kind == _HEADERS:
+        if kind in (_DATA, _HEADERS):
+            if stream % 2 == 0:
+                raise ProtocolError(f"a call on stream {stream}; only odd ones hold calls")
+            if kind == _DATA:
+                return self._data(flags, stream, payload)
             self._open(stream)
             return self._end(stream) if flags & _END_STREAM else None
+        if len(payload) != _LENGTHS.get(kind, len(payload)):
+            raise ProtocolError(f"a frame of kind {kind} has {len(payload)} bytes")
         if kind == _WINDOW:
             self._grow(stream, struct.unpack(">I", payload)[0] & _LARGEST_WINDOW)
         elif kind == _SETTINGS and not flags & _ACK:
@@ -191,13 +197,17 @@ class Connection:
         elif kind == _PING and not flags & _ACK:
             self._out += frame(_PING, _ACK, 0, payload)
         elif kind == _RST:
-            self._stream_windows.pop(stream, None)
-            self._queue = deque(sending for sending in self._queue if sending.stream != stream)
-            if self._bodies.pop(stream, None) is not None:
-                return Call(stream, None)
+            return self._break_off(stream)
         elif kind == _GOAWAY:
             self.closing = True
         return None
+
+    def _break_off(self, stream: int) -> Call | None:
+        """The other side gives up a call, whose answer it may have been waiting for."""
+        self._bodies.pop(stream, None)
+        self._queue = deque(sending for sending in self._queue if sending.stream != stream)
+        self._flush()  # its data may have stood in the way of others
+        return Call(stream, None) if self._stream_windows.pop(stream, None) is not None else None
 
     def _open(self, stream: int) -> None:
         if stream not in self._bodies and not self._client:
@@ -210,6 +220,8 @@ class Connection:
             self._out += frame(_WINDOW, 0, 0, struct.pack(">I", self._unread))
             self._unread = 0
         if flags & _PADDED:
+            if not payload or payload[0] >= len(payload):
+                raise ProtocolError("a frame is padded beyond its length")
             payload = payload[1 : len(payload) - payload[0]]
         body = self._bodies.get(stream)
         if body is not None:
@@ -231,8 +243,9 @@ class Connection:
         return Call(stream, bytes(body[_PREFIX_BYTES:]))
 
     def _settings(self, payload: bytes) -> None:
-        for position in range(0, len(payload) - 5, 6):
-            name, value = struct.unpack_from(">HI", payload, position)
+        if len(payload) % 6:
+            raise ProtocolError(f"settings of {len(payload)} bytes")
+        for name, value in struct.iter_unpack(">HI", payload):
             if name == _INITIAL_WINDOW:
                 for stream in self._stream_windows:
                     self._stream_windows[stream] += value - self._initial_window

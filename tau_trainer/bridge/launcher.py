@@ -19,6 +19,7 @@ HEADLESS_PREFIX = "headless:"
 
 _SUFFIXES = (".app", ".exe", ".x86_64", ".x86")
 _KILL_AFTER_S = 5.0
+_TAIL_BYTES = 4096
 
 
 def resolve_executable(path: str | Path, platform: str = sys.platform) -> Path:
@@ -28,12 +29,13 @@ def resolve_executable(path: str | Path, platform: str = sys.platform) -> Path:
     Windows it may name the build's folder.
     """
     given = Path(path).expanduser()
-    stem = given.with_name(given.name.removesuffix(given.suffix)) if given.suffix in _SUFFIXES else given
-    for candidate in _candidates(stem, given, platform):
-        if candidate.is_file():
-            if not os.access(candidate, os.X_OK):
-                raise LaunchError(f"{candidate} is not executable; allow it with: chmod +x '{candidate}'")
-            return candidate.resolve()
+    stem = given.with_suffix("") if given.suffix in _SUFFIXES else given
+    files = [candidate for candidate in _candidates(stem, given, platform) if candidate.is_file()]
+    for file in files:
+        if os.access(file, os.X_OK):
+            return file.resolve()
+    if files:
+        raise LaunchError(f"{files[0]} is not executable; allow it with: chmod +x '{files[0]}'")
     raise LaunchError(f"no program found at '{path}'; give --env the path of a Unity build, or headless:tau")
 
 
@@ -73,7 +75,7 @@ class LaunchSpec:
     def of(env: str, **settings: object) -> LaunchSpec:
         """From what ``--env`` says: a build's path or ``headless:SCENE``. Raises LaunchError."""
         if env.startswith(HEADLESS_PREFIX):
-            program = (sys.executable, "-m", "tau_trainer.headless", "--scene", env.removeprefix(HEADLESS_PREFIX))
+            program = (sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", env.removeprefix(HEADLESS_PREFIX))
             package = str(Path(__file__).resolve().parents[2])
             path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
             # One thread each: engines share the machine with the trainer and with one another.
@@ -105,6 +107,7 @@ class EngineProcess:
 
     def __init__(self, process: asyncio.subprocess.Process, argv: Sequence[str], log: Path | None) -> None:
         self._process = process
+        self._over = False
         self.argv = tuple(argv)
         self.log = log
 
@@ -113,8 +116,11 @@ class EngineProcess:
         """Start engine ``index``. Raises LaunchError if the operating system refuses."""
         argv, log = spec.argv(port, index), spec.log_file(index)
         if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            log.write_bytes(b"")
+            try:
+                log.parent.mkdir(parents=True, exist_ok=True)
+                log.write_bytes(b"")
+            except OSError as error:
+                raise LaunchError(f"cannot write the engine's log {log}: {error.strerror or error}") from error
         options: dict[str, object] = {"start_new_session": True}
         if sys.platform == "win32":
             options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
@@ -157,11 +163,13 @@ class EngineProcess:
         return how + self.log_tail()
 
     def log_tail(self, lines: int = 5) -> str:
-        """The last lines of its log, as the end of a sentence."""
-        try:
-            text = self.log.read_bytes()[-4096:].decode("utf-8", "replace") if self.log else ""
-        except OSError:
-            text = ""
+        """The last lines of its log, as the end of a sentence; nothing if it was told of no log."""
+        if self.log is None:
+            return ""
+        text = ""
+        with contextlib.suppress(OSError), self.log.open("rb") as file:  # a player's log can be gigabytes long
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
         tail = [line.strip() for line in text.splitlines() if line.strip()][-lines:]
         return f"; its log ends with: {' | '.join(tail)}" if tail else "; its log is empty"
 
@@ -174,21 +182,25 @@ class EngineProcess:
         return True
 
     async def stop(self, timeout: float) -> None:
-        """Wait for it to end by itself, then end its process group."""
-        if await self.wait(timeout):
-            return
-        self._signal(signal.SIGTERM)
-        if not await self.wait(min(timeout, _KILL_AFTER_S)):
-            self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
-            await self.wait(_KILL_AFTER_S)
+        """Wait for it to end by itself, then end what is left of its process group."""
+        if not await self.wait(timeout) and sys.platform != "win32":
+            self._signal_group(signal.SIGTERM)
+            await self.wait(min(timeout, _KILL_AFTER_S))
+        self.kill()
+        await self.wait(_KILL_AFTER_S)
 
     def kill(self) -> None:
-        """End its process group at once."""
-        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+        """End its process group at once, also what is left of it where the engine itself has ended."""
+        if self._over:
+            return
+        self._over = self.returncode is not None  # from now on the system may give its id to others
+        if sys.platform != "win32":
+            self._signal_group(signal.SIGKILL)
+        elif not self._over:
+            # Ending a process spares its children there, and a .bat build is a child of its interpreter.
+            subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
 
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self._process.kill()
-            else:
+    def _signal_group(self, number: int) -> None:
+        if sys.platform != "win32":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)

@@ -50,7 +50,9 @@ def engine_ports(count: int, base_port: int | None = None) -> list[int]:
         ports = list(range(base_port, base_port + count))
         for port in ports:
             if not 0 < port <= _HIGHEST:
-                raise PortInUseError(f"port {port} does not exist; choose --base-port between 1 and {_HIGHEST - count}")
+                raise PortInUseError(
+                    f"port {port} does not exist; choose --base-port between 1 and {_HIGHEST + 1 - count}"
+                )
             if not is_free(port):
                 raise PortInUseError(
                     f"port {port} is taken by another program; choose another --base-port, or leave the flag out to "

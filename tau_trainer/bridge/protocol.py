@@ -98,4 +98,3 @@ _POOL.AddSerializedFile(
 
 Message: Any = _message_class("Message")
 """The one message of the protocol: a header and either the engine's output or the trainer's input."""
-BrainParameters: Any = _message_class("BrainParameters")

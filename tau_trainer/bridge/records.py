@@ -8,7 +8,7 @@ remembered for the next exchange.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -25,6 +25,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types."""
 _ALL_BITS = 0xFF
 _CONTINUATION = 0x80
+_GROWTH = 8
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
@@ -92,14 +93,43 @@ class Span:
         return result
 
     def floats(self, rows: Bytes) -> NDArray[np.float32]:
-        """Read little-endian float32 values: [k, count], contiguous, owned."""
-        values: NDArray[np.float32] = np.ascontiguousarray(rows[:, self.start : self.stop]).view("<f4")
+        """Read little-endian float32 values: [k, count]; a copy, since bytes of a message lie at any alignment."""
+        values: NDArray[np.float32] = rows[:, self.start : self.stop].copy().view("<f4")
         return values.astype(np.float32, copy=False)
 
-    def bools(self, rows: Bytes) -> NDArray[np.bool_]:
-        """Read one-byte booleans: bool [k, count]."""
-        values: NDArray[np.bool_] = rows[:, self.start : self.stop] != 0
-        return values
+
+def float_span(start: int, stop: int) -> Span:
+    """Where floats lie, packed or a single one. Raises DecodeError for a fraction of a float."""
+    if (stop - start) % 4:
+        raise DecodeError(f"a list of floats is {stop - start} bytes long, which is no multiple of 4")
+    return Span(start, stop)
+
+
+def varint_spans(data: bytes, start: int, stop: int) -> list[Span]:
+    """Where each varint of a repeated field lies, packed or a single one. Raises DecodeError."""
+    spans = []
+    while start < stop:
+        _, end = read_varint(data, start)
+        if end > stop:
+            raise DecodeError("a list of integers ends inside one of them")
+        spans.append(Span(start, end))
+        start = end
+    return spans
+
+
+def join_floats(spans: list[Span], rows: Bytes) -> NDArray[np.float32]:
+    """Floats of all ``spans`` side by side: [k, count]. A sender that does not pack has one span for each."""
+    if len(spans) == 1:
+        return spans[0].floats(rows)
+    return np.concatenate([np.zeros((len(rows), 0), np.float32), *(span.floats(rows) for span in spans)], axis=1)
+
+
+def join_varints(spans: list[Span], rows: Bytes) -> NDArray[np.int64]:
+    """Values of all ``spans`` side by side: int64 [k, count]."""
+    if all(span.stop - span.start == 1 for span in spans):
+        columns = np.array([span.start for span in spans], np.intp)
+        return rows[:, columns].astype(np.int64)
+    return np.stack([span.varints(rows) for span in spans], axis=1)
 
 
 class Shape:
@@ -136,14 +166,31 @@ class Group(Generic[LayoutT]):
     """uint8 [k, length]."""
 
 
+def _equal_rows(heads: Bytes, window: int) -> int:
+    """How many rows from the first on are equal to it.
+
+    Looks at ``window`` rows, then at more and more: where lengths alternate, looking at all of them for each run would
+    cost the square of their number.
+    """
+    while True:
+        same = (heads[:window] == heads[0]).all(axis=1)
+        if not same.all():
+            return int(np.argmin(same))
+        if window >= len(heads):
+            return len(heads)
+        window *= _GROWTH
+
+
 def split(payload: bytes) -> list[tuple[int, Index, Bytes]]:
     """Find the records of a list: for each record length, ``(length, index [k], rows [k, length])``.
 
-    Runs of equal length are found in one comparison each. Raises DecodeError where a record runs past the end.
+    Runs of equal length are found by comparing their heads all at once. Raises DecodeError where a record runs past
+    the end.
     """
     data = np.frombuffer(payload, np.uint8)
     by_length: dict[int, list[tuple[Index, Bytes]]] = {}
     position = count = 0
+    window = len(payload)
     while position < len(payload):
         if payload[position] != _LIST_TAG:
             raise DecodeError(f"the engine's list of agents has an unknown field at byte {position}")
@@ -154,8 +201,8 @@ def split(payload: bytes) -> list[tuple[int, Index, Bytes]]:
             raise DecodeError("a record in the engine's list of agents runs past its end")
         most = (len(payload) - position) // stride
         table = data[position : position + most * stride].reshape(most, stride)
-        same = (table[:, :header] == table[0, :header]).all(axis=1)
-        run = most if same.all() else int(np.argmin(same))
+        run = _equal_rows(table[:, :header], window)
+        window = _GROWTH * run
         by_length.setdefault(length, []).append((np.arange(count, count + run), table[:run, header:]))
         position += run * stride
         count += run
@@ -172,9 +219,10 @@ class LayoutCache(Generic[LayoutT]):
 
     _MOST = 256  # a sender whose every record differs must not fill the memory
 
-    def __init__(self, parse: type[LayoutT]) -> None:
+    def __init__(self, parse: Callable[[bytes], LayoutT]) -> None:
         self._parse = parse
         self._known: dict[int, list[LayoutT]] = {}
+        self._count = 0
 
     def groups(self, payload: bytes) -> list[Group[LayoutT]]:
         """All records of ``payload``, grouped by layout. Raises DecodeError for bytes that are not the protocol."""
@@ -201,11 +249,12 @@ class LayoutCache(Generic[LayoutT]):
         return groups
 
     def _learn(self, length: int, record: bytes) -> LayoutT:
-        layout = self._parse(record)  # type: ignore[call-arg]
-        known = self._known.setdefault(length, [])
-        if len(known) >= self._MOST:
-            known.clear()
-        known.append(layout)
+        layout = self._parse(record)
+        if self._count >= self._MOST:
+            self._known.clear()
+            self._count = 0
+        self._known.setdefault(length, []).append(layout)
+        self._count += 1
         return layout
 
 

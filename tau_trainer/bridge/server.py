@@ -73,6 +73,7 @@ class EngineServer:
         servers, self._servers = self._servers, []
         for server in servers:
             server.close()
+        for server in servers:
             await server.wait_closed()
 
     def receive(self) -> asyncio.Future[bytes]:
@@ -125,8 +126,8 @@ class EngineServer:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._empty.wait(), grace)
         for link in tuple(self._links):
-            link.close()
-        with contextlib.suppress(asyncio.TimeoutError):
+            link.abort()
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._close_servers(), 1.0)
 
 
@@ -174,6 +175,11 @@ class _Link(asyncio.Protocol):
         self._server.gave_up(self)
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection once everything is sent."""
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection at once, even if the other side does not read."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -94,7 +94,7 @@ class Reader:
 
     def _take(self, form: str) -> tuple[float, ...] | None:
         size = struct.calcsize(form)
-        if size < 0 or self._position + size > len(self._data):
+        if self._position + size > len(self._data):
             return None
         values = struct.unpack_from(form, self._data, self._position)
         self._position += size

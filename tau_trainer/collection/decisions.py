@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -42,6 +43,15 @@ class ActingPolicy(Protocol):
         """Decide for ``n`` agents; ``obs`` holds one [n, *shape] array a sensor."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One engine's agents that ask."""
+
+    obs: Observations
+    mask: BoolArray | None
+    answer: asyncio.Future[tuple[Decision, int]]
+
+
 class DecisionBatcher:
     """Gathers the requests of one turn of the event loop and answers them with one forward pass.
 
@@ -59,11 +69,13 @@ class DecisionBatcher:
         """``make(continuous, discrete, log_prob)`` builds the part of a decision that belongs to one request."""
         self.policy = policy
         self.passes = 0
+        """Forward passes so far."""
         self.decisions = 0
+        """Decisions asked for so far."""
         self._make = make
         self._rng = rng
         self._deterministic = deterministic
-        self._requests: list[tuple[Observations, BoolArray | None, asyncio.Future[tuple[Decision, int]]]] = []
+        self._requests: list[_Request] = []
 
     def decide(self, obs: Observations, mask: BoolArray | None) -> asyncio.Future[tuple[Decision, int]]:
         """Ask for ``n`` decisions; the answer comes with the version of the policy that made them."""
@@ -71,34 +83,32 @@ class DecisionBatcher:
         answer: asyncio.Future[tuple[Decision, int]] = loop.create_future()
         if not self._requests:
             loop.call_soon(self._flush)
-        self._requests.append((obs, mask, answer))
+        self._requests.append(_Request(obs, mask, answer))
         return answer
 
     def _flush(self) -> None:
-        requests = [request for request in self._requests if not request[2].done()]
+        requests = [request for request in self._requests if not request.answer.done()]
         self._requests = []
         if not requests:
             return
+        policy = self.policy  # the version that is told is that of the policy that decided
         self.passes += 1
         try:
-            parts = self._forward(requests)
+            parts = self._forward(policy, requests)
         except Exception as error:  # every waiting pair must learn of it, whatever it is
-            for _, _, answer in requests:
-                answer.set_exception(error)
+            for request in requests:
+                request.answer.set_exception(error)
             return
-        for (_, _, answer), part in zip(requests, parts, strict=True):
-            answer.set_result((part, self.policy.version))
+        for request, part in zip(requests, parts, strict=True):
+            request.answer.set_result((part, policy.version))
 
-    def _forward(
-        self, requests: list[tuple[Observations, BoolArray | None, asyncio.Future[tuple[Decision, int]]]]
-    ) -> list[Decision]:
-        sizes = [len(obs[0]) for obs, _, _ in requests]
+    def _forward(self, policy: ActingPolicy, requests: list[_Request]) -> list[Decision]:
+        sizes = [len(request.obs[0]) for request in requests]
         self.decisions += sum(sizes)
         if len(requests) == 1:
-            obs, mask, _ = requests[0]
-            return [self.policy.act(obs, mask, self._rng, self._deterministic)]
-        joined = tuple(np.concatenate(sensor) for sensor in zip(*(obs for obs, _, _ in requests), strict=True))
-        decision = self.policy.act(joined, self._join_masks(requests, sizes), self._rng, self._deterministic)
+            return [policy.act(requests[0].obs, requests[0].mask, self._rng, self._deterministic)]
+        obs = tuple(np.concatenate(sensor) for sensor in zip(*(request.obs for request in requests), strict=True))
+        decision = policy.act(obs, _join_masks(requests, sizes), self._rng, self._deterministic)
         bounds = np.cumsum(sizes)[:-1]
         return [
             self._make(continuous, discrete, log_prob)
@@ -110,17 +120,15 @@ class DecisionBatcher:
             )
         ]
 
-    @staticmethod
-    def _join_masks(
-        requests: list[tuple[Observations, BoolArray | None, asyncio.Future[tuple[Decision, int]]]], sizes: list[int]
-    ) -> BoolArray | None:
-        """A request without a mask forbids nothing."""
-        width = next((mask.shape[1] for _, mask, _ in requests if mask is not None), None)
-        if width is None:
-            return None
-        return np.concatenate(
-            [
-                np.zeros((size, width), np.bool_) if mask is None else mask
-                for (_, mask, _), size in zip(requests, sizes, strict=True)
-            ]
-        )
+
+def _join_masks(requests: list[_Request], sizes: list[int]) -> BoolArray | None:
+    """A request without a mask forbids nothing."""
+    width = next((request.mask.shape[1] for request in requests if request.mask is not None), None)
+    if width is None:
+        return None
+    return np.concatenate(
+        [
+            np.zeros((size, width), np.bool_) if request.mask is None else request.mask
+            for request, size in zip(requests, sizes, strict=True)
+        ]
+    )

@@ -46,7 +46,8 @@ class RestartBudget:
         self.restarts += 1
         self._in_a_row += 1
         self._recent.append(self._clock())
-        return float(min(self.FIRST_WAIT_S * 2 ** (self._in_a_row - 1), self.LONGEST_WAIT_S))
+        doublings = min(self._in_a_row - 1, 30)  # far beyond the longest wait, far below what a float can hold
+        return min(self.FIRST_WAIT_S * float(2**doublings), self.LONGEST_WAIT_S)
 
     def proved(self) -> None:
         """The engine works: the next failure is the first in a row again."""

@@ -19,6 +19,7 @@ from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.merging import apply_overrides, over_defaults
 from tau_trainer.settings.problems import Problems, did_you_mean, key_path, plain
 from tau_trainer.settings.run import RunSettings, SettingsFile
+from tau_trainer.settings.shipped import find_config
 from tau_trainer.settings.trainable import untrainable
 from tau_trainer.settings.trainers import TRAINER_TYPES, AnyTrainerSettings
 
@@ -36,7 +37,8 @@ def load_settings(
     """Settings that this version can train.
 
     Args:
-        path: a YAML file in ML-Agents' form; None = defaults for whatever behavior the engine announces.
+        path: a YAML file in ML-Agents' form, or the name of a shipped one (``tau3``); None = defaults for whatever
+            behavior the engine announces.
         overrides: values over the file by dotted key; ``behaviors.*.max_steps`` sets every behavior.
         lenient: log unknown and repeated keys and leave them out instead of refusing them.
         flags: names under which overrides are told of in messages (``env_settings.seed`` -> ``--seed``).
@@ -71,7 +73,7 @@ def dump_settings(settings: RunSettings | SettingsFile) -> str:
 def _parse(
     path: Path | str | None, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str]
 ) -> tuple[SettingsFile, Problems]:
-    document = read_document(Path(path)) if path is not None else Document("", {"default_settings": {}})
+    document = read_document(find_config(path)) if path is not None else Document("", {"default_settings": {}})
     data, places = apply_overrides(document.data, overrides)
     names = {place: _flag_name(place, flags) for place in places}
     reader = _Reader(Problems(document, names), lenient)

@@ -48,6 +48,9 @@ class TrainingRun:
         self.folder = folder
         self.hub = hub
         self.task = TauTask(plan.tau) if plan.tau is not None else None
+        skipped = self.task.dataset.skipped_sentence() if self.task is not None else None
+        if skipped:
+            hub.warning(skipped)
         self.checkpointer = Checkpointer(folder / "checkpoints", hub, resume=resume)
         evaluator = self.task.quick_scores if self.task is not None else None
         self.pool = LearnerPool(plan, hub, evaluator, self._learner_appears)
