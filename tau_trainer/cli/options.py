@@ -124,6 +124,11 @@ class EngineFlags:
     base_port: Annotated[
         str | None, _number(ENGINES, "First port to listen on. [default: 5005]", "P"), Sets("env_settings.base_port")
     ] = None
+    listen: Annotated[
+        str | None,
+        _text(ENGINES, "Address to listen on instead of this machine alone; nothing protects it.", "ADDRESS"),
+        Sets("collection.listen"),
+    ] = None
     timeout_wait: Annotated[
         str | None,
         _number(ENGINES, "Seconds to wait for an engine. [default: 60]", "S"),

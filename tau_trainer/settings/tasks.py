@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.kinds import Bool, Float, NaturalFloat, NaturalInt, PositiveFloat, PositiveInt, Section
+from tau_trainer.settings.kinds import Bool, Float, NaturalFloat, NaturalInt, PositiveFloat, PositiveInt, Section, Text
 
 Formula = Literal["binary", "binary_strict", "difference", "incremental", "binary01"]
 """Names of the Tau task's reward formulas."""
@@ -91,3 +91,6 @@ class CollectionSettings(Section):
     """Learning and collection take turns, engines in fixed order: the same seed is the same run, to the bit."""
     max_policy_age: NaturalInt = 1
     """Updates that the acting policy may be behind the learner."""
+    listen: Text | None = None
+    """Address that engines connect to; None = this machine only. Whoever can reach another address can act as an
+    engine, so it must be asked for."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tau_trainer.errors import TauError
 from tau_trainer.metrics import MetricsHub, Recorder, RunSnapshot, TerminalMode, run_recorders
-from tau_trainer.settings import RunSettings, dump_settings, resolve_seed
+from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
 from tau_trainer.training.finish import conclude, draw_curve, result_of
 from tau_trainer.training.plan import Command, make_plan
 from tau_trainer.training.provenance import provenance
@@ -114,6 +114,7 @@ class ParallelTrainerManager:
         left behind.
         """
         settings = resolve_seed(settings)
+        check_device(settings)
         checkpoint = settings.checkpoint_settings
         folder = RunFolder.create(
             Path(checkpoint.results_dir), checkpoint.run_id, resume=checkpoint.resume, force=checkpoint.force

@@ -149,10 +149,10 @@ def trainer_settings(settings: RunSettings, behavior: str) -> TrainerSettings:
     if not settings.behaviors:
         return TrainerSettings()
     near = difflib.get_close_matches(behavior, settings.behaviors, 1)
-    hint = f"did you mean '{near[0]}'?" if near else f"it has {_quoted(list(settings.behaviors))}"
+    hint = f"did you mean '{near[0]}'?" if near else f"it names {_quoted(list(settings.behaviors))}."
     raise SettingsError(
         f"the engine shows behavior '{behavior}', which `behaviors` in the settings does not name; {hint} "
-        "Rename one of them, or add `default_settings`"
+        "Rename one of them, or add `default_settings`."
     )
 
 

@@ -48,6 +48,11 @@ class TrainingRun:
         self.folder = folder
         self.hub = hub
         self.task = TauTask(plan.tau) if plan.tau is not None else None
+        if plan.engine.listen:
+            hub.warning(
+                f"listening on {plan.engine.listen}, without encryption or password: whoever reaches it can act as an "
+                "engine; leave --listen out where the engines run on this machine"
+            )
         skipped = self.task.dataset.skipped_sentence() if self.task is not None else None
         if skipped:
             hub.warning(skipped)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import os
 import sys
@@ -12,7 +14,7 @@ import pytest
 import yaml
 
 from tools._bootstrap.progress import SetupError
-from tools.bench import builds, running, scalars, tables, trainers, versus_mlagents
+from tools.bench import builds, memory, running, scalars, tables, trainers, versus_mlagents
 from tools.bench.timeline import Timeline
 from tools.bench.trainers import Case, Incumbent, Job
 from tools.bench.versus_mlagents import Result
@@ -161,6 +163,40 @@ def test_medians_ratios_and_dashes() -> None:
     assert tables.ratio([1.0], []) == "-"
     assert tables.markdown(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
     assert tables.machine()["cores"] == os.cpu_count()
+
+
+def test_tables_replace_their_own_part_of_a_document(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\n<!-- begin a -->\nold\n<!-- end a -->\n\nafter\n")
+    tables.insert(page, "a", "new")
+    tables.insert(page, "b", "other")
+    tables.insert(page, "a", "newer")
+    text = page.read_text()
+    assert text.startswith("# Title\n\n<!-- begin a -->\n\nnewer\n\n<!-- end a -->\n\nafter\n")
+    assert text.count("other") == 1
+    assert "old" not in text
+    assert "\nnew\n" not in text
+
+
+def test_results_are_written_with_the_machine(tmp_path: Path) -> None:
+    arguments = argparse.Namespace(output=tmp_path / "out", document=tmp_path / "page.md")
+    tables.write(arguments, "wire", "| a |", {"runs": [1]})
+    written = json.loads((tmp_path / "out" / "wire.json").read_text())
+    assert written["runs"] == [1]
+    assert written["machine"]["cores"] == os.cpu_count()
+    assert "| a |" in arguments.document.read_text()
+
+
+def test_memory_slope_is_what_one_more_pair_costs() -> None:
+    sizes = [memory.Size(pairs, 300.0 + 4.0 * pairs, 50.0) for pairs in (1, 2, 8)]
+    assert "One more pair costs 4.0 MB" in memory.table(sizes)
+    assert "costs" not in memory.table(sizes[:1])
+
+
+@posix
+def test_process_numbers_come_from_ps() -> None:
+    assert memory.process_number(os.getpid(), "ppid") == os.getppid()
+    assert memory.process_number(os.getpid(), "rss") > 1000
 
 
 def test_report_shows_ratios_rewards_and_failures(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from tools._bootstrap.progress import SetupError, tail
 from tools.bench import builds, running, tables, trainers
 from tools.bench.timeline import Timeline
 from tools.bench.trainers import Case, Incumbent, Job, Ours, Trainer
-from tools.peers import ROOT
 
 EPISODES = 100
 LONGEST = 900.0
@@ -78,7 +77,7 @@ def main() -> int:
     parser.add_argument("--tasks", nargs="+", choices=[*TASKS, "tau"], default=[*TASKS, "tau"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--mlagents-python", type=Path, help="also run the incumbent, from this environment")
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmark-results")
+    tables.add_output(parser)
     arguments = parser.parse_args()
     pair: list[Trainer] = [Ours()]
     if arguments.mlagents_python is not None:
@@ -88,10 +87,9 @@ def main() -> int:
     except SetupError as error:
         print(f"learning: {error}", file=sys.stderr)
         return 2
-    print("\n" + table(outcomes))
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    document = {"machine": tables.machine(), "outcomes": [asdict(outcome) for outcome in outcomes]}
-    (arguments.output / "learning.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    text = table(outcomes)
+    print("\n" + text)
+    tables.write(arguments, "learning", text, {"outcomes": [asdict(outcome) for outcome in outcomes]})
     return 0 if all(outcome.reached for outcome in outcomes) else 1
 
 

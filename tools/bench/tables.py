@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import os
 import platform
 import statistics
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -46,6 +48,38 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """The flags `--output` and `--document` that every benchmark has."""
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmark-results", help="folder for the results' JSON")
+    parser.add_argument("--document", type=Path, help="also put the tables into this file, e.g. docs/benchmarks.md")
+
+
+def write(arguments: argparse.Namespace, name: str, text: str, results: Mapping[str, Any]) -> None:
+    """Leaves `<output>/<name>.json` with the machine and all runs, and the tables in the document, if one is named."""
+    where = machine()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    document = json.dumps({"machine": where, **results}, indent=1)
+    (arguments.output / f"{name}.json").write_text(document + "\n", encoding="utf-8")
+    if arguments.document is not None:
+        measured = (
+            f"Measured {where['date'][:10]} on {where['cores']} cores ({where['processor']}), Python {where['python']}, "
+            f"torch {where['versions']['torch']}, commit {where['commit']}."
+        )
+        insert(arguments.document, name, f"{measured}\n\n{text}")
+
+
+def insert(document: Path, name: str, text: str) -> None:
+    """Replaces what stands between `<!-- begin <name> -->` and `<!-- end <name> -->`; appends both if they are missing."""
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    old = document.read_text(encoding="utf-8") if document.exists() else ""
+    block = f"{begin}\n\n{text}\n\n{end}"
+    if begin in old and end in old:
+        new = old[: old.index(begin)] + block + old[old.index(end) + len(end) :]
+    else:
+        new = f"{old}\n{block}\n"
+    document.write_text(new, encoding="utf-8")
 
 
 def machine() -> dict[str, Any]:

@@ -14,20 +14,20 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tools._bootstrap.progress import SetupError
 from tools.bench import builds, running, scalars, tables, trainers
 from tools.bench.trainers import Case, Incumbent, Job, Layer, Ours, Trainer
-from tools.peers import CACHE, MLAGENTS, ROOT, ensure_peer, find_python
+from tools.peers import CACHE, MLAGENTS, ensure_peer, find_python
 
 BUFFER = 12_000
 """Decisions in one collect-and-update cycle of ML-Agents' 3DBall settings."""
@@ -85,7 +85,8 @@ def main() -> int:
         return 2
     text = report(plan, results)
     print("\n" + text)
-    write(arguments.output, plan, results, text)
+    tables.write(arguments, "versus_mlagents", text, document(plan, results))
+    print(f"\nwritten to {arguments.output}; the runs' files are in {plan.work}")
     return 1 if any(result.failure for result in results) else 0
 
 
@@ -104,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--mlagents-python", type=Path, help="the interpreter of an environment that has it already")
     made.add_argument("--cache", type=Path, default=CACHE, help="where the incumbent's environment is kept")
     made.add_argument("--work", type=Path, help="where runs leave their files (default: a temporary folder)")
-    made.add_argument("--output", type=Path, default=ROOT / "benchmark-results", help="where results are written")
+    tables.add_output(made)
     return made
 
 
@@ -251,17 +252,9 @@ def reward_table(plan: Plan, results: list[Result]) -> str:
     return f"{title}\n\n{tables.markdown(['trainer', *(f'{step:,}' for step in steps)], rows)}"
 
 
-def write(output: Path, plan: Plan, results: list[Result], text: str) -> None:
-    """Leaves `versus_mlagents.json` and `.md`."""
-    output.mkdir(parents=True, exist_ok=True)
-    document = {
-        "machine": tables.machine(),
-        "plan": {**asdict(plan), "work": str(plan.work)},
-        "results": [asdict(result) for result in results],
-    }
-    (output / "versus_mlagents.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
-    (output / "versus_mlagents.md").write_text(text + "\n", encoding="utf-8")
-    print(f"\nwritten to {output}; the runs' files are in {plan.work}")
+def document(plan: Plan, results: list[Result]) -> dict[str, Any]:
+    """The plan and every run, for the JSON file."""
+    return {"plan": {**asdict(plan), "work": str(plan.work)}, "results": [asdict(result) for result in results]}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ trainer's side for each exchange of the bridge.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import tempfile
@@ -23,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tau_trainer.headless import EngineOptions, Parameters, create_scene
 from tau_trainer.specs import Actions
 from tools.bench import builds, running, tables, trainers
-from tools.peers import ROOT
 
 WARM_UP = 1.0
 
@@ -48,7 +46,7 @@ def main() -> int:
     parser.add_argument("--agents", type=int, nargs="+", default=[12, 64, 256])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmark-results")
+    tables.add_output(parser)
     arguments = parser.parse_args()
     floors = [
         measure(loop, arguments.engines, agents, arguments.seconds)
@@ -59,14 +57,8 @@ def main() -> int:
     scenes = {agents: scene_rate(agents) for agents in arguments.agents}
     text = table(arguments.agents, floors, scenes)
     print(text)
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    document = {
-        "machine": tables.machine(),
-        "engines": arguments.engines,
-        "scene": scenes,
-        "floors": [asdict(floor) for floor in floors],
-    }
-    (arguments.output / "wire.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    results = {"engines": arguments.engines, "scene": scenes, "floors": [asdict(floor) for floor in floors]}
+    tables.write(arguments, "wire", text, results)
     return 0
 
 

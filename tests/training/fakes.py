@@ -1,0 +1,224 @@
+"""Engines without processes: scenes of the headless engine, played inside the test, and what a run needs around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tau_trainer import load_settings
+from tau_trainer.bridge.engine import EngineOptions
+from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
+from tau_trainer.headless.args import parse_args
+from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.scene import Scene
+from tau_trainer.headless.scenes import create_scene
+from tau_trainer.metrics import Event, JsonLines, NullRecorder, Recorder, RunResult, RunSnapshot, Summary
+from tau_trainer.settings import RunSettings
+from tau_trainer.specs import (
+    Actions,
+    ActionSpec,
+    BehaviorSpec,
+    FloatArray,
+    ObservationSpec,
+    StepBatch,
+    Terminals,
+    empty_terminals,
+)
+from tau_trainer.training import ParallelTrainerManager, RunReport, Session
+
+WAIT_S = 50.0
+
+
+class Memory(NullRecorder):
+    """Keeps everything that the hub hands out."""
+
+    def __init__(self) -> None:
+        self.summaries: list[Summary] = []
+        self.events: list[Event] = []
+        self.snapshots: list[RunSnapshot] = []
+        self.results: list[RunResult] = []
+
+    def on_summary(self, summary: Summary) -> None:
+        self.summaries.append(summary)
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_snapshot(self, snapshot: RunSnapshot) -> None:
+        self.snapshots.append(snapshot)
+
+    def on_result(self, result: RunResult) -> None:
+        self.results.append(result)
+
+    @property
+    def warnings(self) -> list[str]:
+        return [event.message for event in self.events if event.kind == "warning" and event.message is not None]
+
+    def states(self, pair: int) -> list[str]:
+        return [event.fields["state"] for event in self.events if event.fields.get("pair") == pair and
+                event.kind == "pair"]  # fmt: skip
+
+
+class SceneEngine:
+    """What :class:`tau_trainer.bridge.engine.Engine` is to a worker, with a scene in place of a process."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        index: int,
+        port: int,
+        launch: LaunchSpec | None,
+        options: EngineOptions = EngineOptions(),
+        channels: SideChannelHub | None = None,
+    ) -> None:
+        assert launch is not None
+        self.index = index
+        self.exchanges = 0
+        self.awaited = False
+        self.stage = "answer a step"
+        self.specs: dict[str, BehaviorSpec] = {}
+        self.arguments = parse_args([*launch.program[3:], *launch.env_args])
+        self.seed = options.seed + index
+        self._stage = stage
+        self._scene: Scene | None = None
+
+    async def start(self) -> None:
+        self._stage.enters(self)
+        await self._stage.before_start(self)
+
+    async def reset(self, parameters: Mapping[str, float | Sampler] | None = None) -> list[StepBatch]:
+        self._stage.told.append((self.index, dict(parameters or {})))
+        values = Parameters(parameters)
+        self._scene = create_scene(self.arguments, values, seed=self.seed)
+        self.specs = {self._scene.spec.name: self._scene.spec}
+        await self._stage.before_reset(self)
+        self.exchanges += 1
+        return [self._scene.reset(values)]
+
+    async def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
+        assert self._scene is not None
+        self.awaited = True
+        await self._stage.before_step(self)
+        await asyncio.sleep(0)
+        self.awaited = False
+        self.exchanges += 1
+        return [self._scene.step(actions[self._scene.spec.name])]
+
+    async def close(self) -> None:
+        self._stage.leaves(self, "closed")
+
+    async def kill(self) -> None:
+        self._stage.leaves(self, "killed")
+
+
+Hook = Callable[[SceneEngine], Awaitable[None]]
+
+
+async def nothing(_engine: SceneEngine) -> None:
+    """Let the engine do as it should."""
+
+
+@dataclass
+class Stage:
+    """What all fake engines of a test share: what they do wrong, and what has become of them."""
+
+    before_start: Hook = nothing
+    before_reset: Hook = nothing
+    before_step: Hook = nothing
+    live: set[int] = field(default_factory=set)
+    peak: int = 0
+    starts: list[int] = field(default_factory=list)
+    ends: list[tuple[int, str]] = field(default_factory=list)
+    told: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+
+    def enters(self, engine: SceneEngine) -> None:
+        self.starts.append(engine.index)
+        self.live.add(engine.index)
+        self.peak = max(self.peak, len(self.live))
+
+    def leaves(self, engine: SceneEngine, how: str) -> None:
+        if engine.index in self.live:
+            self.live.remove(engine.index)
+            self.ends.append((engine.index, how))
+
+    def make(self, *args: Any, **more: Any) -> SceneEngine:
+        return SceneEngine(self, *args, **more)
+
+
+def tau_settings(results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
+    """A small Tau run: two pairs of four agents, 400 decisions, an update every 64. Keys with __ in place of dots."""
+    small = {
+        "checkpoint_settings.results_dir": str(results),
+        "checkpoint_settings.run_id": run_id,
+        "env_settings.env_path": "headless:tau",
+        "env_settings.seed": 7,
+        "tau.pairs": 2,
+        "tau.agents": 4,
+        "behaviors.TauAgent.max_steps": 400,
+        "behaviors.TauAgent.summary_freq": 100,
+        "behaviors.TauAgent.hyperparameters.buffer_size": 64,
+        "behaviors.TauAgent.hyperparameters.batch_size": 32,
+        "behaviors.TauAgent.hyperparameters.num_epoch": 1,
+        "behaviors.TauAgent.network_settings.hidden_units": 16,
+        "behaviors.TauAgent.network_settings.num_layers": 1,
+    }
+    config = Path(__file__).parents[2] / "configs" / "tau3.yaml"
+    return load_settings(config, small | {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+def begin(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> Session:
+    """Start a run whose hub hands on to ``memory`` and to log.jsonl."""
+
+    def recorders(folder: Path) -> list[Recorder]:
+        return [JsonLines(folder / "log.jsonl"), memory or Memory()]
+
+    return ParallelTrainerManager().start(settings, command, recorders=recorders)
+
+
+def train(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> RunReport:
+    """The same, to its end."""
+    return begin(settings, memory, command).wait(WAIT_S)
+
+
+def vector_spec(size: int = 3, actions: ActionSpec = ActionSpec(2), name: str = "Agent?team=0") -> BehaviorSpec:
+    """A behavior with one vector sensor."""
+    return BehaviorSpec(name, (ObservationSpec("sensor", (size,)),), actions)
+
+
+def ended(
+    spec: BehaviorSpec, ids: list[int], reward: list[float], truncated: bool = False, obs: float = 0.0
+) -> Terminals:
+    """Agents whose episode ended."""
+    terminals = empty_terminals(spec.observations, len(ids))
+    terminals.agent_ids[:] = ids
+    terminals.reward[:] = reward
+    terminals.truncated[:] = truncated
+    for sensor in terminals.obs:
+        sensor[:] = obs
+    return terminals
+
+
+def step(
+    spec: BehaviorSpec,
+    ids: list[int],
+    reward: list[float] | float = 0.0,
+    terminals: Terminals | None = None,
+    obs: tuple[FloatArray, ...] | None = None,
+) -> StepBatch:
+    """Agents that ask for a decision."""
+    count = len(ids)
+    return StepBatch(
+        behavior=spec.name,
+        agent_ids=np.array(ids, np.int32),
+        obs=obs or tuple(np.zeros((count, *sensor.shape), np.float32) for sensor in spec.observations),
+        reward=np.broadcast_to(np.asarray(reward, np.float32), (count,)).copy(),
+        group_id=np.zeros(count, np.int32),
+        group_reward=np.zeros(count, np.float32),
+        terminals=terminals or empty_terminals(spec.observations),
+    )

@@ -1,0 +1,471 @@
+"""Whole runs on engines inside the test: what pairs, learners, checkpoints and supervision do together."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.bridge.side_channels import Aggregation, Stat
+from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
+from tau_trainer.metrics import RunSnapshot, keys, read_log
+from tau_trainer.training import PairState, RunReport
+from tau_trainer.training.run import TrainingRun
+from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
+
+
+def hashes(report: RunReport) -> dict[str, str]:
+    """SHA-256 of the parameters of every checkpoint of a run."""
+    found = {}
+    for folder in sorted((report.folder / "checkpoints").glob("*-*")):
+        if folder.is_dir():
+            tensors = load_file(folder / "tensors.safetensors")
+            content = b"".join(tensors[name].tobytes() for name in sorted(tensors))
+            found[folder.name] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+def logged(report: RunReport) -> list[tuple[int, dict[str, float]]]:
+    """Step and values of every summary, without those that depend on the machine's speed."""
+    records = [record for record in read_log(report.folder / "log.jsonl") if record["type"] == "summary"]
+    timed = ("Perf/", "Train/Update Seconds")
+    return [
+        (record["step"], {key: value for key, value in record["values"].items() if not key.startswith(timed)})
+        for record in records
+    ]
+
+
+def test_the_counts_of_all_pairs_sum_to_the_total(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    report = train(tau_settings(tmp_path, tau__pairs=3, behaviors__TauAgent__max_steps=600), memory)
+    assert report.outcome == "completed"
+    assert report.exit_code == 0
+    assert [pair.decisions for pair in report.pairs] == [200, 200, 200]
+    assert report.decisions == sum(pair.decisions for pair in report.pairs) == 600
+    assert memory.summaries[-1].step == 600
+    assert report.decisions_per_second > 0.0
+
+
+def test_no_counter_stays_at_zero(stage: Stage, tmp_path: Path) -> None:
+    settings = tau_settings(tmp_path, env_settings__env_args=["--max-decisions", "10"])
+    report = train(settings)
+    for pair in report.pairs:
+        assert pair.decisions == 200
+        assert pair.episodes == 4 * 4  # four agents, 50 decisions each, ten an episode, the last still open
+        assert pair.mean_reward is not None
+        assert pair.success_rate is not None
+        assert pair.accuracy is not None
+
+
+def test_every_pairs_reward_goes_to_its_own_trainer(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    """The original reported every agent's reward to one static instance."""
+    settings = tau_settings(
+        tmp_path,
+        tau__reward__source="engine",
+        tau__reward__credit="aggregate",
+        behaviors__TauAgent__summary_freq=10_000,
+    )
+    rewards: dict[int, list[float]] = {0: [], 1: []}
+    original = SceneEngine.step
+
+    async def tagged(self: SceneEngine, actions: Any) -> Any:
+        batches = await original(self, actions)
+        for batch in batches:
+            batch.reward[:] = float(self.index) * 10.0 + 1.0
+            rewards[self.index].extend(batch.reward.tolist())
+        return batches
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SceneEngine, "step", tagged)
+        report = train(settings, memory)
+    assert [pair.mean_reward for pair in report.pairs] == pytest.approx([1.0, 11.0])
+    own = memory.summaries[-1].pairs
+    assert own["0"][keys.MEAN_REWARD].mean == pytest.approx(1.0)
+    assert own["1"][keys.MEAN_REWARD].mean == pytest.approx(11.0)
+    # The reward of the last decisions never arrives: the run ends with them.
+    assert {pair: values[keys.MEAN_REWARD].count for pair, values in own.items()} == {"0": 196, "1": 196}
+
+
+def test_the_states_of_a_pair(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    train(tau_settings(tmp_path), memory)
+    assert memory.states(0) == memory.states(1) == ["Preparing", "Training", "Evaluating", "Completed"]
+
+
+def test_a_failing_pair_never_stops_another(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    async def fail(engine: SceneEngine) -> None:
+        if engine.index == 1 and engine.exchanges > 5:
+            raise EngineExitedError("engine 1 ended while it should answer a step: exit code 70")
+
+    stage.before_step = fail
+    settings = tau_settings(tmp_path, tau__pairs=3, env_settings__max_lifetime_restarts=0)
+    report = train(settings, memory)
+    assert [pair.state for pair in report.pairs] == [PairState.COMPLETED, PairState.FAILED, PairState.COMPLETED]
+    assert report.exit_code == 1
+    assert report.outcome == "completed"
+    assert report.pairs[1].error is not None
+    assert "exit code 70" in report.pairs[1].error
+    assert "max_lifetime_restarts" in report.pairs[1].error
+    assert report.errors == (f"pair 1: {report.pairs[1].error}",)
+    assert any("pair 1 failed" in warning for warning in memory.warnings)
+    assert not stage.live
+
+
+def test_a_defect_in_one_pair_is_told_and_stops_no_other(stage: Stage, tmp_path: Path) -> None:
+    async def fail(engine: SceneEngine) -> None:
+        if engine.index == 0 and engine.exchanges > 5:
+            raise ZeroDivisionError("somewhere")
+
+    stage.before_step = fail
+    report = train(tau_settings(tmp_path))
+    assert report.pairs[0].error == "internal error: ZeroDivisionError: somewhere"
+    assert report.pairs[1].state is PairState.COMPLETED
+    assert not stage.live
+
+
+def test_all_pairs_fail_before_anything_is_learned(stage: Stage, tmp_path: Path) -> None:
+    async def fail(engine: SceneEngine) -> None:
+        raise EngineExitedError(f"engine {engine.index} ended while it should connect: exit code 70")
+
+    stage.before_start = fail
+    with pytest.raises(EngineExitedError, match="exit code 70"):
+        train(tau_settings(tmp_path / "results"))
+    assert not (tmp_path / "results").exists(), "nothing half-written is left"
+
+
+def test_all_pairs_fail_later(stage: Stage, tmp_path: Path) -> None:
+    async def fail(engine: SceneEngine) -> None:
+        if engine.exchanges > 40:
+            raise EngineExitedError(f"engine {engine.index} ended")
+
+    stage.before_step = fail
+    report = train(tau_settings(tmp_path, env_settings__max_lifetime_restarts=0))
+    assert report.outcome == "failed"
+    assert report.exit_code == 2
+    assert len(report.errors) == 2
+    assert report.evaluation is not None, "what was learned is kept"
+    assert report.models[0].is_file()
+
+
+def test_a_restarted_engine_costs_its_open_trajectories_only(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    broken: list[int] = []
+
+    async def fail(engine: SceneEngine) -> None:
+        if engine.index == 1 and engine.exchanges > 20 and not broken:
+            broken.append(engine.exchanges)
+            raise EngineExitedError("engine 1 ended")
+
+    stage.before_step = fail
+    report = train(tau_settings(tmp_path), memory)
+    assert report.exit_code == 0
+    assert [pair.restarts for pair in report.pairs] == [0, 1]
+    assert [pair.decisions for pair in report.pairs] == [200, 200]
+    assert stage.starts.count(1) == 2
+    assert any("restart 1" in warning for warning in memory.warnings)
+
+
+def test_an_engine_that_says_goodbye_ends_its_pair_well(stage: Stage, tmp_path: Path) -> None:
+    async def stop(engine: SceneEngine) -> None:
+        if engine.index == 0 and engine.exchanges > 20:
+            raise EngineStoppedError("engine 0 closed the connection (status 400)")
+
+    stage.before_step = stop
+    report = train(tau_settings(tmp_path))
+    assert [pair.state for pair in report.pairs] == [PairState.COMPLETED, PairState.COMPLETED]
+    assert report.pairs[0].decisions < report.pairs[1].decisions == 200
+    assert report.exit_code == 0
+
+
+@pytest.mark.parametrize("policy", ["shared", "independent"])
+def test_the_same_seed_is_the_same_run_to_the_bit(stage: Stage, tmp_path: Path, policy: str) -> None:
+    options = {"collection__deterministic": True, "tau__pairs": 3, "tau__max_concurrent": 2, "tau__policy": policy}
+    one, same = (train(tau_settings(tmp_path, name, **options)) for name in ("one", "same"))
+    other = train(tau_settings(tmp_path, "other", **options, env_settings__seed=8))
+    assert hashes(one) == hashes(same)
+    assert logged(one) == logged(same)
+    assert len(logged(one)) >= 4
+    assert hashes(one).keys() == hashes(other).keys()
+    assert not set(hashes(one).values()) & set(hashes(other).values())
+
+
+@pytest.mark.parametrize(
+    ("policy", "concurrent", "generation"),
+    [("shared", 2, 1), ("shared", 2, 6), ("shared", 3, 3), ("independent", 3, 1), ("independent", 2, 2)],
+)
+def test_exact_resume(stage: Stage, tmp_path: Path, policy: str, concurrent: int, generation: int) -> None:
+    """A run that was killed after its ``generation``-th checkpoint goes on as if nothing had happened."""
+    options = {
+        "collection__deterministic": True,
+        "tau__pairs": 3,
+        "tau__max_concurrent": concurrent,
+        "tau__policy": policy,
+        "behaviors__TauAgent__max_steps": 720,
+        "behaviors__TauAgent__checkpoint_interval": 80,
+        "behaviors__TauAgent__keep_checkpoints": 0,
+        "behaviors__TauAgent__hyperparameters__buffer_size": 24,
+        "behaviors__TauAgent__hyperparameters__batch_size": 8,
+    }
+    whole = train(tau_settings(tmp_path, "whole", **options))
+    shutil.copytree(whole.folder, tmp_path / "cut")
+    for path in (tmp_path / "cut" / "checkpoints").glob("*-*"):
+        content = json.loads((path / "manifest.json").read_text())["content"] if path.is_dir() else {}
+        if content.get("generation", 0) > generation:
+            shutil.rmtree(path)
+    left = {path.name for path in (tmp_path / "cut" / "checkpoints").glob("*-*") if path.is_dir()}
+    assert left
+    assert left < hashes(whole).keys()
+    resumed = train(tau_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True))
+    assert hashes(resumed) == hashes(whole)
+    assert [pair.decisions for pair in resumed.pairs] == [pair.decisions for pair in whole.pairs]
+
+
+def test_resume_counts_on(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    first = train(tau_settings(tmp_path))
+    settings = tau_settings(
+        tmp_path, behaviors__TauAgent__max_steps=800, checkpoint_settings__resume=True
+    )
+    second = train(settings, memory)
+    assert (first.decisions, second.decisions) == (400, 800)
+    assert [pair.decisions for pair in second.pairs] == [400, 400]
+    assert [event.fields["step"] for event in memory.events if event.kind == "resumed"] == [400]
+    assert memory.summaries[0].step > 400
+    steps = [record["step"] for record in read_log(second.folder / "log.jsonl") if record["type"] == "summary"]
+    assert steps == sorted(steps)
+
+
+def test_resuming_what_is_done_says_so(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    train(tau_settings(tmp_path))
+    stage.starts.clear()
+    report = train(tau_settings(tmp_path, checkpoint_settings__resume=True), memory)
+    assert report.outcome == "completed"
+    assert stage.starts == [], "no engine is started for nothing"
+    assert any("400 decisions already; raise --max-steps" in warning for warning in memory.warnings)
+    assert (report.folder / "evaluation.json").is_file()
+
+
+def slow_updates(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[tuple[float, float]]:
+    """Every update takes so long; returns when each began and ended."""
+    spans: list[tuple[float, float]] = []
+    update = PPO.update
+
+    def slow(self: PPO, rollout: Any, progress: float) -> dict[str, float]:
+        begin = time.monotonic()
+        result = update(self, rollout, progress)
+        time.sleep(seconds)
+        spans.append((begin, time.monotonic()))
+        return result
+
+    monkeypatch.setattr(PPO, "update", slow)
+    return spans
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_collection_goes_on_while_learning_until_the_age_is_at_its_bound(
+    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    spans = slow_updates(monkeypatch, 0.15)
+    exchanges: list[float] = []
+
+    async def note(engine: SceneEngine) -> None:
+        exchanges.append(time.monotonic())
+
+    stage.before_step = note
+    settings = tau_settings(tmp_path, collection__max_policy_age=most)
+    session = begin(settings, memory)
+    report = session.wait(50)
+    assert report.outcome == "completed"
+    during = sum(any(begin < at < end for begin, end in spans[:-1]) for at in exchanges)
+    # Two pairs: with a bound of 0 the other pair may have one exchange under way when the memory is full.
+    assert during <= len(spans) * 2 if most == 0 else during > len(spans)
+    ages = [one.statistics[keys.POLICY_AGE] for one in memory.summaries if keys.POLICY_AGE in one.statistics]
+    assert ages
+    assert max(age.max for age in ages) <= most
+    if most:
+        assert max(age.max for age in ages) > 0.0
+    assert session.status().held_seconds > 0.0
+
+
+def test_an_update_that_meets_nan_is_skipped(
+    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, calls = PPO.update, []
+
+    def sometimes(self: PPO, rollout: Any, progress: float) -> dict[str, float]:
+        calls.append(progress)
+        if len(calls) == 2:
+            raise NonFiniteError("behavior 'TauAgent': the loss is NaN")
+        return update(self, rollout, progress)
+
+    monkeypatch.setattr(PPO, "update", sometimes)
+    report = train(tau_settings(tmp_path), memory)
+    assert report.exit_code == 0
+    assert sum("update was skipped and the weights kept" in warning for warning in memory.warnings) == 1
+    assert len(calls) > 3
+
+
+def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, calls = PPO.update, []
+
+    def mostly(self: PPO, rollout: Any, progress: float) -> dict[str, float]:
+        calls.append(progress)
+        if len(calls) > 1:
+            raise NonFiniteError("behavior 'TauAgent': the loss is NaN")
+        return update(self, rollout, progress)
+
+    monkeypatch.setattr(PPO, "update", mostly)
+    report = train(tau_settings(tmp_path))
+    assert report.outcome == "failed"
+    assert report.exit_code == 2
+    assert all("the loss is NaN" in error for error in report.errors)
+    checkpoints = [path for path in (report.folder / "checkpoints").iterdir() if path.is_dir()]
+    assert checkpoints
+    for path in checkpoints:
+        for tensor in load_file(path / "tensors.safetensors").values():
+            assert np.isfinite(tensor).all()
+
+
+def test_a_defect_in_learning_is_no_silence(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, calls = PPO.update, []
+
+    def breaks(self: PPO, rollout: Any, progress: float) -> dict[str, float]:
+        calls.append(progress)
+        if len(calls) > 1:
+            raise RuntimeError("shapes differ")
+        return update(self, rollout, progress)
+
+    monkeypatch.setattr(PPO, "update", breaks)
+    report = train(tau_settings(tmp_path))
+    assert report.outcome == "failed"
+    assert "internal error: RuntimeError: shapes differ" in report.errors[0]
+
+
+def test_an_export_that_cannot_work_is_told_at_the_start(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ExportError("the network has an operator that ONNX does not know")
+
+    async def pause(engine: SceneEngine) -> None:
+        await asyncio.sleep(0.02)
+
+    stage.before_step = pause
+    monkeypatch.setattr("tau_trainer.training.run.check_export", fails)
+    settings = tau_settings(
+        tmp_path / "results",
+        behaviors__TauAgent__max_steps=100_000,
+        behaviors__TauAgent__hyperparameters__buffer_size=50_000,
+    )
+    with pytest.raises(ExportError, match="ONNX does not know"):
+        train(settings)
+    assert not (tmp_path / "results").exists()
+    assert not stage.live
+
+
+def test_a_stall_ends_the_run_and_says_who_waits(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(engine: SceneEngine) -> None:
+        if engine.exchanges > 30:
+            await asyncio.sleep(1000)
+
+    stage.before_step = hang
+    monkeypatch.setattr("tau_trainer.training.plan._STALL_LEAST_S", 0.0)
+    monkeypatch.setattr("tau_trainer.training.plan._STALL_FACTOR", 1.0)
+    monkeypatch.setattr("tau_trainer.training.watchdog._LOOK_S", 0.1)
+    monkeypatch.setattr("tau_trainer.training.parallel._FINISH_S", 0.1)
+    report = train(tau_settings(tmp_path, env_settings__timeout_wait=1))
+    assert report.outcome == "failed"
+    assert report.exit_code == 2
+    assert "pair 0 waits for engine 0 to answer a step; pair 1 waits for engine 1" in report.errors[0]
+    assert all(pair.state is PairState.CANCELLED for pair in report.pairs)
+    assert not stage.live
+
+
+def test_deterministic_engines_are_told_a_fresh_seed_each_generation(stage: Stage, tmp_path: Path) -> None:
+    settings = tau_settings(
+        tmp_path, collection__deterministic=True, behaviors__TauAgent__checkpoint_interval=150
+    )
+    train(settings)
+    seeds = [(index, told["seed"]) for index, told in stage.told]
+    assert [index for index, _ in seeds] == [0, 1, 0, 1, 0, 1]
+    assert len({seed for _, seed in seeds}) == 6
+    assert all(seed == np.float32(seed) for _, seed in seeds)
+
+
+def test_an_engine_that_fails_to_begin_anew_fails_alone(stage: Stage, tmp_path: Path) -> None:
+    async def fail(engine: SceneEngine) -> None:
+        if engine.index == 0 and len(stage.told) > 2:
+            raise EngineExitedError("engine 0 ended")
+
+    stage.before_reset = fail
+    settings = tau_settings(
+        tmp_path,
+        collection__deterministic=True,
+        behaviors__TauAgent__checkpoint_interval=150,
+        env_settings__max_lifetime_restarts=0,
+    )
+    report = train(settings)
+    assert [pair.state for pair in report.pairs] == [PairState.FAILED, PairState.COMPLETED]
+    assert not stage.live
+
+
+def test_learn_runs_until_its_behaviors_are_done(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic", env_settings__num_envs=2)
+    report = train(settings, memory, "learn")
+    assert report.outcome == "completed"
+    assert report.evaluation is None
+    assert report.verdict is None
+    assert [path.name for path in report.models] == ["Basic.onnx"]
+    assert memory.summaries[-1].behavior == "Basic"
+    assert memory.results[0].behaviors[0].step >= 400
+
+
+def test_status_while_it_runs(stage: Stage, tmp_path: Path) -> None:
+    async def pause(engine: SceneEngine) -> None:
+        await asyncio.sleep(0.01)
+
+    stage.before_step = pause
+    session = begin(tau_settings(tmp_path))
+    seen: list[RunSnapshot] = []
+    while session.running:
+        seen.append(session.status())
+        time.sleep(0.05)
+    session.wait()
+    assert any(snapshot.pairs[0].state == "Training" for snapshot in seen)
+    assert any(snapshot.decisions_per_second > 0 and snapshot.eta_s is not None for snapshot in seen)
+    last = session.status()
+    assert last.decisions == last.max_decisions == 400
+    assert last.accuracy is not None
+    assert last.baselines is not None
+    assert [behavior.step for behavior in last.behaviors] == [400]
+
+
+def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    settings = tau_settings(tmp_path)
+    original = TrainingRun.train
+
+    async def with_stats(self: TrainingRun) -> None:
+        await original(self)
+        self._stat(1, Stat("Game/Speed", 4.0, Aggregation.AVERAGE))
+        self._stat(0, Stat("Game/Level", 2.0, Aggregation.MOST_RECENT))
+        self._stat(1, Stat("Game/Level", 9.0, Aggregation.MOST_RECENT))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainingRun, "train", with_stats)
+        train(settings, memory)
+    values = memory.summaries[-1].values
+    assert values["Game/Speed"] == 4.0
+    assert values["Game/Level"] == 2.0, "the most recent value is engine 0's, as in ML-Agents"
+
+
