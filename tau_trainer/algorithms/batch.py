@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -53,6 +54,24 @@ def new_statistics(samples: Samples, rows: int, minibatches: int) -> EpochStatis
 def shuffled(samples: Samples, order: torch.Tensor) -> Samples:
     """Copy of the samples in this order (int64 [n]): minibatches are then views."""
     return Samples(*(field.index_select(0, order) if len(field) else field for field in samples))
+
+
+def in_parts(samples: Samples, statistics: EpochStatistics, parts: int) -> Iterator[tuple[Samples, EpochStatistics]]:
+    """Views of an epoch in up to ``parts`` stretches of whole minibatches, in order, with their statistics."""
+    minibatches = len(statistics.entropy)
+    batch, stretch = len(statistics.values) // minibatches, -(-minibatches // parts)
+    for begin in range(0, minibatches, stretch):
+        some = slice(begin, begin + stretch)
+        rows = slice(begin * batch, (begin + stretch) * batch)
+        yield (
+            Samples(*(field[rows] if len(field) else field for field in samples)),
+            EpochStatistics(
+                statistics.log_ratio[rows],
+                statistics.values[rows],
+                statistics.entropy[some],
+                statistics.gradient_norm[some],
+            ),
+        )
 
 
 def normalized(advantage: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from tau_trainer.algorithms import autograd, fused
-from tau_trainer.algorithms.batch import EpochStatistics, Samples, new_statistics, normalized, shuffled
+from tau_trainer.algorithms.batch import EpochStatistics, Samples, in_parts, new_statistics, normalized, shuffled
 from tau_trainer.algorithms.learner_state import copy_of, fitting, load_tensors, new_optimizer, restore, tensors_of
 from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.algorithms.statistics import Summary, explained_variance, summarize
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 _FORWARD_ROWS = 2048
 """Rows of one forward pass without gradient: large enough for full speed, small enough for the cache."""
+
+_PARTS = 4
+"""How often the policy is published in an epoch, where anybody asks for it."""
 
 compiled_epoch = functools.cache(fused.compiled)
 """The fused epoch, compiled once a process."""
@@ -105,12 +108,17 @@ class PPO:
         self._parameters = self.network.layout.views(self._optimizer.parameters)
         self._fused = _FusedEpochs(self.network, self._optimizer, self.groups) if fused else None
 
-    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
+    def update(
+        self, rollout: Rollout, progress: float, *, publish: Callable[[Policy], None] | None = None
+    ) -> dict[str, float]:
         """Learn from a rollout; the policy's version grows by one.
 
         Args:
             rollout: at least one transition with ``R`` reward components. Not released here.
             progress: share of ``max_steps`` that is behind us, 0 to 1, for the schedules.
+            publish: called a few times an epoch, in this thread, with the policy so far (its numbers are finite, its
+                version is that of before the update). Agents that act while learning goes on then act with weights
+                that are little behind, not a whole update; fewer decisions are needed to learn the same.
 
         Returns:
             Statistics by TensorBoard name.
@@ -125,7 +133,7 @@ class PPO:
         backup, random_state = copy_of(self._optimizer), self._generator.get_state()
         statistics = self.normalizer.count, self.normalizer.mean, self.normalizer.squares
         try:
-            result = self._update(rollout, progress)
+            result = self._update(rollout, progress, publish)
         except NonFiniteError:
             restore(self._optimizer, backup)
             self._generator.set_state(random_state)
@@ -201,7 +209,7 @@ class PPO:
         }
 
     @torch.no_grad()
-    def _update(self, rollout: Rollout, progress: float) -> dict[str, float]:
+    def _update(self, rollout: Rollout, progress: float, publish: Callable[[Policy], None] | None) -> dict[str, float]:
         observations = flatten(rollout.observations)
         self._check_input(rollout)
         first = self.normalizer.count == 1.0
@@ -209,7 +217,7 @@ class PPO:
             self.normalizer.merge(observations)
         samples, values, returns = self._samples(rollout, observations, recompute=first)
         numbers = self._numbers(progress)
-        summary = self._learn(samples, numbers)
+        summary = self._learn(samples, numbers, publish)
         if not first and self.settings.network_settings.normalize:
             self.normalizer.merge(observations)
         return {
@@ -268,7 +276,7 @@ class PPO:
             samples = samples._replace(advantage=normalized(samples.advantage))
         return samples, values.astype(np.float64), returns
 
-    def _learn(self, samples: Samples, numbers: fused.Numbers) -> Summary:
+    def _learn(self, samples: Samples, numbers: fused.Numbers, publish: Callable[[Policy], None] | None) -> Summary:
         own, count = self.settings.hyperparameters, len(samples.observations)
         batch = min(own.batch_size, count)
         minibatches = count // batch
@@ -281,7 +289,10 @@ class PPO:
                 stacked = epoch.advantage.view(minibatches, batch, -1)
                 epoch = epoch._replace(advantage=normalized(stacked).view(rows, -1))
             statistics = new_statistics(epoch, rows, minibatches)
-            self._run_epoch(numbers, epoch, statistics, batch)
+            for samples_part, statistics_part in in_parts(epoch, statistics, 1 if publish is None else _PARTS):
+                self._run_epoch(numbers, samples_part, statistics_part, batch)
+                if publish is not None and self._parameters_finite():
+                    publish(self.snapshot())
             per_epoch.append(summarize(epoch, statistics, numbers.epsilon))
             if own.target_kl is not None and Summary.kl_of(per_epoch[-1]) > own.target_kl:
                 break
@@ -338,8 +349,11 @@ class PPO:
                 f"transitions (first: agent slot {int(rollout.slots[wrong[0]])}); nothing was learned from them."
             )
 
+    def _parameters_finite(self) -> bool:
+        return bool(torch.isfinite(self._optimizer.parameters).all())
+
     def _check_output(self, per_epoch: list[torch.Tensor]) -> None:
-        if bool(torch.isfinite(torch.stack(per_epoch)).all() & torch.isfinite(self._optimizer.parameters).all()):
+        if bool(torch.isfinite(torch.stack(per_epoch)).all()) and self._parameters_finite():
             return
         names = [
             name

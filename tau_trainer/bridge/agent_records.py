@@ -313,7 +313,8 @@ class AgentEncoder:
         groups = np.concatenate([ended.group_id, batch.group_id])
         masked = batch.action_mask is not None and self._spec.actions.mask_size > 0
         width = varint_width(int(ids.max()))
-        group_width = varint_width(int(groups.max())) if groups.any() else 0
+        group_reward = np.concatenate([ended.group_reward, batch.group_reward])
+        group_width = varint_width(int(groups.max())) if groups.any() or group_reward.any() else 0
         template, at = self._template(width, group_width, masked)
         rows = tile(template, len(ids))
         k = len(ended)
@@ -328,8 +329,7 @@ class AgentEncoder:
             rows[k:, at[_MASK] : at[_MASK] + self._spec.actions.mask_size] = batch.action_mask
         if group_width:
             fill_varints(rows, at[_GROUP], group_width, groups)
-            values = np.concatenate([ended.group_reward, batch.group_reward])
-            fill_floats(rows, at[_GROUP_REWARD], values[:, None])
+            fill_floats(rows, at[_GROUP_REWARD], group_reward[:, None])
         return rows.tobytes()
 
     def _template(self, width: int, group_width: int, masked: bool) -> tuple[bytes, dict[object, int]]:

@@ -9,7 +9,7 @@ from tau_trainer.specs import IntArray
 
 Slots = NDArray[np.intp]
 
-_DENSE = 1 << 20
+_DENSE = 1 << 16
 """Ids below this are looked up in an array, others in a dictionary."""
 
 
@@ -49,7 +49,7 @@ class SlotTable:
 
     def _reach(self, largest: int) -> None:
         if largest >= len(self._dense):
-            grown = np.full(max(largest + 1, 2 * len(self._dense)), -1, np.intp)
+            grown = np.full(min(max(largest + 1, 2 * len(self._dense)), _DENSE), -1, np.intp)
             grown[: len(self._dense)] = self._dense
             self._dense = grown
 

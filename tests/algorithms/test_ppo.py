@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import torch
 
 from tau_trainer.algorithms import PPO
 from tau_trainer.errors import NonFiniteError
+from tau_trainer.models import Policy
 from tau_trainer.specs import ActionSpec
 from tests.algorithms import reference_ppo
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, Collector, behavior, settings
@@ -227,6 +229,37 @@ def test_policies_are_independent_copies_with_versions() -> None:
     for before, now in zip(kept, first.weights.arrays(), strict=True):
         np.testing.assert_array_equal(before, now)
     assert not np.array_equal(first.weights.action_weight, second.weights.action_weight)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_publishing_shows_the_way_and_changes_nothing(fused: bool) -> None:
+    first, second = (PPO(behavior(HYBRID), settings(), seed=1, fused=fused) for _ in range(2))
+    rollout = Collector(HYBRID).collect(first.snapshot()).take()
+    start = first.snapshot()
+    published: list[Policy] = []
+    plain = first.update(rollout, 0.0)
+    result = second.update(rollout, 0.0, publish=published.append)
+    assert_same_weights(first, second, 0.0)
+    del plain["Train/Update Seconds"], result["Train/Update Seconds"]
+    assert plain == result
+    minibatches = int(result["Train/Minibatches"]) // 2
+    assert len(published) == 2 * len(range(0, minibatches, -(-minibatches // 4)))
+    assert [policy.version for policy in published] == [0] * len(published)
+    way = [start, *published]
+    for before, after in itertools.pairwise(way):
+        assert not np.array_equal(before.weights.action_weight, after.weights.action_weight)
+    np.testing.assert_array_equal(published[-1].weights.action_weight, second.snapshot().weights.action_weight)
+
+
+def test_broken_weights_are_never_published() -> None:
+    ppo = PPO(behavior(CONTINUOUS), settings(), seed=1)
+    memory = Collector(CONTINUOUS).collect(ppo.snapshot())
+    memory._log.reward[20] = 1e30
+    published: list[Policy] = []
+    with pytest.raises(NonFiniteError):
+        ppo.update(memory.take(), 0.0, publish=published.append)
+    for policy in published:
+        assert all(np.isfinite(array).all() for array in policy.weights.arrays())
 
 
 @pytest.mark.parametrize("fused", [True, False])

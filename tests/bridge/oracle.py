@@ -96,7 +96,7 @@ _SCHEMA: dict[str, tuple[tuple[str, int, str], ...]] = {
 
 
 class Messages:
-    """The classes of all messages, as attributes."""
+    """The classes of the messages that tests begin with."""
 
     def __init__(self, *, packed: bool) -> None:
         package = "packed_oracle" if packed else "unpacked_oracle"
@@ -107,12 +107,10 @@ class Messages:
                 _add(message, package, field, number, kind, packed)
         pool = descriptor_pool.DescriptorPool()
         pool.AddSerializedFile(file.SerializeToString())
-        self._classes: dict[str, Any] = {
+        classes: dict[str, Any] = {
             name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in _SCHEMA
         }
-
-    def __getattr__(self, name: str) -> Any:
-        return self._classes[name]
+        self.UnityMessage, self.AgentInfos = classes["UnityMessage"], classes["AgentInfos"]
 
 
 def _add(message: Any, package: str, name: str, number: int, kind: str, packed: bool) -> None:

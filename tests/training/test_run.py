@@ -19,7 +19,9 @@ from tau_trainer.bridge.side_channels import Aggregation, Stat
 from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
 from tau_trainer.metrics import RunSnapshot, keys, read_log
 from tau_trainer.training import PairState, RunReport
+from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.run import TrainingRun
+from tau_trainer.training.watchdog import watch
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
 
 
@@ -281,14 +283,12 @@ def test_collection_goes_on_while_learning_until_the_age_is_at_its_bound(
     session = begin(settings, memory)
     report = session.wait(50)
     assert report.outcome == "completed"
-    during = sum(any(begin < at < end for begin, end in spans[:-1]) for at in exchanges)
+    during = sum(any(begin < at < end for begin, end in spans) for at in exchanges)
     # Two pairs: with a bound of 0 the other pair may have one exchange under way when the memory is full.
-    assert during <= len(spans) * 2 if most == 0 else during > len(spans)
+    assert during <= len(spans) if most == 0 else during > 5 * len(spans), (during, len(spans), len(exchanges))
     ages = [one.statistics[keys.POLICY_AGE] for one in memory.summaries if keys.POLICY_AGE in one.statistics]
-    assert ages
-    assert max(age.max for age in ages) <= most
-    if most:
-        assert max(age.max for age in ages) > 0.0
+    # What is open when a rollout is taken, and an exchange that is under way, is learned from one update later.
+    assert most - 1 < max(age.max for age in ages) <= most + 2 * 8 / 64
     assert session.status().held_seconds > 0.0
 
 
@@ -382,8 +382,8 @@ def test_a_stall_ends_the_run_and_says_who_waits(
     stage.before_step = hang
     monkeypatch.setattr("tau_trainer.training.plan._STALL_LEAST_S", 0.0)
     monkeypatch.setattr("tau_trainer.training.plan._STALL_FACTOR", 1.0)
-    monkeypatch.setattr("tau_trainer.training.watchdog._LOOK_S", 0.1)
-    monkeypatch.setattr("tau_trainer.training.parallel._FINISH_S", 0.1)
+    monkeypatch.setattr(watch, "__defaults__", (0.1,))
+    monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.1,))
     report = train(tau_settings(tmp_path, env_settings__timeout_wait=1))
     assert report.outcome == "failed"
     assert report.exit_code == 2
@@ -422,6 +422,7 @@ def test_an_engine_that_fails_to_begin_anew_fails_alone(stage: Stage, tmp_path: 
 
 def test_learn_runs_until_its_behaviors_are_done(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic", env_settings__num_envs=2)
+    settings = settings.model_copy(update={"behaviors": {"Basic": settings.behaviors["TauAgent"]}})
     report = train(settings, memory, "learn")
     assert report.outcome == "completed"
     assert report.evaluation is None

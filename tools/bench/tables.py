@@ -64,14 +64,14 @@ def write(arguments: argparse.Namespace, name: str, text: str, results: Mapping[
     (arguments.output / f"{name}.json").write_text(document + "\n", encoding="utf-8")
     if arguments.document is not None:
         measured = (
-            f"Measured {where['date'][:10]} on {where['cores']} cores ({where['processor']}), Python {where['python']}, "
-            f"torch {where['versions']['torch']}, commit {where['commit']}."
+            f"Measured {where['date'][:10]} on {where['cores']} cores ({where['processor']}), "
+            f"Python {where['python']}, torch {where['versions']['torch']}, commit {where['commit']}."
         )
         insert(arguments.document, name, f"{measured}\n\n{text}")
 
 
 def insert(document: Path, name: str, text: str) -> None:
-    """Replaces what stands between `<!-- begin <name> -->` and `<!-- end <name> -->`; appends both if they are missing."""
+    """Replaces what stands between `<!-- begin <name> -->` and its `end`; appends both if they are missing."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     old = document.read_text(encoding="utf-8") if document.exists() else ""
     block = f"{begin}\n\n{text}\n\n{end}"

@@ -1,0 +1,306 @@
+"""Starting and ending an engine's process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec, resolve_executable
+from tau_trainer.errors import LaunchError
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and process groups")
+
+
+def program(path: Path) -> Path:
+    """An executable file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@posix
+class TestResolution:
+    @pytest.mark.parametrize("given", ["game", "game.x86_64", "game.x86", "game.exe", "game.app"])
+    def test_linux_with_any_suffix(self, tmp_path: Path, given: str) -> None:
+        wanted = program(tmp_path / "game.x86_64")
+        assert resolve_executable(tmp_path / given, "linux") == wanted
+
+    def test_linux_prefers_x86_64_then_x86_then_the_file_itself(self, tmp_path: Path) -> None:
+        for name in ("game", "game.x86", "game.x86_64"):
+            wanted = program(tmp_path / name)
+            assert resolve_executable(tmp_path / "game", "linux") == wanted
+
+    def test_macos_bundle(self, tmp_path: Path) -> None:
+        other = program(tmp_path / "game.app/Contents/MacOS/My Game")
+        (other.parent / ".DS_Store").write_bytes(b"")
+        for given in ("game", "game.app", "game.x86_64"):
+            assert resolve_executable(tmp_path / given, "darwin") == other
+        named = program(tmp_path / "game.app/Contents/MacOS/game")
+        assert resolve_executable(tmp_path / "game", "darwin") == named
+
+    def test_windows_program_folder_and_batch_file(self, tmp_path: Path) -> None:
+        folder = tmp_path / "build"
+        program(folder / "UnityCrashHandler64.exe")
+        game = program(folder / "Game.exe")
+        assert resolve_executable(folder, "win32") == game
+        assert resolve_executable(folder / "Game", "win32") == game
+        assert resolve_executable(folder / "Game.exe", "win32") == game
+        batch = program(tmp_path / "tau.bat")
+        assert resolve_executable(tmp_path / "tau", "win32") == batch
+
+    def test_relative_paths_and_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        wanted = program(tmp_path / "builds/game.x86_64")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert resolve_executable("builds/game", "linux") == wanted
+        assert resolve_executable("~/builds/game", "linux") == wanted
+
+    def test_names_with_dots_keep_them(self, tmp_path: Path) -> None:
+        wanted = program(tmp_path / "game.v1.2.x86_64")
+        assert resolve_executable(tmp_path / "game.v1.2", "linux") == wanted
+
+    @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+    def test_nothing_there(self, tmp_path: Path, platform: str) -> None:
+        (tmp_path / "folder").mkdir()
+        for given in ("missing", "folder"):
+            with pytest.raises(LaunchError, match=rf"no program found at '.*{given}'; give --env the path of a Unity"):
+                resolve_executable(tmp_path / given, platform)
+
+    def test_not_executable(self, tmp_path: Path) -> None:
+        file = tmp_path / "game.x86_64"
+        file.write_bytes(b"")
+        file.chmod(0o644)
+        with pytest.raises(LaunchError, match=rf"{file} is not executable; allow it with: chmod \+x '{file}'"):
+            resolve_executable(tmp_path / "game", "linux")
+
+
+class TestFlags:
+    def test_all_flags_in_ml_agents_order(self, logs: Path) -> None:
+        spec = LaunchSpec(("game",), no_graphics=True, env_args=("--level", "3", "-x"), log_folder=logs)
+        assert spec.argv(5008, 3) == [
+            "game",
+            "-nographics",
+            "-batchmode",
+            "--mlagents-port",
+            "5008",
+            "-logFile",
+            str(logs.resolve() / "Player-3.log"),
+            "--level",
+            "3",
+            "-x",
+        ]
+
+    def test_only_the_port_is_always_there(self) -> None:
+        assert LaunchSpec(("game", "lead")).argv(5005, 0) == ["game", "lead", "--mlagents-port", "5005"]
+
+    @pytest.mark.parametrize("flag", ["-logfile", "-logFile", "-LOGFILE"])
+    def test_the_users_log_file_is_respected(self, logs: Path, flag: str) -> None:
+        spec = LaunchSpec(("game",), env_args=(flag, "mine.txt"), log_folder=logs)
+        assert spec.argv(1, 0) == ["game", "--mlagents-port", "1", flag, "mine.txt"]
+        assert spec.log_file(0) is None
+
+    def test_the_headless_engine(self) -> None:
+        spec = LaunchSpec.of("headless:balance", no_graphics=True)
+        assert spec.program == (sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", "balance")
+        assert spec.no_graphics
+        first = spec.environment["PYTHONPATH"].split(os.pathsep)[0]
+        assert (Path(first) / "tau_trainer" / "headless").is_dir()
+
+    @posix
+    def test_a_build(self, tmp_path: Path) -> None:
+        wanted = program(tmp_path / "game.x86_64")
+        assert LaunchSpec.of(str(wanted)).program == (str(wanted),)
+
+
+def python(code: str, *arguments: str, logs: Path | None = None) -> LaunchSpec:
+    """An engine that is a line of Python."""
+    return LaunchSpec((sys.executable, "-c", code, *arguments), log_folder=logs)
+
+
+async def ended(process: EngineProcess) -> float:
+    """Seconds until the exit is known without waiting for it, as the engine's watcher looks."""
+    began = time.monotonic()
+    while process.returncode is None:
+        await asyncio.sleep(0.02)
+    return time.monotonic() - began
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    return True
+
+
+async def until(true: Callable[[], bool], seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    return true()
+
+
+def test_the_program_gets_its_arguments_as_they_are_and_no_shell(logs: Path, tmp_path: Path) -> None:
+    odd = ("$(touch pwned)", "; exit 3", "a b", "*", '"')
+
+    async def main() -> None:
+        spec = python("import sys, json; print(json.dumps(sys.argv[1:6]))", *odd, logs=logs)
+        process = await EngineProcess.start(spec, 5005, 0)
+        assert await process.wait(5)
+        assert process.returncode == 0
+        assert process.argv[3:8] == odd
+
+    asyncio.run(main())
+    import json
+
+    assert tuple(json.loads((logs / "Player-0.log").read_text())) == odd
+
+
+def test_an_exit_is_known_within_a_second_and_told_with_the_logs_tail(logs: Path) -> None:
+    code = "import sys; print('\\n'.join(f'line {i}' for i in range(9)), file=sys.stderr); sys.exit(7)"
+
+    async def main() -> None:
+        process = await EngineProcess.start(python(code, logs=logs), 5005, 2)
+        assert await process.wait(5)
+        assert process.log == logs.resolve() / "Player-2.log"
+        assert process.describe_exit() == (
+            "exit code 7; its log ends with: line 4 | line 5 | line 6 | line 7 | line 8"
+        )
+
+    asyncio.run(main())
+
+
+def test_an_exit_is_noticed_without_waiting(logs: Path) -> None:
+    async def main() -> None:
+        process = await EngineProcess.start(python("import sys; sys.stdin.read()", logs=logs), 5005, 0)
+        assert await ended(process) < 5  # its input is closed, so it ends at once: mostly Python's own start
+        assert process.describe_exit() == "exit code 0; its log is empty"
+
+    asyncio.run(main())
+
+
+def test_only_the_end_of_a_long_log_is_read(logs: Path) -> None:
+    async def main() -> None:
+        process = await EngineProcess.start(python("", logs=logs), 5005, 0)
+        await process.wait(5)
+        assert process.log is not None
+        process.log.write_bytes(b"\xff" * 100_000 + b"\n\n  the end \n")
+        tail = process.log_tail()
+        assert tail.endswith("| the end")
+        assert len(tail) < 5000
+        process.log.unlink()
+        assert process.log_tail() == "; its log is empty"
+
+    asyncio.run(main())
+
+
+def test_without_a_log_folder_nothing_is_said_of_a_log() -> None:
+    async def main() -> None:
+        process = await EngineProcess.start(python("raise SystemExit(3)"), 5005, 0)
+        assert await process.wait(5)
+        assert process.describe_exit() == "exit code 3"
+
+    asyncio.run(main())
+
+
+def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(LaunchError, match=r"cannot write the engine's log .*Player-0\.log"):
+        asyncio.run(EngineProcess.start(python("", logs=tmp_path / "file"), 5005, 0))
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"cannot start '.*gone': .*; check that it is built for this system"):
+        asyncio.run(EngineProcess.start(LaunchSpec((str(tmp_path / "gone"),)), 5005, 0))
+
+
+@posix
+def test_a_file_of_the_wrong_format(tmp_path: Path) -> None:
+    file = tmp_path / "game.x86_64"
+    file.write_bytes(b"\x7fELF and then nothing that could run")
+    file.chmod(0o755)
+    with pytest.raises(LaunchError, match="Exec format error; check that it is built for this system"):
+        asyncio.run(EngineProcess.start(LaunchSpec((str(resolve_executable(file)),)), 5005, 0))
+
+
+FAMILY = """
+import subprocess, sys, pathlib, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+pathlib.Path(sys.argv[1]).write_text(str(child.pid))
+time.sleep(0 if sys.argv[2] == "leaves" else 60)
+"""
+
+
+@posix
+@pytest.mark.parametrize("how", ["kill", "stop"])
+@pytest.mark.parametrize("leader", ["stays", "leaves"])
+def test_grandchildren_end_with_the_engine(tmp_path: Path, how: str, leader: str) -> None:
+    note = tmp_path / "pid"
+
+    async def main() -> None:
+        process = await EngineProcess.start(python(FAMILY, str(note), leader), 5005, 0)
+        assert await until(lambda: note.exists() and note.read_text() != "")
+        grandchild = int(note.read_text())
+        if leader == "leaves":
+            assert await process.wait(5)
+        assert alive(grandchild)
+        if how == "kill":
+            process.kill()
+            assert await process.wait(5)
+        else:
+            await process.stop(0.05)
+        assert process.returncode is not None
+        assert await until(lambda: not running(grandchild))
+        process.kill()  # once more does no harm
+
+    asyncio.run(main())
+
+
+def running(pid: int) -> bool:
+    """Whether a process runs; one that has ended but whose new parent has not looked yet does not."""
+    if not alive(pid):
+        return False
+    with contextlib.suppress(OSError, ImportError):
+        import subprocess
+
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return bool(state.stdout.strip()) and not state.stdout.strip().startswith("Z")
+    return True
+
+
+@posix
+def test_a_program_that_ignores_sigterm_is_killed_and_the_signal_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tau_trainer.bridge.launcher._KILL_AFTER_S", 0.3)
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+
+    async def main() -> None:
+        process = await EngineProcess.start(python(code), 5005, 0)
+        await asyncio.sleep(0.4)  # until it ignores the signal
+        await process.stop(0.3)
+        assert process.describe_exit() == "signal SIGKILL"
+
+    asyncio.run(main())
+
+
+def test_environment_variables_are_added(logs: Path) -> None:
+    async def main() -> None:
+        spec = LaunchSpec(
+            (sys.executable, "-c", "import os; print(os.environ['TAU_TEST'], 'PATH' in os.environ)"),
+            log_folder=logs,
+            environment={"TAU_TEST": "yes"},
+        )
+        process = await EngineProcess.start(spec, 5005, 0)
+        assert await process.wait(5)
+        assert process.log_tail() == "; its log ends with: yes True"
+
+    asyncio.run(main())

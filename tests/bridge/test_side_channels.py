@@ -1,0 +1,214 @@
+"""Side channels: the byte vectors of ML-Agents, readers past the end, and the hub."""
+
+from __future__ import annotations
+
+import math
+import struct
+import uuid
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau_trainer.bridge.side_channels import (
+    ENGINE_CONFIGURATION,
+    ENVIRONMENT_PARAMETERS,
+    FLOAT_PROPERTIES,
+    STATS,
+    TRAINING_ANALYTICS,
+    Aggregation,
+    EngineConfiguration,
+    EngineConfigurationKind,
+    Reader,
+    Sampler,
+    SamplerKind,
+    SideChannelHub,
+    Stat,
+    Writer,
+    environment_parameter_payload,
+    joined,
+    pack,
+    parse_engine_configuration,
+    parse_environment_parameter,
+    parse_stat,
+    stat_payload,
+    unpack,
+)
+from tau_trainer.errors import DecodeError
+
+FLOATS = st.floats(width=32, allow_nan=False)
+INTS = st.integers(-(2**31), 2**31 - 1)
+ASCII = st.text(st.characters(max_codepoint=127), max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("channel", "on_the_wire"),
+    [
+        (ENGINE_CONFIGURATION, "2c3451e97e4fea11b238784f4387d1f7"),
+        (ENVIRONMENT_PARAMETERS, "1e894c530f81ea11a9d0822485860400"),
+        (STATS, "b7f7d8a1c8cef950b78bd3e165a78520"),
+        (FLOAT_PROPERTIES, "d0f7cc607e4fea11b238784f4387d1f7"),
+        (TRAINING_ANALYTICS, "a9a464b66fd85f5a95cbe8353a7e8356"),
+    ],
+)
+def test_channel_ids_travel_as_guids(channel: uuid.UUID, on_the_wire: str) -> None:
+    assert pack(channel, b"").hex() == on_the_wire + "00000000"
+
+
+def test_the_analytics_id_is_made_from_its_name() -> None:
+    assert uuid.uuid5(uuid.NAMESPACE_URL, "com.unity.ml-agents/TrainingAnalyticsSideChannel") == TRAINING_ANALYTICS
+
+
+def test_engine_configuration_vectors() -> None:
+    payloads = EngineConfiguration(84, 84, 5, 20.0, -1, 60).payloads()
+    assert [payload.hex() for payload in payloads] == [
+        "000000005400000054000000",
+        "0100000005000000",
+        "020000000000a041",
+        "03000000ffffffff",
+        "040000003c000000",
+    ]
+    assert EngineConfiguration() == EngineConfiguration(84, 84, 5, 20.0, -1, 60)
+    assert [parse_engine_configuration(payload) for payload in payloads] == [
+        (EngineConfigurationKind.SCREEN_RESOLUTION, (84, 84)),
+        (EngineConfigurationKind.QUALITY_LEVEL, (5,)),
+        (EngineConfigurationKind.TIME_SCALE, (20.0,)),
+        (EngineConfigurationKind.TARGET_FRAME_RATE, (-1,)),
+        (EngineConfigurationKind.CAPTURE_FRAME_RATE, (60,)),
+    ]
+
+
+def test_one_envelope_vector() -> None:
+    envelope = bytes.fromhex("2c3451e97e4fea11b238784f4387d1f708000000020000000000a041")
+    assert unpack(envelope) == [(ENGINE_CONFIGURATION, bytes.fromhex("020000000000a041"))]
+    assert pack(ENGINE_CONFIGURATION, EngineConfiguration().payloads()[2]) == envelope
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "vector"),
+    [
+        ("gravity", -9.5, "070000006772617669747900000000000018c1"),
+        (
+            "scale",
+            Sampler(SamplerKind.UNIFORM, 7, (0.5, 2.0)),
+            "050000007363616c650100000007000000000000000000003f00000040",
+        ),
+        (
+            "m",
+            Sampler(SamplerKind.MULTI_RANGE_UNIFORM, 7, (0.0, 1.0, 2.0, 3.0)),
+            "010000006d01000000070000000200000004000000000000000000803f0000004000004040",
+        ),
+    ],
+)
+def test_environment_parameter_vectors(key: str, value: float | Sampler, vector: str) -> None:
+    assert environment_parameter_payload(key, value).hex() == vector
+    assert parse_environment_parameter(bytes.fromhex(vector)) == (key, value)
+
+
+@given(ASCII, st.one_of(FLOATS, st.builds(Sampler, st.just(SamplerKind.GAUSSIAN), INTS, st.tuples(FLOATS, FLOATS))))
+def test_environment_parameters_round_trip(key: str, value: float | Sampler) -> None:
+    assert parse_environment_parameter(environment_parameter_payload(key, value)) == (key, value)
+
+
+@given(ASCII, FLOATS, st.sampled_from(Aggregation))
+def test_stats_round_trip(key: str, value: float, aggregation: Aggregation) -> None:
+    assert parse_stat(stat_payload(key, value, aggregation)) == Stat(key, value, aggregation)
+
+
+@pytest.mark.parametrize(
+    ("parse", "payload", "sentence"),
+    [
+        (parse_stat, Writer().string("k").float32(1.0).int32(9), "'k' asks for aggregation 9"),
+        (parse_engine_configuration, Writer().int32(5), "no setting 5"),
+        (parse_engine_configuration, Writer(), "no setting -1"),
+        (parse_environment_parameter, Writer().string("k").int32(2), "'k' has unknown kind 2"),
+        (parse_environment_parameter, Writer().string("k").int32(1).int32(0).int32(3), r"\(sampler 3\)"),
+    ],
+)
+def test_payloads_of_an_unknown_kind(parse: Callable[[bytes], object], payload: Writer, sentence: str) -> None:
+    with pytest.raises(DecodeError, match=sentence):
+        parse(bytes(payload))
+
+
+@given(st.booleans(), INTS, FLOATS, ASCII, st.lists(FLOATS, max_size=5), st.binary(max_size=9))
+def test_primitives_round_trip(
+    boolean: bool, number: int, real: float, text: str, floats: list[float], rest: bytes
+) -> None:
+    writer = Writer().boolean(boolean).int32(number).float32(real).string(text).float_list(floats).raw(rest)
+    reader = Reader(bytes(writer))
+    assert (reader.boolean(), reader.int32(), reader.float32()) == (boolean, number, real)
+    assert (reader.string(), reader.float_list(), reader.rest()) == (text, floats, rest)
+
+
+def test_text_that_is_not_ascii_is_replaced() -> None:
+    assert bytes(Writer().string("für")) == struct.pack("<i", 3) + b"f?r"
+    assert Reader(struct.pack("<i", 1) + b"\xff").string() == "\ufffd"
+
+
+def test_past_the_end_readers_give_their_defaults() -> None:
+    assert Reader(b"").boolean(True) is True
+    assert Reader(b"\x01\x02").int32(5) == 5
+    assert math.isnan(Reader(b"abc").float32(math.nan))
+    assert Reader(struct.pack("<i", 100) + b"short").string("none") == "none"
+    assert Reader(struct.pack("<i", -3)).string("none") == "none"
+    assert Reader(struct.pack("<i", 2**31 - 1)).float_list() == []
+    assert Reader(struct.pack("<i", -1)).float_list() == []
+    assert Reader(b"").rest() == b""
+
+
+@given(st.lists(st.tuples(st.uuids(), st.binary(max_size=20)), max_size=5))
+def test_envelopes_round_trip_and_every_cut_is_noticed(messages: list[tuple[uuid.UUID, bytes]]) -> None:
+    data = joined(messages)
+    assert unpack(data) == messages
+    ends = {sum(20 + len(payload) for _, payload in messages[:k]) for k in range(len(messages) + 1)}
+    for cut in range(len(data)):
+        if cut in ends:
+            assert len(unpack(data[:cut])) == sorted(ends).index(cut)
+        else:
+            with pytest.raises(DecodeError, match=r"end inside|past the end"):
+                unpack(data[:cut])
+
+
+def test_a_negative_length_is_refused() -> None:
+    with pytest.raises(DecodeError, match="-1 bytes"):
+        unpack(STATS.bytes_le + struct.pack("<i", -1))
+
+
+@given(st.binary(max_size=60))
+def test_random_payloads_raise_decode_error_only(data: bytes) -> None:
+    for parse in (parse_stat, parse_engine_configuration, parse_environment_parameter, unpack):
+        try:
+            parse(data)
+        except DecodeError:
+            continue
+
+
+class TestHub:
+    def test_what_is_queued_goes_out_once_and_in_order(self) -> None:
+        hub = SideChannelHub()
+        hub.send_engine_configuration(EngineConfiguration())
+        hub.send_environment_parameters({"gravity": -9.5, "size": 2.0})
+        hub.send_float_properties({"p": 1.0})
+        sent = unpack(hub.take())
+        assert [channel for channel, _ in sent] == [ENGINE_CONFIGURATION] * 5 + [ENVIRONMENT_PARAMETERS] * 2 + [
+            FLOAT_PROPERTIES
+        ]
+        assert [parse_environment_parameter(payload) for _, payload in sent[5:7]] == [("gravity", -9.5), ("size", 2.0)]
+        assert sent[7][1] == bytes(Writer().string("p").float32(1.0))
+        assert hub.take() == b""
+
+    def test_messages_reach_the_handler_of_their_channel(self) -> None:
+        stats: list[Stat] = []
+        raw: list[bytes] = []
+        stranger, mine = uuid.uuid4(), uuid.uuid4()
+        hub = SideChannelHub(stats.append)
+        hub.register(mine, raw.append)
+        hub.receive(pack(STATS, stat_payload("k", 2.0)) + pack(stranger, b"?") + pack(mine, b"hello"))
+        assert stats == [Stat("k", 2.0, Aggregation.AVERAGE)]
+        assert raw == [b"hello"]
+        assert hub.unknown == {stranger}
+
+    def test_a_channel_has_one_handler(self) -> None:
+        with pytest.raises(ValueError, match=f"{STATS} is registered already"):
+            SideChannelHub(lambda stat: None).register(STATS, lambda payload: None)

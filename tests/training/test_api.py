@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.errors import RunExistsError
+from tau_trainer.training import RunReport, run_learn, run_parallel
+from tau_trainer.training.api import wait_in_foreground
+from tests.training.fakes import SceneEngine, Stage, begin, tau_settings
+
+
+def test_quiet_shows_the_verdict_alone(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = run_parallel(tau_settings(tmp_path), quiet=True, command_line=["tau-train", "parallel"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [report.verdict]
+    assert list((report.folder / "TauAgent").glob("events.out.tfevents.*"))
+
+
+def test_resume_and_force_are_the_callers(stage: Stage, tmp_path: Path) -> None:
+    run_parallel(tau_settings(tmp_path), quiet=True)
+    with pytest.raises(RunExistsError):
+        run_parallel(tau_settings(tmp_path), quiet=True)
+    resumed = run_parallel(tau_settings(tmp_path, behaviors__TauAgent__max_steps=600), quiet=True, resume=True)
+    assert resumed.decisions == 600
+    assert run_parallel(tau_settings(tmp_path), quiet=True, force=True).decisions == 400
+
+
+def test_learn(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic")
+    settings = settings.model_copy(update={"behaviors": {"Basic": settings.behaviors["TauAgent"]}})
+    assert run_learn(settings, quiet=True).models[0].name == "Basic.onnx"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself these signals there")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_cancel_and_are_given_back(stage: Stage, tmp_path: Path, number: signal.Signals) -> None:
+    async def pause(engine: SceneEngine) -> None:
+        await asyncio.sleep(0.002)
+
+    stage.before_step = pause
+    before = signal.getsignal(number)
+    session = begin(tau_settings(tmp_path, behaviors__TauAgent__max_steps=1_000_000))
+    threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
+    report = wait_in_foreground(session)
+    assert report.outcome == "cancelled"
+    assert report.evaluation is not None
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself these signals there")
+def test_a_second_signal_does_not_wait_for_engines(stage: Stage, tmp_path: Path) -> None:
+    async def hang(engine: SceneEngine) -> None:
+        await asyncio.sleep(1000 if engine.exchanges > 60 else 0)
+
+    stage.before_step = hang
+    session = begin(tau_settings(tmp_path, behaviors__TauAgent__max_steps=1_000_000))
+
+    def press() -> None:
+        while session.status().decisions < 480:
+            time.sleep(0.01)
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    began = time.monotonic()
+    report = wait_in_foreground(session)
+    presser.join()
+    assert time.monotonic() - began < 10
+    assert report.exit_code == 0
+    assert list((report.folder / "checkpoints").glob("TauAgent-*"))
+
+
+def test_outside_the_main_thread_signals_are_left_alone(stage: Stage, tmp_path: Path) -> None:
+    reports: list[RunReport] = []
+    work: Callable[[], None] = lambda: reports.append(wait_in_foreground(begin(tau_settings(tmp_path))))  # noqa: E731
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(40)
+    assert reports[0].outcome == "completed"

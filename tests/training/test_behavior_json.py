@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+from tau_trainer.training.behavior_json import from_json, to_json
+
+SENSORS = st.builds(
+    ObservationSpec,
+    st.text(max_size=8),
+    st.lists(st.integers(1, 99), min_size=1, max_size=3).map(tuple),
+    st.lists(st.sampled_from([DimensionProperty.NONE, DimensionProperty(6)]), max_size=3).map(tuple),
+    st.sampled_from(list(ObservationType)),
+)
+ACTIONS = st.builds(ActionSpec, st.integers(0, 400), st.lists(st.integers(1, 9), max_size=3).map(tuple))
+
+
+@settings(max_examples=30)
+@given(st.builds(BehaviorSpec, st.text(max_size=12), st.lists(SENSORS, max_size=3).map(tuple), ACTIONS))
+def test_round_trip_through_json(spec: BehaviorSpec) -> None:
+    assert from_json(json.loads(json.dumps(to_json(spec)))) == spec
+
+
+def test_something_else() -> None:
+    with pytest.raises(KeyError):
+        from_json({"name": "Agent"})

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tau_trainer.errors import CheckpointError
+from tau_trainer.metrics import MetricsHub
+from tau_trainer.settings import TrainerSettings
+from tau_trainer.training.checkpointing import Checkpointer
+from tau_trainer.training.checkpoints import latest_checkpoint
+from tau_trainer.training.learner import Learner, LearnerOptions
+from tau_trainer.training.pair import AgentTrainerPair
+from tests.training.fakes import Memory, vector_spec
+
+
+def pairs(*decisions: int) -> list[AgentTrainerPair]:
+    made = [SimpleNamespace(id=i, trainer=SimpleNamespace(decisions=count)) for i, count in enumerate(decisions)]
+    return cast(list[AgentTrainerPair], made)
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
+
+
+@pytest.fixture
+def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Any:
+    def make(name: str = "Agent", units: int = 8, **more: Any) -> Learner:
+        settings = TrainerSettings.model_validate(
+            {"network_settings": {"hidden_units": units, "num_layers": 1}, "checkpoint_interval": 100} | more
+        )
+        return Learner(name, vector_spec(), settings, LearnerOptions(seed=1, max_steps=1000), hub, executor)
+
+    return make
+
+
+def learned(learner: Learner, decisions: int) -> None:
+    """As if an update had been made."""
+    learner.decisions = decisions
+    learner.ppo.version += 1
+    learner.policy = learner.ppo.snapshot()
+
+
+def test_due_at_multiples_of_the_interval_once_something_was_learned(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    learner.decisions = 150
+    assert not checkpointer.due(learner), "nothing was learned yet"
+    learned(learner, 150)
+    assert checkpointer.due(learner)
+    asyncio.run(checkpointer.save([learner], pairs(100, 50)))
+    assert not checkpointer.due(learner)
+    learner.decisions = 250
+    assert not checkpointer.due(learner), "the same weights again would be no checkpoint"
+    learned(learner, 250)
+    assert checkpointer.due(learner)
+
+
+def test_a_checkpoint_knows_every_pair(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
+    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    learned(learner, 150)
+    checkpointer.generation = 4
+    asyncio.run(checkpointer.save([learner], pairs(100, 50)))
+    resumed = Checkpointer(tmp_path, hub, resume=True)
+    resumed.prepare()
+    assert (resumed.generation, resumed.pair_decisions) == (4, {0: 100, 1: 50})
+    again = make()
+    resumed.register(again)
+    assert (again.decisions, again.policy.version) == (150, 1)
+    assert not resumed.due(again)
+    hub.drain(5.0)
+    assert [event.fields["step"] for event in memory.events if event.kind == "checkpoint"] == [150]
+
+
+def test_a_new_run_reads_nothing(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    learned(learner, 150)
+    checkpointer.register(learner)
+    asyncio.run(checkpointer.save([learner], pairs(150)))
+    fresh = Checkpointer(tmp_path, hub, resume=False)
+    fresh.prepare()
+    other = make()
+    fresh.register(other)
+    assert (fresh.pair_decisions, other.decisions) == ({}, 0)
+
+
+def test_a_checkpoint_of_another_network(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    asyncio.run(checkpointer.save([learner], pairs(0)))
+    with pytest.raises(CheckpointError, match="hidden units"):
+        Checkpointer(tmp_path, hub, resume=True).register(make(units=16))
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
+    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    for decisions in (100, 200):
+        learned(learner, decisions)
+        asyncio.run(checkpointer.save([learner], pairs(decisions)))
+    (tmp_path / "Agent-200" / "tensors.safetensors").write_bytes(b"half")
+    again = make()
+    Checkpointer(tmp_path, hub, resume=True).register(again)
+    hub.drain(5.0)
+    assert again.decisions == 100
+    assert any("Agent-200" in warning for warning in memory.warnings)
+
+
+def test_what_cannot_be_written_is_a_warning(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file where the folder should be")
+    checkpointer, learner = Checkpointer(tmp_path / "checkpoints", hub, resume=False), make()
+    checkpointer.register(learner)
+    asyncio.run(checkpointer.save([learner], pairs(0)))
+    hub.drain(5.0)
+    assert any("Cannot save checkpoint" in warning for warning in memory.warnings)
+
+
+def test_a_generation_saves_all_learners_and_leaves_nothing_open(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer = Checkpointer(tmp_path, hub, resume=False)
+    learners = [make("A"), make("B")]
+    for learner in learners:
+        checkpointer.register(learner)
+    asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
+    assert checkpointer.generation == 1
+    for name in "AB":
+        checkpoint = latest_checkpoint(tmp_path, name).checkpoint
+        assert checkpoint is not None
+        assert checkpoint.manifest["generation"] == 1
+        assert checkpoint.manifest["pairs"] == {"0": 10, "1": 20}

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tau_trainer.errors import ExportError
+from tau_trainer.settings import load_settings
+from tau_trainer.training import files, finish
+from tests.training.fakes import Memory, Stage, tau_settings, train
+
+SCORES = {"reward", "accuracy"}
+
+
+def test_everything_is_in_the_folder(stage: Stage, tmp_path: Path) -> None:
+    settings = tau_settings(tmp_path)
+    report = train(settings)
+    names = {path.name for path in report.folder.iterdir()}
+    assert names == {
+        "configuration.yaml", "run.json", "log.jsonl", "checkpoints", "TauAgent.onnx", "evaluation.json",
+        "learning_curve.png",
+    }  # fmt: skip
+    assert load_settings(report.folder / "configuration.yaml") == settings
+    about = json.loads((report.folder / "run.json").read_text())
+    assert about["seed"] == 7
+    assert {"command", "versions", "git", "hardware", "started"} <= about.keys()
+    assert (report.folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_content_of_the_evaluation(stage: Stage, tmp_path: Path) -> None:
+    report = train(tau_settings(tmp_path))
+    evaluation = json.loads((report.folder / "evaluation.json").read_text())
+    assert evaluation == json.loads(json.dumps(report.evaluation))
+    assert {"accuracy", "accuracy_train", "reward", "decisions", "decisions_per_second", "wall_seconds"} <= set(
+        evaluation
+    )
+    assert evaluation["baselines"].keys() == {"zeros", "constant", "majority", "ridge"}
+    assert all(scores.keys() == SCORES for scores in evaluation["baselines"].values())
+    assert evaluation["decisions"] == 400
+    assert evaluation["policy"] == "TauAgent"
+    assert {pair: values["decisions"] for pair, values in evaluation["pairs"].items()} == {"0": 200, "1": 200}
+    assert report.verdict is not None
+    assert "held-out answers right" in report.verdict
+
+
+def test_independent_policies_are_all_reported_and_the_best_has_the_behaviors_name(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
+) -> None:
+    wanted = iter([0.1, 0.9, 0.4])
+    score = finish._score
+
+    async def scored(run: Any, learner: Any) -> Any:
+        one = await score(run, learner)
+        object.__setattr__(one.evaluation, "accuracy", next(wanted))
+        return one
+
+    monkeypatch.setattr(finish, "_score", scored)
+    report = train(tau_settings(tmp_path, tau__policy="independent", tau__pairs=3), memory)
+    files = [f"TauAgent-pair{pair}.onnx" for pair in range(3)]
+    assert [path.name for path in report.models] == ["TauAgent.onnx", *files]
+    assert report.evaluation is not None
+    assert report.evaluation["policy"] == "TauAgent-pair1"
+    assert report.evaluation["pairs"].keys() == {"0", "1", "2"}
+    assert all(pair.accuracy is not None for pair in report.pairs)
+    best, *others = (onnx.load(path).SerializeToString() for path in report.models)
+    assert best == others[1]
+    assert best not in (others[0], others[2])
+    assert memory.results[0].files["policy"].name == "TauAgent.onnx"
+    assert {summary.behavior for summary in memory.summaries} == {f"TauAgent-pair{pair}" for pair in range(3)}
+
+
+def test_no_evaluation_where_none_is_wanted(stage: Stage, tmp_path: Path) -> None:
+    report = train(tau_settings(tmp_path, tau__evaluate=False))
+    assert report.evaluation is None
+    assert report.verdict is None
+    assert not (report.folder / "evaluation.json").exists()
+    assert report.models[0].is_file()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"tau__reward__source": "engine", "tau__reward__credit": "aggregate"},
+        {"tau__reward__credit": "aggregate"},
+        {
+            "tau__reward__predicate": "threshold",
+            "tau__reward__success_threshold": 0.5,
+            "tau__reward__window": 4,
+            "tau__reward__aggregate": "majority",
+            "tau__reward__values": "pm1",
+            "tau__reward__learn_from": "aggregate",
+        },
+        {"tau__reward__formula": "binary", "tau__reward__columns": 2},
+        {"tau__profile": "tau384"},
+    ],
+    ids=["engine", "aggregate", "window", "columns", "tau384"],
+)
+def test_every_kind_of_reward_trains_to_the_end(stage: Stage, tmp_path: Path, overrides: dict[str, Any]) -> None:
+    report = train(tau_settings(tmp_path, **overrides))
+    assert report.outcome == "completed"
+    assert all(pair.mean_reward is not None for pair in report.pairs)
+    assert report.models[0].is_file()
+
+
+def test_what_cannot_be_written_costs_nothing_else(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_export(*_: object) -> Path:
+        raise ExportError("Cannot write the model")
+
+    def no_json(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def no_curve(*_: object) -> None:
+        raise ValueError("no font")
+
+    monkeypatch.setattr(finish, "export_policy", no_export)
+    monkeypatch.setattr(finish, "atomic_write_json", no_json)
+    monkeypatch.setattr(finish, "plot_learning_curve", no_curve)
+    memory = Memory()
+    report = train(tau_settings(tmp_path), memory)
+    assert report.outcome == "completed"
+    assert any("Cannot write the model" in error for error in report.errors)
+    assert any("No space left on device" in error for error in report.errors)
+    assert any("no font" in warning for warning in memory.warnings)
+    assert any((report.folder / "checkpoints").iterdir())
+    assert files.STAGED_SUFFIX not in " ".join(path.name for path in report.folder.iterdir())
+
+
+def test_the_last_panel(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    train(tau_settings(tmp_path), memory)
+    result = memory.results[0]
+    assert (result.outcome, result.decisions, result.command) == ("completed", 400, "parallel")
+    assert result.accuracy is not None
+    assert result.baselines.keys() == {"zeros", "constant", "majority", "ridge"}
+    assert set(result.files) == {"policy", "evaluation", "curve", "checkpoints", "log"}
+    assert all(path.exists() for path in result.files.values())

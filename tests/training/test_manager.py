@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.errors import EngineExitedError, RunExistsError, SettingsError
+from tau_trainer.metrics import NullRecorder
+from tau_trainer.settings import load_settings
+from tau_trainer.training import PairState, ParallelTrainerManager
+from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
+
+LONG = {"behaviors__TauAgent__max_steps": 1_000_000}
+
+
+async def short_pause(engine: SceneEngine) -> None:
+    await asyncio.sleep(0.002)
+
+
+@pytest.fixture
+def slow(stage: Stage) -> Iterator[Stage]:
+    stage.before_step = short_pause
+    yield stage
+
+
+def until(condition: object, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
+
+
+def test_cancel_ends_a_run_gently(slow: Stage, tmp_path: Path, memory: Memory) -> None:
+    session = begin(tau_settings(tmp_path, **LONG), memory)
+    until(lambda: session.status().policy_version >= 1)
+    session.cancel()
+    report = session.wait(15)
+    assert report.outcome == "cancelled"
+    assert report.exit_code == 0
+    assert all(pair.state is PairState.CANCELLED for pair in report.pairs)
+    assert report.decisions == sum(pair.decisions for pair in report.pairs) > 0
+    assert {path.name for path in report.folder.iterdir()} >= {"TauAgent.onnx", "evaluation.json", "checkpoints"}
+    assert {how for _, how in slow.ends} == {"closed"}
+    assert not session.running
+
+
+def test_cancel_at_once_saves_and_goes(stage: Stage, tmp_path: Path) -> None:
+    async def hang(engine: SceneEngine) -> None:
+        await asyncio.sleep(1000 if engine.exchanges > 60 else 0.001)
+
+    stage.before_step = hang
+    session = begin(tau_settings(tmp_path, **LONG))
+    until(lambda: session.status().decisions >= 480)
+    session.cancel()
+    session.cancel(at_once=True)
+    began = time.monotonic()
+    report = session.wait(10)
+    assert time.monotonic() - began < 4.0
+    assert report.exit_code == 0
+    assert list((report.folder / "checkpoints").glob("TauAgent-*"))
+    assert report.evaluation is None
+    assert not (report.folder / "TauAgent.onnx").exists(), "no model of an untrained policy is left behind"
+    assert {how for _, how in stage.ends} == {"killed"}
+
+
+def test_a_pair_that_waits_for_the_semaphore_is_cancelled_too(slow: Stage, tmp_path: Path) -> None:
+    session = begin(tau_settings(tmp_path, **LONG, tau__pairs=3, tau__max_concurrent=1))
+    until(lambda: session.status().decisions > 50)
+    session.cancel()
+    report = session.wait(15)
+    assert [pair.state for pair in report.pairs] == [PairState.CANCELLED] * 3
+    assert slow.starts == [0]
+
+
+def test_a_cancel_before_the_run_has_begun_counts(slow: Stage, tmp_path: Path) -> None:
+    session = begin(tau_settings(tmp_path, **LONG))
+    session.cancel()
+    assert session.wait(15).outcome == "cancelled"
+
+
+def test_m_of_n_engines_at_once(slow: Stage, tmp_path: Path) -> None:
+    report = train(tau_settings(tmp_path, tau__pairs=5, tau__max_concurrent=2))
+    assert slow.peak == 2
+    assert report.decisions == 400
+
+
+def test_nothing_is_left_where_a_run_cannot_start(stage: Stage, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    settings = tau_settings(results, env_settings__env_path=str(tmp_path / "missing"))
+    with pytest.raises(SettingsError.__mro__[1], match="no program found"):
+        ParallelTrainerManager().start(settings)
+    assert not results.exists()
+    assert threading.active_count() < 20
+
+
+def test_force_keeps_the_old_run_until_the_new_one_has_learned(stage: Stage, tmp_path: Path) -> None:
+    old = train(tau_settings(tmp_path))
+    before = (old.folder / "evaluation.json").read_bytes()
+
+    async def fail(engine: SceneEngine) -> None:
+        raise EngineExitedError("engine ended while it should connect")
+
+    stage.before_start = fail
+    with pytest.raises(EngineExitedError):
+        train(tau_settings(tmp_path, checkpoint_settings__force=True))
+    assert (old.folder / "evaluation.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_run_that_exists(stage: Stage, tmp_path: Path) -> None:
+    train(tau_settings(tmp_path))
+    with pytest.raises(RunExistsError, match=r"--resume.*--force"):
+        begin(tau_settings(tmp_path))
+
+
+def test_how_a_run_was_started_is_no_part_of_its_settings(stage: Stage, tmp_path: Path) -> None:
+    train(tau_settings(tmp_path))
+    report = train(tau_settings(tmp_path, checkpoint_settings__force=True))
+    kept = load_settings(report.folder / "configuration.yaml").checkpoint_settings
+    assert (kept.force, kept.resume) == (False, False)
+
+
+def test_a_random_seed_is_drawn_and_written_down(stage: Stage, tmp_path: Path) -> None:
+    report = train(tau_settings(tmp_path, env_settings__seed=-1))
+    seed = load_settings(report.folder / "configuration.yaml").env_settings.seed
+    assert seed >= 0
+    assert json.loads((report.folder / "run.json").read_text())["seed"] == seed
+
+
+def test_two_runs_at_once_and_their_central_report(slow: Stage, tmp_path: Path) -> None:
+    manager = ParallelTrainerManager()
+    for name in ("one", "two"):
+        manager.start(tau_settings(tmp_path, name), recorders=lambda folder: [NullRecorder()])
+    assert manager.status().keys() == {"one", "two"}
+    manager.cancel("two")
+    reports = manager.report()
+    assert {name: report.outcome for name, report in reports.items()} == {"one": "completed", "two": "cancelled"}
+    with pytest.raises(KeyError):
+        manager.cancel("three")
+
+
+def test_wait_can_lose_patience(slow: Stage, tmp_path: Path) -> None:
+    session = begin(tau_settings(tmp_path, **LONG))
+    with pytest.raises(TimeoutError, match="run 'run' has not ended within 0.1 s"):
+        session.wait(0.1)
+    session.cancel()
+    session.wait(15)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tau_trainer.collection.worker import EngineWorker
+from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError
+from tau_trainer.training.agent_trainer import AgentTrainer
+from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.scores import DecisionScores
+from tau_trainer.training.states import PairState
+
+
+class FakeWorker:
+    """Answers with numbered batches; fails where the script has an error."""
+
+    def __init__(self, script: list[Exception | None] | None = None, recovers: bool = True) -> None:
+        self.engine = SimpleNamespace(specs={"A": "spec"})
+        self.script = script or []
+        self.recovers = recovers
+        self.log: list[str] = []
+        self.restarts = 0
+
+    async def start(self, parameters: Mapping[str, float]) -> list[str]:
+        self.log.append(f"start {parameters['x']:g}")
+        return ["first"]
+
+    async def step(self, actions: Any) -> list[str]:
+        self.log.append(f"step {actions}")
+        if self.script and (error := self.script.pop(0)) is not None:
+            raise error
+        return ["next"]
+
+    async def reset(self, parameters: Mapping[str, float]) -> list[str]:
+        self.log.append(f"reset {parameters['x']:g}")
+        if self.script and (error := self.script.pop(0)) is not None:
+            raise error
+        return ["anew"]
+
+    async def recover(self, error: EngineError) -> list[str]:
+        if not self.recovers:
+            raise error
+        self.restarts += 1
+        return ["fresh"]
+
+    async def close(self) -> None:
+        self.log.append("close")
+
+
+class FakeTrainer:
+    """Ten decisions for every step."""
+
+    def __init__(self) -> None:
+        self.id = 4
+        self.state = PairState.TRAINING
+        self.decisions = self.episodes = self.abandoned = self.admitted = 0
+        self.error: str | None = None
+        self.mean_return = 3.0
+        self.scores = DecisionScores()
+        self.seen: list[str] = []
+
+    async def respond(self, batches: list[str], specs: dict[str, Any]) -> str:
+        assert specs == {"A": "spec"}
+        self.seen += batches
+        self.decisions += 10
+        return f"for {batches[0]}"
+
+    async def admit(self) -> None:
+        self.admitted += 1
+
+    def abandon(self) -> None:
+        self.abandoned += 1
+
+
+def pair_of(worker: FakeWorker, decisions: int = 30) -> tuple[AgentTrainerPair, FakeTrainer]:
+    trainer = FakeTrainer()
+    pair = AgentTrainerPair(
+        cast(EngineWorker, worker),
+        cast(AgentTrainer, trainer),
+        lambda pair: pair.trainer.decisions >= decisions,
+        lambda number: {"x": float(number)},
+    )
+    return pair, trainer
+
+
+async def live(pair: AgentTrainerPair) -> None:
+    await pair.initialize()
+    await pair.start()
+    await pair.stop()
+
+
+def test_a_whole_life() -> None:
+    worker = FakeWorker()
+    pair, trainer = pair_of(worker)
+    assert not pair.finished
+    asyncio.run(live(pair))
+    assert worker.log == ["start 4", "step for first", "step for next", "close"]
+    assert (trainer.decisions, trainer.admitted, trainer.abandoned) == (30, 2, 1)
+    assert pair.complete
+    assert pair.finished
+
+
+def test_an_engine_that_fails_is_replaced() -> None:
+    pair, trainer = pair_of(FakeWorker([None, EngineExitedError("gone")]), 50)
+    asyncio.run(live(pair))
+    assert trainer.seen == ["first", "next", "fresh", "next", "next"]
+    assert trainer.abandoned == 2, "once for the loss, once at the end"
+    assert pair.metrics().restarts == 1
+
+
+def test_an_engine_that_cannot_be_replaced_is_the_pairs_end() -> None:
+    pair, trainer = pair_of(FakeWorker([EngineExitedError("gone")], recovers=False))
+    with pytest.raises(EngineExitedError, match="gone"):
+        asyncio.run(live(pair))
+    assert trainer.abandoned == 1
+
+
+def test_goodbye() -> None:
+    pair, trainer = pair_of(FakeWorker([None, EngineStoppedError("closed (status 400)")]), 500)
+    asyncio.run(live(pair))
+    assert pair.goodbye == "closed (status 400)"
+    assert pair.complete
+    assert trainer.seen == ["first", "next"]
+
+
+def test_finishing_from_outside_ends_after_the_exchange() -> None:
+    pair, _ = pair_of(FakeWorker(), 500)
+
+    async def work() -> None:
+        await pair.initialize()
+        pair.finishing = True
+        await pair.start()
+
+    asyncio.run(work())
+    assert pair.finished
+    assert not pair.complete
+
+
+@pytest.mark.parametrize(
+    ("script", "seen"), [([], "anew"), ([EngineExitedError("gone")], "fresh")], ids=["reset", "replaced"]
+)
+def test_begin_anew(script: list[Exception | None], seen: str) -> None:
+    worker = FakeWorker(script)
+    pair, trainer = pair_of(worker)
+
+    async def work() -> None:
+        await pair.initialize()
+        await pair.begin_anew()
+
+    asyncio.run(work())
+    assert worker.log == ["start 4", "reset 4"]
+    assert trainer.seen[-1] == seen
+    assert trainer.abandoned >= 1
+
+
+def test_metrics() -> None:
+    pair, trainer = pair_of(FakeWorker())
+    asyncio.run(live(pair))
+    episode = pair.metrics(0.5, per_decision=False)
+    assert (episode.id, episode.decisions, episode.mean_reward, episode.accuracy) == (4, 30, 3.0, 0.5)
+    assert pair.metrics().mean_reward is None
+    trainer.error = "lost"
+    assert pair.metrics().error == "lost"

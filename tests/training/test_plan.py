@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.bridge.side_channels import Sampler, SamplerKind
+from tau_trainer.errors import LaunchError, PortInUseError, SettingsError
+from tau_trainer.settings import load_settings
+from tau_trainer.training.plan import RunPlan, make_plan
+from tests.training.fakes import tau_settings
+
+
+def plan_of(tmp_path: Path, command: Any = "parallel", **overrides: Any) -> RunPlan:
+    return make_plan(command, tau_settings(tmp_path, **overrides), tmp_path / "run_logs")
+
+
+def test_pairs_and_their_engines(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, tau__pairs=3, tau__max_concurrent=2)
+    assert (plan.pairs, plan.max_concurrent, plan.shared) == (3, 2, True)
+    assert len(plan.launch) == len(plan.ports) == len(set(plan.ports)) == 3
+    first = plan.launch[0]
+    assert first is not None
+    assert first.env_args == ("--tau-profile", "tau3", "--tau-agents", "4", "--tau-target-sensor")
+    assert first.log_folder == tmp_path / "run_logs"
+    assert not plan.fixed_ports
+
+
+def test_more_at_once_than_pairs_makes_no_sense(tmp_path: Path) -> None:
+    assert plan_of(tmp_path, tau__pairs=2, tau__max_concurrent=9).max_concurrent == 2
+    assert plan_of(tmp_path, tau__pairs=1).max_concurrent == 1
+
+
+@pytest.mark.parametrize(("pairs", "quota"), [(1, 400), (2, 200), (3, 134)])
+def test_each_pairs_share_of_the_decisions(tmp_path: Path, pairs: int, quota: int) -> None:
+    assert plan_of(tmp_path, tau__pairs=pairs).quota == quota
+
+
+def test_the_users_data_and_arguments_reach_the_engine(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path,
+        tau__data=str(tmp_path / "my.json"),
+        tau__reward__source="engine",
+        tau__reward__credit="aggregate",
+        env_settings__env_args=["--step-ms", "1"],
+    )
+    first = plan.launch[0]
+    assert first is not None
+    assert first.env_args[4:] == ("--tau-data", str((tmp_path / "my.json").resolve()), "--step-ms", "1")
+
+
+def test_learn_takes_num_envs_and_says_nothing_of_tau(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, "learn", env_settings__env_path="headless:balance", env_settings__num_envs=3)
+    assert (plan.pairs, plan.max_concurrent, plan.shared) == (3, 3, True)
+    assert plan.launch[0] is not None
+    assert plan.launch[0].env_args == ()
+
+
+def test_parallel_needs_a_tau_section() -> None:
+    with pytest.raises(SettingsError, match="needs a `tau` section"):
+        make_plan("parallel", load_settings(None), Path("logs"))
+
+
+def test_the_editor_is_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="only one Unity editor"):
+        plan_of(tmp_path, env_settings__env_path="editor")
+    plan = plan_of(tmp_path, env_settings__env_path="editor", tau__pairs=1)
+    assert plan.launch == (None,)
+    assert plan.fixed_ports
+
+
+def test_a_port_that_the_user_names_is_that_one_or_none(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=str(port)):
+            plan_of(tmp_path, env_settings__base_port=port, tau__pairs=1)
+
+
+def test_a_build_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="no program found"):
+        plan_of(tmp_path, env_settings__env_path=str(tmp_path / "nothing"))
+
+
+def test_deterministic_runs_take_turns_and_seed_every_generation(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, collection__deterministic=True, collection__max_policy_age=3)
+    assert plan.max_policy_age == 0
+    told = {(pair, generation): plan.engine_parameters(pair, generation)["seed"]
+            for pair in range(3) for generation in range(3)}  # fmt: skip
+    assert len(set(told.values())) == 9
+    assert plan.engine_parameters(1, 2) == plan.engine_parameters(1, 2)
+    free = plan_of(tmp_path, collection__max_policy_age=3)
+    assert free.max_policy_age == 3
+    assert free.engine_parameters(0, 0) == {}
+
+
+def test_environment_parameters_as_they_travel(tmp_path: Path) -> None:
+    sampled: dict[str, Any] = {
+        "mass": 2,
+        "size": {"sampler_type": "uniform", "sampler_parameters": {"seed": 3, "min_value": 1, "max_value": 2}},
+        "wind": {"sampler_type": "gaussian", "sampler_parameters": {"seed": 4, "mean": 0, "st_dev": 1}},
+        "gap": {
+            "sampler_type": "multirangeuniform",
+            "sampler_parameters": {"seed": 5, "intervals": [[0, 1], [3, 4]]},
+        },
+    }
+    plan = plan_of(tmp_path, environment_parameters=sampled)
+    assert plan.parameters == {
+        "mass": 2.0,
+        "size": Sampler(SamplerKind.UNIFORM, 3, (1.0, 2.0)),
+        "wind": Sampler(SamplerKind.GAUSSIAN, 4, (0.0, 1.0)),
+        "gap": Sampler(SamplerKind.MULTI_RANGE_UNIFORM, 5, (0.0, 1.0, 3.0, 4.0)),
+    }
+
+
+def test_no_graphics_monitor_shows_the_first(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, engine_settings__no_graphics_monitor=True)
+    assert [launch.no_graphics for launch in plan.launch if launch] == [False, True]
+
+
+def test_engine_options(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, env_settings__timeout_wait=7, engine_settings__time_scale=3)
+    assert plan.engine.seed == 7
+    assert plan.engine.timeout_s == 7.0
+    assert plan.engine.configuration.time_scale == 3.0
+    assert plan.stall_s >= 3 * 7

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau_trainer.training.scores import DecisionScores, EpisodeScores, RecentMean
+
+
+def floats(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.array(values, np.float32)
+
+
+def slots(*values: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    return np.array(values, np.intp)
+
+
+def test_no_mean_before_the_first_value() -> None:
+    mean = RecentMean(10)
+    mean.add(floats())
+    assert mean.value is None
+    mean.add(floats(3.0))
+    assert mean.value == pytest.approx(3.0)
+
+
+@given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=30))
+def test_a_recent_mean_lies_between_its_values(values: list[float]) -> None:
+    mean = RecentMean(5)
+    for value in values:
+        mean.add(floats(value))
+    assert mean.value is not None
+    assert min(values) - 1e-3 <= mean.value <= max(values) + 1e-3
+
+
+def test_old_values_fade() -> None:
+    mean = RecentMean(10)
+    mean.add(np.zeros(100, np.float32))
+    mean.add(np.ones(100, np.float32))
+    assert mean.value is not None
+    assert mean.value > 0.99
+
+
+def test_returns_and_lengths_of_an_episode() -> None:
+    scores = EpisodeScores()
+    scores.step(slots(0, 1), floats(9.0, 9.0))  # came before any decision of the episode
+    scores.step(slots(0, 1), floats(1.0, 2.0))
+    scores.step(slots(0), floats(1.0))
+    returns, lengths = scores.end(slots(0, 1), floats(0.5, 0.25))
+    assert returns.tolist() == [2.5, 2.25]
+    assert lengths.tolist() == [3.0, 2.0]
+    assert scores.episodes == 2
+    assert scores.recent_return.value == pytest.approx(2.375, abs=0.01)
+
+
+def test_an_end_without_a_decision_is_no_episode() -> None:
+    scores = EpisodeScores()
+    returns, lengths = scores.end(slots(4), floats(7.0))
+    assert (len(returns), len(lengths), scores.episodes) == (0, 0, 0)
+    assert scores.recent_return.value is None
+
+
+def test_the_next_episode_begins_at_zero() -> None:
+    scores = EpisodeScores()
+    scores.step(slots(2), floats(0.0))
+    scores.end(slots(2), floats(5.0))
+    assert scores.acted(slots(2)).tolist() == [False]
+    scores.step(slots(2), floats(100.0))
+    assert scores.end(slots(2), floats(1.0))[0].tolist() == [1.0]
+
+
+def test_slots_beyond_the_first_table_and_clear() -> None:
+    scores = EpisodeScores()
+    scores.step(slots(1000), floats(0.0))
+    assert scores.acted(slots(1000, 5)).tolist() == [True, False]
+    scores.clear()
+    assert not scores.acted(slots(1000)).any()
+
+
+def test_a_pairs_scores_begin_empty() -> None:
+    scores = DecisionScores()
+    assert scores.reward.value is None
+    assert scores.success.value is None
