@@ -16,6 +16,8 @@ _PASS_THROUGH = "headless"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``tau-train`` with ``argv`` (default: this process's arguments); returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    # Acting multiplies small matrices, where a second thread only costs; to be said before numpy is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     debug = "--debug" in split_env_args(words)[0]
     try:
         return _run(words)

@@ -89,7 +89,12 @@ class Learner:
         self._executor = executor
         self._evaluator = evaluator
         self.ppo = PPO(
-            spec, settings, reward_components=options.reward_components, seed=options.seed, device=options.device
+            spec,
+            settings,
+            reward_components=options.reward_components,
+            seed=options.seed,
+            device=options.device,
+            ratio="component",  # as ML-Agents does it
         )
         self.policy = self.ppo.snapshot()
         self.memory = RolloutMemory(
@@ -201,7 +206,9 @@ class Learner:
         age = float(self.policy.version - np.mean(rollout.version))
         reward = float(np.mean(rollout.reward.sum(axis=1))) / rollout.reward.shape[1]
         try:
-            stats = dict(self.ppo.update(rollout, progress))
+            # While agents act beside the update they act with weights that are little behind; taking turns, with none.
+            publish = self._act_with if self.options.max_policy_age else None
+            stats = dict(self.ppo.update(rollout, progress, publish=publish))
         except NonFiniteError as error:
             return _Outcome({}, None, age, time.perf_counter() - begin, error)
         finally:
@@ -213,12 +220,17 @@ class Learner:
             stats.update(self.evaluation)
         return _Outcome(stats, policy, age, time.perf_counter() - begin)
 
+    def _act_with(self, policy: Policy) -> None:
+        """Let the next forward pass use ``policy``. May be called from any thread."""
+        self.batcher.policy = policy
+
     def _publish(self, outcome: _Outcome) -> None:
         self.update_seconds += outcome.seconds
         self.policy_age = outcome.age
         self._hub.add(self.name, keys.POLICY_AGE, outcome.age)
         self._hub.add(self.name, keys.UPDATE_SECONDS, outcome.seconds)
         if outcome.policy is None:
+            self._act_with(self.policy)
             self._skip(outcome.error)
             return
         self._skipped_in_a_row = 0

@@ -33,8 +33,8 @@ class Client:
         self._exchange = self.channel.unary_unary(METHOD)
 
     def begin(self, data: bytes) -> grpc.Future:
-        """Send a call and do not wait."""
-        return self._exchange.future(data, timeout=20)
+        """Send a call, as soon as somebody listens, and do not wait."""
+        return self._exchange.future(data, timeout=20, wait_for_ready=True)
 
     def call(self, data: bytes) -> asyncio.Future[bytes]:
         """A call whose answer can be awaited."""

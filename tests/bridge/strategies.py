@@ -35,7 +35,9 @@ def array(draw: st.DrawFn, shape: tuple[int, ...]) -> FloatArray:
 @st.composite
 def agents(draw: st.DrawFn, spec: BehaviorSpec, *, unknown: bool = True) -> Agent:
     size = spec.actions.mask_size
-    masks = st.one_of(st.none(), st.lists(st.booleans(), min_size=size, max_size=size).map(tuple)) if size else st.none()
+    masks = (
+        st.one_of(st.none(), st.lists(st.booleans(), min_size=size, max_size=size).map(tuple)) if size else st.none()
+    )
     done = draw(st.booleans())
     return Agent(
         id=draw(IDS),

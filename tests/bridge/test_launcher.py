@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import socket
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -133,23 +134,6 @@ async def ended(process: EngineProcess) -> float:
     return time.monotonic() - began
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
-    return True
-
-
-async def until(true: Callable[[], bool], seconds: float = 5.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        await asyncio.sleep(0.02)
-    return true()
-
-
 def test_the_program_gets_its_arguments_as_they_are_and_no_shell(logs: Path, tmp_path: Path) -> None:
     odd = ("$(touch pwned)", "; exit 3", "a b", "*", '"')
 
@@ -161,8 +145,6 @@ def test_the_program_gets_its_arguments_as_they_are_and_no_shell(logs: Path, tmp
         assert process.argv[3:8] == odd
 
     asyncio.run(main())
-    import json
-
     assert tuple(json.loads((logs / "Player-0.log").read_text())) == odd
 
 
@@ -173,9 +155,7 @@ def test_an_exit_is_known_within_a_second_and_told_with_the_logs_tail(logs: Path
         process = await EngineProcess.start(python(code, logs=logs), 5005, 2)
         assert await process.wait(5)
         assert process.log == logs.resolve() / "Player-2.log"
-        assert process.describe_exit() == (
-            "exit code 7; its log ends with: line 4 | line 5 | line 6 | line 7 | line 8"
-        )
+        assert process.describe_exit() == ("exit code 7; its log ends with: line 4 | line 5 | line 6 | line 7 | line 8")
 
     asyncio.run(main())
 
@@ -233,10 +213,10 @@ def test_a_file_of_the_wrong_format(tmp_path: Path) -> None:
         asyncio.run(EngineProcess.start(LaunchSpec((str(resolve_executable(file)),)), 5005, 0))
 
 
-FAMILY = """
-import subprocess, sys, pathlib, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-pathlib.Path(sys.argv[1]).write_text(str(child.pid))
+CHILD = "import socket, sys, time; link = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); time.sleep(60)"
+FAMILY = f"""
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", {CHILD!r}, sys.argv[1]])
 time.sleep(0 if sys.argv[2] == "leaves" else 60)
 """
 
@@ -244,38 +224,30 @@ time.sleep(0 if sys.argv[2] == "leaves" else 60)
 @posix
 @pytest.mark.parametrize("how", ["kill", "stop"])
 @pytest.mark.parametrize("leader", ["stays", "leaves"])
-def test_grandchildren_end_with_the_engine(tmp_path: Path, how: str, leader: str) -> None:
-    note = tmp_path / "pid"
+def test_grandchildren_end_with_the_engine(how: str, leader: str) -> None:
+    """A grandchild holds a connection to this test for as long as it lives."""
 
-    async def main() -> None:
-        process = await EngineProcess.start(python(FAMILY, str(note), leader), 5005, 0)
-        assert await until(lambda: note.exists() and note.read_text() != "")
-        grandchild = int(note.read_text())
-        if leader == "leaves":
-            assert await process.wait(5)
-        assert alive(grandchild)
-        if how == "kill":
-            process.kill()
-            assert await process.wait(5)
-        else:
-            await process.stop(0.05)
-        assert process.returncode is not None
-        assert await until(lambda: not running(grandchild))
+    async def main(lifeline: socket.socket) -> None:
+        port = str(lifeline.getsockname()[1])
+        process = await EngineProcess.start(python(FAMILY, port, leader), 5005, 0)
+        grandchild, _ = await asyncio.to_thread(lifeline.accept)
+        with grandchild:
+            grandchild.settimeout(5)
+            if leader == "leaves":
+                assert await process.wait(5)
+            if how == "kill":
+                process.kill()
+                assert await process.wait(5)
+            else:
+                await process.stop(0.05)
+            assert process.returncode is not None
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.to_thread(grandchild.recv, 1) == b""
         process.kill()  # once more does no harm
 
-    asyncio.run(main())
-
-
-def running(pid: int) -> bool:
-    """Whether a process runs; one that has ended but whose new parent has not looked yet does not."""
-    if not alive(pid):
-        return False
-    with contextlib.suppress(OSError, ImportError):
-        import subprocess
-
-        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        return bool(state.stdout.strip()) and not state.stdout.strip().startswith("Z")
-    return True
+    with socket.create_server(("127.0.0.1", 0)) as lifeline:
+        lifeline.settimeout(5)
+        asyncio.run(main(lifeline))
 
 
 @posix

@@ -15,7 +15,9 @@ from tau_trainer.errors import PortInUseError
 @pytest.fixture(params=["127.0.0.1", pytest.param("::1", marks=pytest.mark.skipif(not has_ipv6(), reason="no IPv6"))])
 def taken(request: pytest.FixtureRequest) -> Iterator[int]:
     """A port that another program listens on, on one of the loopback addresses."""
-    with socket.create_server((request.param, 0), family=socket.AF_INET6 if ":" in request.param else socket.AF_INET) as s:
+    with socket.create_server(
+        (request.param, 0), family=socket.AF_INET6 if ":" in request.param else socket.AF_INET
+    ) as s:
         yield s.getsockname()[1]
 
 

@@ -81,7 +81,12 @@ def test_a_gate_that_a_signal_ended_stops_the_rest(monkeypatch: pytest.MonkeyPat
 def test_setup_errors_and_ctrl_c_are_told_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for error, code, said in ((SetupError("no disk"), 2, "no disk"), (KeyboardInterrupt(), 130, "goes on from here")):
+    cases: list[tuple[BaseException, int, str]] = [
+        (SetupError("no network"), 2, "no network"),
+        (PermissionError(13, "Permission denied", ".venv.lock"), 2, "'.venv.lock': check that the checkout"),
+        (KeyboardInterrupt(), 130, "goes on from here"),
+    ]
+    for error, code, said in cases:
 
         def fail(_environment: Environment, error: BaseException = error) -> None:
             raise error

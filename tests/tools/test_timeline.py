@@ -65,6 +65,16 @@ def test_recent_return_weighs_lines_by_their_episodes(tmp_path: Path) -> None:
     assert count == 100
     assert mean == pytest.approx((60 * 5.0 + 40 * 3.0) / 100)
     assert timeline.recent_return(1000)[1] == 110
+    assert timeline.recent_return(40, time=2.0) == (3.0, 40)
+
+
+def test_a_goal_is_reached_with_the_first_line_that_shows_it(tmp_path: Path) -> None:
+    write_report(tmp_path, 1, [(float(t), 10 * t, t, 60 * t, 10.0 * t) for t in range(1, 6)])
+    timeline = read_reports(tmp_path)
+    assert timeline.reached_at(10.0, 100) == 2.0
+    assert timeline.reached_at(35.0, 100) == 4.0
+    assert timeline.reached_at(35.0, 60) == 4.0
+    assert timeline.reached_at(46.0, 100) is None
 
 
 def test_nothing_yet(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tau_trainer.errors import EngineExitedError, RunExistsError, SettingsError
+from tau_trainer.errors import EngineExitedError, LaunchError, RunExistsError
 from tau_trainer.metrics import NullRecorder
 from tau_trainer.settings import load_settings
 from tau_trainer.training import PairState, ParallelTrainerManager
@@ -28,9 +28,9 @@ def slow(stage: Stage) -> Iterator[Stage]:
     yield stage
 
 
-def until(condition: object, seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.01)
 
@@ -92,7 +92,7 @@ def test_m_of_n_engines_at_once(slow: Stage, tmp_path: Path) -> None:
 def test_nothing_is_left_where_a_run_cannot_start(stage: Stage, tmp_path: Path) -> None:
     results = tmp_path / "results"
     settings = tau_settings(results, env_settings__env_path=str(tmp_path / "missing"))
-    with pytest.raises(SettingsError.__mro__[1], match="no program found"):
+    with pytest.raises(LaunchError, match="no program found"):
         ParallelTrainerManager().start(settings)
     assert not results.exists()
     assert threading.active_count() < 20

@@ -38,6 +38,9 @@ def main(arguments: Sequence[str]) -> int:
     except SetupError as error:
         print(f"bootstrap: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"bootstrap: {error}: check that the checkout can be written to and the disk has room.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("bootstrap: stopped; the next call goes on from here.", file=sys.stderr)
         return 130

@@ -118,26 +118,26 @@ def learn(trainer: Trainer, name: str, seed: int) -> Outcome:
         case = Case(1, task.agents, 0.0)
         job = Job(case, "learning", build, config, folder, builds.free_ports(1), seed)
         try:
-            played = running.play(trainer.commands(job), folder, 1, LONGEST, lambda seen: reached(task, seen), True)
+            played = running.play(trainer.commands(job), folder, 1, LONGEST, lambda seen: done(task, seen), True)
         except running.RunFailedError as error:
             return Outcome(name, trainer.name, seed, False, failure=str(error))
-    score, _ = played.timeline.recent_return(EPISODES)
+    goal_time = played.timeline.reached_at(task.goal, EPISODES)
+    end = played.ended if goal_time is None else goal_time
     return Outcome(
         task=name,
         trainer=trainer.name,
         seed=seed,
-        reached=reached(task, played.timeline),
-        seconds=played.ended - played.started,
-        playing_seconds=played.ended - min(float(engine.time[0]) for engine in played.timeline.engines),
-        decisions=played.timeline.total(played.ended),
-        score=score,
+        reached=goal_time is not None,
+        seconds=end - played.started,
+        playing_seconds=end - min(float(engine.time[0]) for engine in played.timeline.engines),
+        decisions=played.timeline.total(end),
+        score=played.timeline.recent_return(EPISODES, end)[0],
     )
 
 
-def reached(task: Task, timeline: Timeline) -> bool:
-    """Whether at least 100 episodes have ended and the last of them were good enough."""
-    score, episodes = timeline.recent_return(EPISODES)
-    return episodes >= EPISODES and score >= task.goal
+def done(task: Task, timeline: Timeline) -> bool:
+    """Whether the goal has been reached; resolution: the engine's report, a line a second."""
+    return timeline.reached_at(task.goal, EPISODES) is not None
 
 
 def learn_tau(seed: int) -> Outcome:

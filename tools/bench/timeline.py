@@ -72,18 +72,34 @@ class Timeline:
             return None
         return (last - first) * cycle / (times[1] - times[0]), last - first
 
-    def recent_return(self, episodes: int) -> tuple[float, int]:
-        """Mean return of about the last `episodes` ended episodes (whole lines), and how many were averaged."""
+    def recent_return(self, episodes: int, time: float = np.inf) -> tuple[float, int]:
+        """Mean return of about the last `episodes` episodes that ended up to a time, and how many were averaged.
+
+        Whole lines are averaged, so there may be a few more of them than asked for; fewer only where fewer have ended.
+        """
+        total, count = 0.0, 0.0
+        for when, ended_here, mean in reversed(self._ended()):
+            if when <= time:
+                total, count = total + ended_here * mean, count + ended_here
+            if count >= episodes:
+                break
+        return (float(total / count), int(count)) if count else (float("nan"), 0)
+
+    def reached_at(self, goal: float, episodes: int) -> float | None:
+        """The first time at which the last `episodes` ended episodes had a mean return of `goal`; None if never."""
+        for when, _, _ in self._ended():
+            mean, count = self.recent_return(episodes, when)
+            if count >= episodes and mean >= goal:
+                return when
+        return None
+
+    def _ended(self) -> list[tuple[float, float, float]]:
+        """(time, ended episodes, their mean return) of every line with ended episodes, in order of time."""
         rows = []
         for engine in self.engines:
             ended = np.diff(engine.episodes, prepend=0.0)
             rows += [(t, n, r) for t, n, r in zip(engine.time, ended, engine.mean_return, strict=True) if n > 0]
-        total, count = 0.0, 0.0
-        for _, ended_here, mean in sorted(rows, reverse=True):
-            total, count = total + ended_here * mean, count + ended_here
-            if count >= episodes:
-                break
-        return (float(total / count), int(count)) if count else (float("nan"), 0)
+        return sorted(rows)
 
 
 def read_reports(folder: Path) -> Timeline:

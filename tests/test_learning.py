@@ -1,0 +1,80 @@
+"""That it learns: each task to the number that was promised, over the real wire, for more than one seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer import ParallelTrainerManager, RunReport, load_settings
+from tau_trainer.metrics import JsonLines, Recorder, keys, read_log
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def run(config: str, command: Any, results: Path, **overrides: Any) -> RunReport:
+    """Train to the end; dots of keys are written ``__``."""
+    settings = load_settings(
+        CONFIGS / config,
+        {"checkpoint_settings.results_dir": str(results)}
+        | {key.replace("__", "."): value for key, value in overrides.items()},
+    )
+
+    def recorders(folder: Path) -> list[Recorder]:
+        return [JsonLines(folder / "log.jsonl")]
+
+    return ParallelTrainerManager().start(settings, command, recorders=recorders).wait()
+
+
+def last_returns(report: RunReport, behavior: str, share: float = 0.1) -> float:
+    """Mean episode return over the last ``share`` of the decisions, each summary weighed by its episodes."""
+    found = []
+    for record in read_log(report.folder / "log.jsonl"):
+        if record["type"] == "summary" and record["behavior"] == behavior:
+            episodes = record["statistics"].get(keys.CUMULATIVE_REWARD)
+            if episodes and record["step"] >= (1.0 - share) * report.decisions:
+                found.append((episodes["mean"], episodes["count"]))
+    values, weights = np.array(found).T
+    return float(np.average(values, weights=weights))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_basic_reaches_090(tmp_path: Path, seed: int) -> None:
+    """The optimum is 0.93. Eight agents share what one would need longer to find."""
+    report = run(
+        "Basic.yaml",
+        "learn",
+        tmp_path,
+        env_settings__env_path="headless:basic",
+        env_settings__env_args=["--agents", "8"],
+        env_settings__seed=seed,
+        behaviors__Basic__max_steps=40_000,
+        behaviors__Basic__hyperparameters__learning_rate=1e-3,
+    )
+    assert last_returns(report, "Basic") >= 0.90
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_balance_reaches_90(tmp_path: Path, seed: int) -> None:
+    """3DBall's shape with ML-Agents' own settings; the best return is 100. The incumbent needs 174,000 decisions."""
+    report = run(
+        "3DBall.yaml",
+        "learn",
+        tmp_path,
+        env_settings__env_path="headless:balance",
+        env_settings__seed=seed,
+        behaviors__3DBall__max_steps=180_000,
+    )
+    assert last_returns(report, "3DBall", 0.15) >= 90.0
+
+
+def test_tau_comes_near_its_supervised_ceiling(tmp_path: Path) -> None:
+    report = run("tau3.yaml", "parallel", tmp_path, env_settings__seed=1)
+    assert report.evaluation is not None
+    ceiling = report.evaluation["baselines"]["ridge"]["accuracy"]
+    assert report.evaluation["accuracy"] >= 0.9 * ceiling
+    assert report.evaluation["beats_baselines"]

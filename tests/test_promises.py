@@ -1,0 +1,371 @@
+"""What is promised of a run, shown with real engines in processes of their own and the real command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from tau_trainer import ParallelTrainerManager, RunReport, RunSettings, load_settings
+from tau_trainer.errors import VersionError
+from tau_trainer.metrics import JsonLines, NullRecorder, Recorder, read_log
+from tau_trainer.settings import dump_settings
+from tau_trainer.training import PairState
+
+ROOT = Path(__file__).parents[1]
+POSIX = pytest.mark.skipif(os.name == "nt", reason="these signals are POSIX's")
+
+SMALL = {
+    "summary_freq": 100,
+    "hyperparameters.buffer_size": 64,
+    "hyperparameters.batch_size": 32,
+    "hyperparameters.num_epoch": 1,
+    "network_settings.hidden_units": 16,
+    "network_settings.num_layers": 1,
+}
+
+
+def settings_of(config: str, results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
+    """A small run of a shipped config; dots of keys are written ``__``."""
+    given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": run_id}
+    given |= {"env_settings.seed": 7} | {f"behaviors.*.{key}": value for key, value in SMALL.items()}
+    given |= {key.replace("__", "."): value for key, value in overrides.items()}
+    return load_settings(ROOT / "configs" / config, given)
+
+
+def tau_settings(results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
+    """Two pairs of four agents."""
+    given = {"tau__pairs": 2, "tau__agents": 4, "behaviors__TauAgent__max_steps": 400}
+    return settings_of("tau3.yaml", results, run_id, **given | overrides)
+
+
+def ball_settings(results: Path, fault: list[str], **overrides: Any) -> RunSettings:
+    """Two engines of four agents that have a fault; any number of restarts."""
+    given: dict[str, Any] = {
+        "behaviors__3DBall__max_steps": 600,
+        "env_settings__env_path": "headless:faulty",
+        "env_settings__num_envs": 2,
+        "env_settings__env_args": ["--agents", "4", "--fault-after", "20", "--fault", *fault],
+        "env_settings__restarts_rate_limit_n": -1,
+    }
+    return settings_of("3DBall.yaml", results, **given | overrides)
+
+
+def train(settings: RunSettings, command: Any = "parallel") -> RunReport:
+    def recorders(folder: Path) -> list[Recorder]:
+        return [JsonLines(folder / "log.jsonl"), NullRecorder()]
+
+    return ParallelTrainerManager().start(settings, command, recorders=recorders).wait(55)
+
+
+def warnings_of(report: RunReport) -> list[str]:
+    return [
+        record["fields"]["message"]
+        for record in read_log(report.folder / "log.jsonl")
+        if record["type"] == "event" and record["kind"] == "warning"
+    ]
+
+
+def tau_train(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """``tau-train`` in ``folder``."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tau_trainer", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.05)
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 of the parameters of every checkpoint of a run."""
+    found = {}
+    for path in sorted((folder / "checkpoints").glob("*-*")):
+        if path.is_dir():
+            tensors = load_file(path / "tensors.safetensors")
+            content = b"".join(tensors[name].tobytes() for name in sorted(tensors))
+            found[path.name] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+# --- engines that fail ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["crash", "stall", "malformed", "nan-observation", "nan-reward"])
+def test_a_broken_engine_costs_its_own_open_trajectories_only(tmp_path: Path, fault: str) -> None:
+    settings = ball_settings(
+        tmp_path / "results",
+        [fault, "--fault-once", str(tmp_path / "happened")],
+        env_settings__timeout_wait=8 if fault == "stall" else 30,
+    )
+    report = train(settings, "learn")
+    assert (tmp_path / "happened").exists()
+    assert report.outcome == "completed"
+    assert report.exit_code == 0
+    assert sorted(pair.restarts for pair in report.pairs) == [0, 1]
+    assert report.decisions >= 600
+    restarted = [warning for warning in warnings_of(report) if "starting it again" in warning]
+    assert len(restarted) == 1
+    if fault.startswith("nan"):
+        assert "3DBall" in restarted[0], "the sentence names the behavior"
+
+
+def test_a_slow_start_is_waited_for(tmp_path: Path) -> None:
+    fault = ["slow-start", "--fault-seconds", "2", "--fault-once", str(tmp_path / "happened")]
+    report = train(ball_settings(tmp_path / "results", fault), "learn")
+    assert [pair.restarts for pair in report.pairs] == [0, 0]
+    assert report.exit_code == 0
+
+
+def test_a_spent_budget_fails_the_pair_and_the_run_goes_on(tmp_path: Path) -> None:
+    fault = ["crash", "--fault-once", str(tmp_path / "happened")]
+    settings = ball_settings(tmp_path / "results", fault, env_settings__max_lifetime_restarts=0)
+    report = train(settings, "learn")
+    assert sorted(pair.state.value for pair in report.pairs) == ["Completed", "Failed"]
+    assert report.exit_code == 1
+    lost = next(pair for pair in report.pairs if pair.state is PairState.FAILED)
+    assert lost.error is not None
+    assert "exit code 70" in lost.error
+    assert "max_lifetime_restarts" in lost.error
+    assert (report.folder / "3DBall.onnx").is_file()
+
+
+def test_a_wrong_version_is_no_reason_to_try_again(tmp_path: Path) -> None:
+    with pytest.raises(VersionError, match="communicator API 2"):
+        train(ball_settings(tmp_path / "results", ["wrong-version"]), "learn")
+    assert not (tmp_path / "results").exists()
+
+
+# --- what a run leaves ------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_run_from_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(dump_settings(tau_settings(tmp_path / "results")))
+    with tau_train(tmp_path, "parallel", "small.yaml") as process:
+        shown, errors = process.communicate(timeout=55)
+    assert (process.returncode, errors) == (0, "")
+    run = tmp_path / "results" / "run"
+    names = {path.name for path in run.iterdir()}
+    assert names == {
+        "configuration.yaml", "run.json", "log.jsonl", "checkpoints", "run_logs", "TauAgent", "TauAgent.onnx",
+        "evaluation.json", "learning_curve.png",
+    }  # fmt: skip
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    assert evaluation["decisions"] == 400
+    assert f"{evaluation['accuracy']:.1%}" in shown
+    assert load_settings(run / "configuration.yaml") == load_settings(tmp_path / "small.yaml")
+    assert json.loads((run / "run.json").read_text())["command"][:2] == ["tau-train", "parallel"]
+    reader = EventAccumulator(str(run / "TauAgent")).Reload()
+    assert {
+        "Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy", "Policy/Learning Rate", "Policy/Epsilon",
+        "Policy/Beta", "Policy/Extrinsic Reward", "Policy/Extrinsic Value Estimate", "Tau/Mean Reward",
+        "Tau/Pair 0/Mean Reward", "Tau/Pair 1/Mean Reward", "Evaluation/Accuracy", "Perf/Policy Age",
+    } <= set(reader.Tags()["scalars"])  # fmt: skip
+    logs = sorted(path.name for path in (run / "run_logs").iterdir())
+    assert logs == ["Player-0.log", "Player-1.log"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"tau__pairs": 3, "tau__max_concurrent": 2}, {"tau__policy": "independent"}],
+    ids=["shared, M < N", "independent"],
+)
+@POSIX
+def test_killed_and_resumed_is_as_if_it_had_never_stopped(tmp_path: Path, options: dict[str, Any]) -> None:
+    options = options | {
+        "collection__deterministic": True,
+        "behaviors__TauAgent__max_steps": 2400,
+        "behaviors__TauAgent__checkpoint_interval": 200,
+        "behaviors__TauAgent__keep_checkpoints": 0,
+    }
+    whole = train(tau_settings(tmp_path, "whole", **options))
+    slow = tau_settings(tmp_path, "cut", **options, env_settings__env_args=["--step-ms", "3"])
+    (tmp_path / "cut.yaml").write_text(dump_settings(slow))
+    folder = tmp_path / "cut"
+    with tau_train(tmp_path, "parallel", "cut.yaml", "--quiet") as process:
+        until(lambda: len(hashes(folder)) >= 3 or process.poll() is not None)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    left = hashes(folder)
+    assert left.items() < hashes(whole.folder).items()
+    logs = list((folder / "run_logs").iterdir())
+    until(lambda: any("this engine ends" in log.read_text() for log in logs), 15)
+    resumed = train(tau_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True))
+    assert hashes(folder) == hashes(whole.folder)
+    assert [pair.decisions for pair in resumed.pairs] == [pair.decisions for pair in whole.pairs]
+
+
+# --- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run that would take hours, once it has learned something."""
+    settings = tau_settings(tmp_path / "results", behaviors__TauAgent__max_steps=100_000_000)
+    (tmp_path / "endless.yaml").write_text(dump_settings(settings))
+    with tau_train(tmp_path, "parallel", "endless.yaml", "--quiet") as process:
+        log = tmp_path / "results" / "run" / "log.jsonl"
+        until(lambda: any("Losses/Policy Loss" in record.get("values", ()) for record in read_log(log)))
+        yield process
+        process.kill()
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_once_finishes_saves_evaluates_and_exports(
+    endless: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    endless.send_signal(number)
+    shown, errors = endless.communicate(timeout=30)
+    assert (endless.returncode, errors) == (0, "")
+    run = tmp_path / "results" / "run"
+    assert list((run / "checkpoints").glob("TauAgent-*"))
+    assert (run / "TauAgent.onnx").is_file()
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    assert f"{evaluation['accuracy']:.1%}" in shown
+    assert evaluation["decisions"] == sum(pair["decisions"] for pair in evaluation["pairs"].values())
+
+
+@POSIX
+def test_twice_saves_and_goes(endless: subprocess.Popen[str], tmp_path: Path) -> None:
+    endless.send_signal(signal.SIGINT)
+    time.sleep(0.02)
+    endless.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, errors = endless.communicate(timeout=30)
+    assert time.monotonic() - began < 10.0
+    assert (endless.returncode, errors) == (0, "")
+    run = tmp_path / "results" / "run"
+    assert list((run / "checkpoints").glob("TauAgent-*"))
+    assert not (run / "evaluation.json").exists()
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mistake, and what the sentence about it must hold."""
+
+    words: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+FAULTY = ("learn", "3DBall", "--env", "headless:faulty", "--run-id", "run")
+CASES = {
+    "unknown key": Case(("parallel", "typo.yaml"), ("batch_sise", "did you mean", "batch_size", "typo.yaml")),
+    "wrong type": Case(("parallel", "--max-steps", "many"), ("--max-steps", "many")),
+    "no pairs": Case(("parallel", "--pairs", "0"), ("--pairs", "0")),
+    "missing file": Case(("parallel", "nothing.yaml"), ("nothing.yaml",)),
+    "port taken": Case(("parallel", "--pairs", "1", "--base-port", "{port}"), ("{port}", "--base-port")),
+    "missing program": Case(("parallel", "--env", "nothing"), ("nothing", "--env")),
+    "no program": Case(("parallel", "--env", "./plain.x86_64"), ("not executable", "chmod")),
+    "exits at once": Case((*FAULTY, "--env-args", "--fault", "exit"), ("exit code 70", "log")),
+    "never asks": Case(
+        (*FAULTY, "--timeout-wait", "8", "--env-args", "--fault", "silent"), ("no decision", "RequestDecision")
+    ),
+    "wrong version": Case((*FAULTY, "--env-args", "--fault", "wrong-version"), ("API 2.0.0", "ml-agents")),
+    "run exists": Case(("parallel", "--run-id", "taken"), ("taken", "--resume", "--force")),
+    "no embeddings": Case(("parallel", "--data", "mine.json"), ("mine.json", "embed")),
+}
+TAU_DATA = {
+    "version": "0.1.0",
+    "model_name": "mine",
+    "organization": "mine",
+    "training_data": [
+        {
+            "domain": "Basic Math",
+            "context": "Addition",
+            "system": "Tutor",
+            "turns": [{"role": "User", "message": "What is 1 + 1?"}, {"role": "Agent", "message": "2"}],
+        }
+    ],
+    "evaluation_data": [],
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command has said and left."""
+
+    code: int
+    out: str
+    err: str
+    before: set[str]
+    after: set[str]
+
+
+def _prepare(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "typo.yaml").write_text(
+        "behaviors:\n  TauAgent:\n    trainer_type: ppo\n    hyperparameters:\n      batch_sise: 3\n"
+    )
+    (folder / "plain.x86_64").write_text("not a program")
+    (folder / "mine.json").write_text(json.dumps(TAU_DATA))
+
+
+def _names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """Every mistake made once, a few at the same time."""
+    base = tmp_path_factory.mktemp("mistakes")
+    with socket.socket() as taken, ThreadPoolExecutor(4) as executor:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+
+        def make(name: str) -> Outcome:
+            folder = base / name.replace(" ", "-")
+            _prepare(folder)
+            if name == "run exists":
+                (folder / "results" / "taken").mkdir(parents=True)
+                (folder / "results" / "taken" / "run.json").write_text("{}")
+            before = _names(folder)
+            with tau_train(folder, *(word.format(port=port) for word in CASES[name].words)) as process:
+                out, err = process.communicate(timeout=50)
+            err = err.replace(port, "{port}")
+            return Outcome(process.returncode, out, err, before, _names(folder))
+
+        return dict(zip(CASES, executor.map(make, CASES), strict=True))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_gets_one_sentence_and_leaves_nothing(outcomes: dict[str, Outcome], name: str) -> None:
+    if name == "no program" and os.name == "nt":
+        pytest.skip("every file is executable there")
+    outcome = outcomes[name]
+    assert outcome.code == 2, outcome.err
+    lines = outcome.err.splitlines()
+    assert len(lines) == 1, outcome.err
+    assert lines[0].startswith("error: ")
+    assert "Traceback" not in outcome.err + outcome.out
+    for text in CASES[name].texts:
+        assert text in lines[0]
+    assert outcome.after == outcome.before, "nothing is left behind"
