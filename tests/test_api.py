@@ -1,4 +1,4 @@
-"""The Python API as the README shows it: the example is run as it stands there, and everything public can be reached."""
+"""The Python API as the README shows it: the example is run as it stands, and everything public can be reached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 def readme_example() -> str:
     """The README's first Python block that starts a run."""
     text = (ROOT / "README.md").read_text("utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    blocks: list[str] = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     return next(block for block in blocks if "ParallelTrainerManager" in block)
 
 

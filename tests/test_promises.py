@@ -41,7 +41,7 @@ SMALL = {
 
 def settings_of(config: str, results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
     """A small run of a shipped config; dots of keys are written ``__``."""
-    given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": run_id}
+    given: dict[str, Any] = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": run_id}
     given |= {"env_settings.seed": 7} | {f"behaviors.*.{key}": value for key, value in SMALL.items()}
     given |= {key.replace("__", "."): value for key, value in overrides.items()}
     return load_settings(ROOT / "configs" / config, given)

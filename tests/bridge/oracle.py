@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray, StepBatch, Terminals
+from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray, ObservationSpec, StepBatch, Terminals
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
@@ -269,8 +269,6 @@ def action_message(name: str, actions: Sequence[tuple[Sequence[float], Sequence[
     return bytes(message.SerializeToString())
 
 
-def simple_spec(actions: ActionSpec = ActionSpec(2), *shapes: tuple[int, ...], name: str = "B?team=0") -> BehaviorSpec:
+def simple_spec(actions: ActionSpec, *shapes: tuple[int, ...], name: str = "B?team=0") -> BehaviorSpec:
     """A behavior with sensors ``s0``, ``s1`` ... of these shapes."""
-    from tau_trainer.specs import ObservationSpec
-
     return BehaviorSpec(name, tuple(ObservationSpec(f"s{i}", shape) for i, shape in enumerate(shapes)), actions)

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tau_trainer.bridge.codec import (
@@ -117,6 +117,7 @@ class TestByteVectors:
         assert engine_message([(spec, [agent])]) == ONE_STEP
 
 
+@settings(max_examples=50)
 @given(data=st.data())
 @pytest.mark.parametrize("messages", [PACKED, UNPACKED], ids=["packed", "unpacked"])
 def test_what_any_engine_sends_is_read(data: st.DataObject, messages: Messages) -> None:
@@ -133,6 +134,7 @@ def test_what_any_engine_sends_is_read(data: st.DataObject, messages: Messages) 
             assert_equal(batch, expected(spec, agents))
 
 
+@settings(max_examples=50)
 @given(steps(unknown=False))
 def test_what_we_write_any_trainer_reads(step: tuple[BehaviorSpec, list[Agent]]) -> None:
     """The engine's side of the codec against the independent reader, and against our own."""

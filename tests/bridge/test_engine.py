@@ -235,7 +235,7 @@ def test_an_engine_that_is_killed_while_it_owes_us(logs: Path) -> None:
         assert engine.process is not None
         step = asyncio.create_task(engine.step(zeros(engine, batches)))
         await asyncio.sleep(0.1)
-        assert engine.awaited
+        assert engine.awaited  # noqa: PGH005 (no mock)
         os.kill(engine.process.pid, signal.SIGKILL)
         with pytest.raises(EngineExitedError, match="signal SIGKILL"):
             await step
@@ -330,10 +330,11 @@ class Script:
         """What the trainer answers to ``data``."""
         return self._game.call(data)
 
-    async def greets(self, initialization: EngineInitialization = EngineInitialization()) -> bytes:
+    async def greets(self, initialization: EngineInitialization | None = None) -> bytes:
         """Calls 1 and 2 up to the first reset; the reply that holds the reset."""
         starting = asyncio.create_task(self.engine.start())
-        reply = await self.says(encode_engine_message(initialization=initialization))
+        await asyncio.sleep(0.02)  # a client that comes too early tries again only after a second
+        reply = await self.says(encode_engine_message(initialization=initialization or EngineInitialization()))
         assert decode_trainer_message(reply, {}).initialization is not None
         second = self.says(encode_engine_message())
         await starting
@@ -409,6 +410,7 @@ class TestEditor:
                 waiting: asyncio.Task[Any]
                 if moment in ("first", "second"):
                     waiting = asyncio.create_task(script.engine.start())
+                    await asyncio.sleep(0.02)
                     if moment == "second":
                         await script.says(encode_engine_message(initialization=EngineInitialization()))
                 else:
@@ -432,6 +434,7 @@ class TestEditor:
         async def main() -> None:
             async with editor() as script:
                 starting = asyncio.create_task(script.engine.start())
+                await asyncio.sleep(0.02)
                 call = script.says(data)
                 with pytest.raises(VersionError, match="engine 0 opened with a message that is no introduction"):
                     await starting

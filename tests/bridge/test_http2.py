@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import struct
 import threading
@@ -102,7 +103,7 @@ def conversations(draw: st.DrawFn) -> tuple[bytes, list[Call]]:
             data += frame(CONTINUATION, END_HEADERS, stream, BLOCK[split:])
         framed = message(body)
         cuts = sorted({0, len(framed), *draw(st.lists(st.integers(0, len(framed)), max_size=3))})
-        for first, last in zip(cuts, cuts[1:], strict=False):
+        for first, last in itertools.pairwise(cuts):
             end, padding = END_STREAM * (last == len(framed)), draw(st.integers(0, 9))
             part = framed[first:last]
             padded = bytes([padding]) + part + bytes(padding) if padding else part

@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -126,14 +125,6 @@ def python(code: str, *arguments: str, logs: Path | None = None) -> LaunchSpec:
     return LaunchSpec((sys.executable, "-c", code, *arguments), log_folder=logs)
 
 
-async def ended(process: EngineProcess) -> float:
-    """Seconds until the exit is known without waiting for it, as the engine's watcher looks."""
-    began = time.monotonic()
-    while process.returncode is None:
-        await asyncio.sleep(0.02)
-    return time.monotonic() - began
-
-
 def test_the_program_gets_its_arguments_as_they_are_and_no_shell(logs: Path, tmp_path: Path) -> None:
     odd = ("$(touch pwned)", "; exit 3", "a b", "*", '"')
 
@@ -148,14 +139,15 @@ def test_the_program_gets_its_arguments_as_they_are_and_no_shell(logs: Path, tmp
     assert tuple(json.loads((logs / "Player-0.log").read_text())) == odd
 
 
-def test_an_exit_is_known_within_a_second_and_told_with_the_logs_tail(logs: Path) -> None:
+def test_an_exit_is_told_with_the_logs_tail(logs: Path) -> None:
     code = "import sys; print('\\n'.join(f'line {i}' for i in range(9)), file=sys.stderr); sys.exit(7)"
 
     async def main() -> None:
-        process = await EngineProcess.start(python(code, logs=logs), 5005, 2)
+        spec = python(code, logs=logs)
+        process = await EngineProcess.start(spec, 5005, 2)
         assert await process.wait(5)
-        assert process.log == logs.resolve() / "Player-2.log"
-        assert process.describe_exit() == ("exit code 7; its log ends with: line 4 | line 5 | line 6 | line 7 | line 8")
+        assert process.log == spec.log_file(2)
+        assert process.describe_exit() == "exit code 7; its log ends with: line 4 | line 5 | line 6 | line 7 | line 8"
 
     asyncio.run(main())
 
@@ -163,7 +155,10 @@ def test_an_exit_is_known_within_a_second_and_told_with_the_logs_tail(logs: Path
 def test_an_exit_is_noticed_without_waiting(logs: Path) -> None:
     async def main() -> None:
         process = await EngineProcess.start(python("import sys; sys.stdin.read()", logs=logs), 5005, 0)
-        assert await ended(process) < 5  # its input is closed, so it ends at once: mostly Python's own start
+        for _ in range(500):  # its input is closed, so it ends at once; the engine's watcher only looks, as here
+            await asyncio.sleep(0.01)
+            if process.returncode is not None:
+                break
         assert process.describe_exit() == "exit code 0; its log is empty"
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Engines without processes: scenes of the headless engine, played inside the test, and what a run needs around them."""
+"""Engines without processes (scenes of the headless engine, played inside the test), and what a run needs besides."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SceneEngine:
         index: int,
         port: int,
         launch: LaunchSpec | None,
-        options: EngineOptions = EngineOptions(),
+        options: EngineOptions,
         channels: SideChannelHub | None = None,
     ) -> None:
         assert launch is not None
@@ -186,7 +186,10 @@ def train(settings: RunSettings, memory: Memory | None = None, command: Any = "p
     return begin(settings, memory, command).wait(WAIT_S)
 
 
-def vector_spec(size: int = 3, actions: ActionSpec = ActionSpec(2), name: str = "Agent?team=0") -> BehaviorSpec:
+TWO_CONTINUOUS = ActionSpec(2)
+
+
+def vector_spec(size: int = 3, actions: ActionSpec = TWO_CONTINUOUS, name: str = "Agent?team=0") -> BehaviorSpec:
     """A behavior with one vector sensor."""
     return BehaviorSpec(name, (ObservationSpec("sensor", (size,)),), actions)
 

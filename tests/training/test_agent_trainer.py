@@ -86,7 +86,7 @@ def test_rewards_follow_their_agents(bench: Bench) -> None:
 def test_actions_come_in_the_order_of_the_agents(bench: Bench) -> None:
     actions = bench.respond(step(SPEC, [1, 2, 3]))
     assert actions[SPEC.name].continuous.shape == (3, 2)
-    assert bench.respond(step(SPEC, [])) [SPEC.name].continuous.shape == (0, 2)
+    assert bench.respond(step(SPEC, []))[SPEC.name].continuous.shape == (0, 2)
 
 
 def test_ends_come_before_the_next_episode(bench: Bench, memory: Memory) -> None:
@@ -140,9 +140,7 @@ def test_many_agents_grow_the_table_of_pending_rewards(hub: MetricsHub) -> None:
 
 
 def test_binary_rewards_over_a_window(hub: MetricsHub) -> None:
-    bench = Bench(
-        hub, predicate="positive", values="pm1", aggregate="majority", window=3, learn_from="aggregate"
-    )
+    bench = Bench(hub, predicate="positive", values="pm1", aggregate="majority", window=3, learn_from="aggregate")
     for reward in (0.0, 1.0, -1.0, 2.0):
         bench.respond(step(SPEC, [0], reward))
     learned = [reward[0][0] for _, reward in bench.of().acted]

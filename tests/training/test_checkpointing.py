@@ -48,7 +48,9 @@ def learned(learner: Learner, decisions: int) -> None:
     learner.policy = learner.ppo.snapshot()
 
 
-def test_due_at_multiples_of_the_interval_once_something_was_learned(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+def test_due_at_multiples_of_the_interval_once_something_was_learned(
+    make: Any, hub: MetricsHub, tmp_path: Path
+) -> None:
     checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     learner.decisions = 150

@@ -4,8 +4,9 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tau_trainer.settings import load_settings
 from tau_trainer.training import PairState, ParallelTrainerManager
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
 
-LONG = {"behaviors__TauAgent__max_steps": 1_000_000}
+LONG: dict[str, Any] = {"behaviors__TauAgent__max_steps": 1_000_000}
 
 
 async def short_pause(engine: SceneEngine) -> None:
@@ -23,9 +24,9 @@ async def short_pause(engine: SceneEngine) -> None:
 
 
 @pytest.fixture
-def slow(stage: Stage) -> Iterator[Stage]:
+def slow(stage: Stage) -> Stage:
     stage.before_step = short_pause
-    yield stage
+    return stage
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
@@ -146,7 +147,7 @@ def test_two_runs_at_once_and_their_central_report(slow: Stage, tmp_path: Path) 
 
 def test_wait_can_lose_patience(slow: Stage, tmp_path: Path) -> None:
     session = begin(tau_settings(tmp_path, **LONG))
-    with pytest.raises(TimeoutError, match="run 'run' has not ended within 0.1 s"):
+    with pytest.raises(TimeoutError, match=r"run 'run' has not ended within 0\.1 s"):
         session.wait(0.1)
     session.cancel()
     session.wait(15)

@@ -230,9 +230,7 @@ def test_exact_resume(stage: Stage, tmp_path: Path, policy: str, concurrent: int
 
 def test_resume_counts_on(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     first = train(tau_settings(tmp_path))
-    settings = tau_settings(
-        tmp_path, behaviors__TauAgent__max_steps=800, checkpoint_settings__resume=True
-    )
+    settings = tau_settings(tmp_path, behaviors__TauAgent__max_steps=800, checkpoint_settings__resume=True)
     second = train(settings, memory)
     assert (first.decisions, second.decisions) == (400, 800)
     assert [pair.decisions for pair in second.pairs] == [400, 400]
@@ -333,9 +331,7 @@ def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(
             assert np.isfinite(tensor).all()
 
 
-def test_a_defect_in_learning_is_no_silence(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_in_learning_is_no_silence(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     update, calls = PPO.update, []
 
     def breaks(self: PPO, rollout: Any, progress: float) -> dict[str, float]:
@@ -372,9 +368,7 @@ def test_an_export_that_cannot_work_is_told_at_the_start(
     assert not stage.live
 
 
-def test_a_stall_ends_the_run_and_says_who_waits(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stall_ends_the_run_and_says_who_waits(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(engine: SceneEngine) -> None:
         if engine.exchanges > 30:
             await asyncio.sleep(1000)
@@ -393,9 +387,7 @@ def test_a_stall_ends_the_run_and_says_who_waits(
 
 
 def test_deterministic_engines_are_told_a_fresh_seed_each_generation(stage: Stage, tmp_path: Path) -> None:
-    settings = tau_settings(
-        tmp_path, collection__deterministic=True, behaviors__TauAgent__checkpoint_interval=150
-    )
+    settings = tau_settings(tmp_path, collection__deterministic=True, behaviors__TauAgent__checkpoint_interval=150)
     train(settings)
     seeds = [(index, told["seed"]) for index, told in stage.told]
     assert [index for index, _ in seeds] == [0, 1, 0, 1, 0, 1]
@@ -468,5 +460,3 @@ def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: M
     values = memory.summaries[-1].values
     assert values["Game/Speed"] == 4.0
     assert values["Game/Level"] == 2.0, "the most recent value is engine 0's, as in ML-Agents"
-
-
