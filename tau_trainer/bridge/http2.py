@@ -251,7 +251,7 @@ class Connection:
                     self._stream_windows[stream] += value - self._initial_window
                 self._initial_window = value
             elif name == _MAX_FRAME:
-                self._largest_frame = min(value, _OUR_FRAME)
+                self._largest_frame = min(max(value, _DEFAULT_FRAME), _OUR_FRAME)  # smaller ones are not allowed
         self._out += frame(_SETTINGS, _ACK, 0)
         self._flush()
 

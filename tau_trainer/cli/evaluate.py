@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
 ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")]
-Debug = Annotated[bool, Parameter(group=OUTPUT, help="Log everything; show tracebacks.")]
+Debug = Annotated[bool, Parameter(group=OUTPUT, help="Show tracebacks.")]
 
 
 def evaluate(

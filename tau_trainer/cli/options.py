@@ -216,7 +216,11 @@ class LearningFlags:
     ] = None
     torch_device: Annotated[
         str | None,
-        _text(LEARNING, "Device that learns: cpu, cuda, cuda:N, mps. [default: cuda if there is one]", "DEVICE"),
+        _text(
+            LEARNING,
+            "Device that learns: cpu, cuda, cuda:N, mps. [default: cpu]",
+            "DEVICE",
+        ),
         Sets("torch_settings.device"),
     ] = None
 
@@ -228,7 +232,7 @@ class OutputFlags:
 
     quiet: Annotated[bool, _flag(OUTPUT, "Show nothing but errors.")] = False
     json: Annotated[bool, _flag(OUTPUT, "One JSON object a line on stdout, for machines.")] = False
-    debug: Annotated[bool | None, _flag(OUTPUT, "Log everything; show tracebacks."), Sets("debug")] = None
+    debug: Annotated[bool | None, _flag(OUTPUT, "Show tracebacks."), Sets("debug")] = None
 
 
 @Parameter(name="*")

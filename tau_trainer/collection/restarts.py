@@ -30,13 +30,13 @@ class RestartBudget:
     def refusal(self) -> str | None:
         """Why another restart is not allowed now, as the end of a sentence; None if it is."""
         if 0 <= self._lifetime <= self.restarts:
-            return f"it was restarted {self.restarts} times, the most that max_lifetime_restarts allows"
+            return f"it was restarted {_times(self.restarts)}, the most that max_lifetime_restarts allows"
         now = self._clock()
         while self._recent and now - self._recent[0] >= self._period_s:
             self._recent.popleft()
         if 0 <= self._rate_n <= len(self._recent):
             return (
-                f"it was restarted {len(self._recent)} times within {self._period_s:g} s, "
+                f"it was restarted {_times(len(self._recent))} within {self._period_s:g} s, "
                 "the most that restarts_rate_limit_n allows"
             )
         return None
@@ -52,3 +52,7 @@ class RestartBudget:
     def proved(self) -> None:
         """The engine works: the next failure is the first in a row again."""
         self._in_a_row = 0
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

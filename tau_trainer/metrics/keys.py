@@ -47,6 +47,8 @@ UPDATE_SECONDS = "Perf/Update Seconds"
 
 
 def pair_key(key: str, pair: str) -> str:
-    """The name of one pair's own scalar: ``Tau/Mean Reward`` of pair ``3`` is ``Tau/Pair 3/Mean Reward``."""
-    head, _, tail = key.rpartition("/")
-    return f"{head}/Pair {pair}/{tail}" if head else f"Pair {pair}/{tail}"
+    """The name of one pair's own scalar: ``Tau/Mean Reward`` of pair ``3`` is ``Pair 3/Mean Reward``.
+
+    ``Tau/Pair 3/...`` is what a Tau game itself reports of its agent 3.
+    """
+    return f"Pair {pair}/{key.rpartition('/')[2]}"

@@ -91,7 +91,7 @@ class Summary:
         return {key: statistics.value for key, statistics in self.statistics.items()}
 
     def pair_values(self) -> dict[str, float]:
-        """One scalar for each key of each pair, named as in ``Tau/Pair 3/Mean Reward``."""
+        """One scalar for each key of each pair, named as in ``Pair 3/Mean Reward``."""
         return {
             pair_key(key, pair): statistics.value
             for pair, keys in self.pairs.items()

@@ -24,7 +24,7 @@ class TensorBoard(NullRecorder):
     """One event file a behavior, ``<run>/<Behavior>/events.out.tfevents.*``, made at its first value.
 
     Step is the number of agent decisions, time is the wall clock. Scalars of single pairs are written as
-    ``Tau/Pair 3/Mean Reward`` while there are at most ``max_pairs`` pairs, so that a run with 200 stays legible.
+    ``Pair 3/Mean Reward`` while there are at most ``max_pairs`` pairs, so that a run with 200 stays legible.
     """
 
     def __init__(self, run_dir: Path, max_pairs: int = 32) -> None:

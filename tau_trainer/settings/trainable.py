@@ -26,7 +26,7 @@ def untrainable(file: SettingsFile) -> Iterator[Finding]:
             text = f"has a curriculum, {_YET}; give it a number or a sampler"
             yield ("environment_parameters", name), text
     if file.checkpoint_settings.initialize_from:
-        text = "is set, but this version cannot start from another run's weights yet; remove it, or use resume"
+        text = "is set, but this version cannot start from another run's weights yet; remove it, or go on with --resume"
         yield ("checkpoint_settings", "initialize_from"), text
     if file.checkpoint_settings.inference:
         text = "is set, but this version has no inference mode yet; remove it, or use `tau-train evaluate`"

@@ -144,7 +144,7 @@ def require_evaluation(dataset: TauDataset) -> TauSplit:
     if len(dataset.evaluation) == 0:
         raise DataError(
             f"The data file {dataset.source} has no usable row in `evaluation_data`, so nothing can be evaluated; "
-            "add rows whose prompts are not in training, or turn evaluation off."
+            "add rows whose prompts are not in training, or train with --no-evaluate."
         )
     return dataset.evaluation
 

@@ -72,10 +72,11 @@ class TauEvaluation:
         verb = "beats" if self.beats_baselines else "does not beat"
         blind = max(self.baselines[name].accuracy for name in ("zeros", "constant", "majority"))
         constant = max(self.baselines[name].reward for name in ("zeros", "constant", "majority"))
-        share = "" if self.of_ridge is None else f", {self.of_ridge:.0%} of what ridge regression reaches"
+        share = "" if self.of_ridge is None else f", {100 * self.of_ridge:.0f} % of what ridge regression reaches"
         return (
-            f"The policy {verb} the baselines: {self.accuracy:.1%} of {self.rows} held-out answers right "
-            f"(without looking at the prompt: {blind:.1%}){share}, reward {self.reward:+.3f} against {constant:+.3f}."
+            f"The policy {verb} the baselines: {100 * self.accuracy:.1f} % of {self.rows} held-out answers right "
+            f"(without looking at the prompt: {100 * blind:.1f} %){share}, "
+            f"reward {self.reward:+.3f} against {constant:+.3f}."
         )
 
     def to_dict(self) -> dict[str, Any]:

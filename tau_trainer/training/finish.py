@@ -51,8 +51,8 @@ async def conclude(run: TrainingRun, folder: RunFolder) -> RunReport:
 
 
 async def _score(run: TrainingRun, learner: Learner) -> _Scored:
-    task, tau = run.task, run.plan.tau
-    if task is None or tau is None or not tau.evaluate or run.hurried:
+    task = run.task
+    if task is None or run.hurried:
         return _Scored(learner, None)
     policy = learner.policy
     return _Scored(learner, await learner.run_in_thread(lambda: task.evaluate(policy)))
@@ -124,7 +124,9 @@ def _report(
         run_id=run.run_id,
         folder=folder.path,
         outcome=outcome,
-        pairs=tuple(pair.metrics(run.accuracy.get(pair.id), per_decision=run.task is not None) for pair in run.pairs),
+        pairs=tuple(
+            pair.metrics(run.accuracy.get(pair.id), per_decision=run.plan.tau is not None) for pair in run.pairs
+        ),
         decisions=run.decisions,
         wall_seconds=run.elapsed_seconds,
         decisions_per_second=_speed(run),

@@ -113,6 +113,7 @@ class Learner:
         """Awaited after every update, before the next begins (to write a checkpoint, say)."""
         self._skipped_in_a_row = 0
         self._outstanding = 0
+        self._holding = 0
         self._moved = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._waiting: list[Rollout] = []
@@ -141,8 +142,12 @@ class Learner:
 
     def count(self, decisions: int) -> None:
         """Count decisions; write a summary every ``summary_freq`` of them."""
+        before = self.done
         self.decisions += decisions
-        if self.decisions >= self._next_summary:
+        if self.done and not before:
+            # The last update still has something to say: it comes with the summary that ends the run.
+            self._next_summary = self.decisions + self.settings.summary_freq
+        elif self.decisions >= self._next_summary:
             self.flush()
 
     def flush(self) -> None:
@@ -162,15 +167,25 @@ class Learner:
             if self._running is None or self._running.done():
                 self._running = asyncio.create_task(self._work())
         if self._outstanding > self.options.max_policy_age:
-            since = time.monotonic()
+            await self._hold()
+        if self.error is not None:
+            raise self.error
+
+    async def _hold(self) -> None:
+        """Wait for the learner; time in which several pairs wait counts once."""
+        since = time.monotonic()
+        first = self._holding == 0
+        self._holding += 1
+        try:
             while self._outstanding > self.options.max_policy_age and self.error is None:
                 self._moved.clear()
                 await self._moved.wait()
+        finally:
+            self._holding -= 1
+        if first:
             held = time.monotonic() - since
             self.held_seconds += held
             self._hub.add(self.name, keys.HELD_SECONDS, held, Aggregation.SUM)
-        if self.error is not None:
-            raise self.error
 
     async def settle(self) -> None:
         """Wait until every rollout that was handed over has been learned from."""

@@ -159,7 +159,8 @@ class ParallelTrainer:
         self.failures[pair.id] = error
         pair.trainer.error = told(error)
         await self._leave(pair, PairState.FAILED)
-        self._hub.warning(f"pair {pair.id} failed: {pair.trainer.error}", pair=pair.id)
+        if len(self.pairs) > 1:  # a single pair's failure is the run's, and is told as such
+            self._hub.warning(f"pair {pair.id} failed: {pair.trainer.error}", pair=pair.id)
 
     async def _leave(self, pair: AgentTrainerPair, state: PairState) -> None:
         await pair.worker.kill()

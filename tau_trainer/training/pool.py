@@ -80,7 +80,7 @@ class LearnerPool:
         if reward.source == "trainer" and all(sensor.name != TARGET_SENSOR for sensor in spec.observations):
             raise SettingsError(
                 f"tau.reward.source is trainer, but behavior '{spec.short_name}' has no sensor named "
-                f"'{TARGET_SENSOR}' to compute it from; add one to the agent, or use source: engine"
+                f"'{TARGET_SENSOR}' to compute it from; add one to the agent, or use --set tau.reward.source=engine"
             )
         return RewardComputer(
             source=reward.source,

@@ -47,7 +47,7 @@ class TrainingRun:
         self.run_id = run_id
         self.folder = folder
         self.hub = hub
-        self.task = TauTask(plan.tau) if plan.tau is not None else None
+        self.task = TauTask(plan.tau) if plan.tau is not None and plan.tau.evaluate else None
         if plan.engine.listen:
             hub.warning(
                 f"listening on {plan.engine.listen}, without encryption or password: whoever reaches it can act as an "
@@ -61,7 +61,6 @@ class TrainingRun:
         self.pool = LearnerPool(plan, hub, evaluator, self._learner_appears)
         self.accuracy: dict[int, float] = {}
         """Held-out accuracy of each pair's policy when it ended."""
-        self.message: str | None = None
         self.error: Exception | None = None
         """What ended the whole run, if something did."""
         self.cancelled = False
@@ -154,6 +153,8 @@ class TrainingRun:
 
     def _learner_appears(self, learner: Learner) -> None:
         """Restore it, and try its export now rather than after hours."""
+        if self.task is not None:
+            self.task.check(learner.spec)
         self.checkpointer.register(learner)
         if not self.plan.deterministic:
             learner.after_update = self._after_update
@@ -184,7 +185,8 @@ class TrainingRun:
 
     def _say_what_to_expect(self) -> None:
         if self.plan.launch[0] is None:
-            self.message = f"waiting for the Unity editor on port {self.plan.ports[0]}: press Play"
+            port = self.plan.ports[0]
+            self.hub.event("waiting", message=f"waiting for the Unity editor on port {port}: press Play in the editor")
         if not self.cancelled and all(pair.finished for pair in self.pairs):
             self.hub.warning(
                 f"run '{self.run_id}' has had its {self.decisions} decisions already; raise --max-steps to go on"
@@ -274,7 +276,6 @@ class TrainingRun:
         accuracies = [learner.evaluation.get(keys.HELD_OUT_ACCURACY) for learner in learners]
         known = [accuracy for accuracy in accuracies if accuracy is not None]
         baselines = self.task.__dict__.get("baselines") if self.task is not None else None
-        waiting = self.message if not any(pair.decisions for pair in pairs) else None
         return RunSnapshot(
             run_id=self.run_id,
             command=self.plan.command,
@@ -291,11 +292,10 @@ class TrainingRun:
             behaviors=tuple(self._behavior_snapshot(learner) for learner in learners),
             accuracy=max(known) if known else None,
             baselines=baselines,
-            message=waiting,
         )
 
     def _pair_snapshot(self, pair: AgentTrainerPair, now: float) -> PairSnapshot:
-        metrics = pair.metrics(per_decision=self.task is not None)
+        metrics = pair.metrics(per_decision=self.plan.tau is not None)
         meter = self._rates[pair.id]
         meter.add(metrics.decisions - self._first_decisions[pair.id] - meter.total)
         training = metrics.state is PairState.TRAINING

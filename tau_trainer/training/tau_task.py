@@ -7,16 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
+from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import BaselineScore, keys
 from tau_trainer.models.policy import Policy, to_env
 from tau_trainer.settings import TauSettings
-from tau_trainer.specs import FloatArray
-from tau_trainer.tau.baselines import baselines
+from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray
+from tau_trainer.tau.baselines import baselines, require_evaluation
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.evaluation import TauEvaluation, evaluate
 from tau_trainer.tau.formulas import REWARDS
-from tau_trainer.tau.profiles import PROFILES
+from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES
 from tau_trainer.tau.targets import targets
 
 
@@ -31,12 +32,23 @@ class TauTask:
     """The data set, its targets and baselines, loaded once for all pairs."""
 
     def __init__(self, settings: TauSettings) -> None:
-        """Raises DataError, SettingsError."""
+        """Raises DataError (also where there is nothing to evaluate on), SettingsError."""
         self.dataset = load_dataset(settings.data)
         self.profile = PROFILES[settings.profile]
         self.formula = settings.reward.formula or self.profile.reward
         self._reward = settings.reward
         self._targets = targets(self.dataset, self.profile)
+        require_evaluation(self.dataset)
+
+    def check(self, spec: BehaviorSpec) -> None:
+        """Raises SettingsError for a behavior that cannot be shown the held-out rows."""
+        shapes, actions = [sensor.shape for sensor in spec.observations], spec.actions
+        wanted = self.profile.action_size
+        if shapes != [(EMBEDDING_SIZE,)] or actions != ActionSpec(continuous_size=wanted):
+            raise SettingsError(
+                f"behavior '{spec.short_name}' does not take a prompt of {EMBEDDING_SIZE} numbers and answer with "
+                f"{wanted}, so it cannot be evaluated on held-out prompts; add --no-evaluate, or use `tau-train learn`"
+            )
 
     @cached_property
     def baselines(self) -> Mapping[str, BaselineScore]:

@@ -169,8 +169,10 @@ def test_a_window_that_shrinks_below_zero_must_be_refilled_first() -> None:
     assert [kind for kind, *_ in frames(connection.take())] == [SETTINGS, DATA, HEADERS]
 
 
-def test_frames_are_no_larger_than_the_client_allows() -> None:
-    connection = server()
+@pytest.mark.parametrize("setting", [16_384, 0])
+def test_frames_are_no_larger_than_the_client_allows(setting: int) -> None:
+    """16,384 is the least that it may allow."""
+    connection = server(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", MAX_FRAME, setting)))
     connection.receive(call(1, b""))
     connection.respond(1, bytes(40_000))
     assert [len(payload) for kind, _, _, payload in frames(connection.take()) if kind == DATA] == [16_384, 16_384, 7237]

@@ -34,7 +34,8 @@ def test_a_lifetimes_restarts(lifetime: int) -> None:
     clock = Clock()
     budget = RestartBudget(lifetime, -1, 60.0, clock)
     assert spend(budget, clock, 1000.0, 20) == lifetime
-    assert budget.refusal() == (f"it was restarted {lifetime} times, the most that max_lifetime_restarts allows")
+    times = "once" if lifetime == 1 else f"{lifetime} times"
+    assert budget.refusal() == f"it was restarted {times}, the most that max_lifetime_restarts allows"
     assert budget.restarts == lifetime
 
 

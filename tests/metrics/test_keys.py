@@ -32,7 +32,7 @@ def test_mlagents_names_are_verbatim() -> None:
     }
 
 
-def test_pair_keys_stay_in_their_group() -> None:
-    assert keys.pair_key("Tau/Mean Reward", "3") == "Tau/Pair 3/Mean Reward"
-    assert keys.pair_key("a/b/c", "0") == "a/b/Pair 0/c"
+def test_pair_keys_stand_under_the_pair_so_that_they_never_meet_those_of_a_game() -> None:
+    assert keys.pair_key("Tau/Mean Reward", "3") == "Pair 3/Mean Reward"
+    assert keys.pair_key("a/b/c", "0") == "Pair 0/c"
     assert keys.pair_key("x", "0") == "Pair 0/x"

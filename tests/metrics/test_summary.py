@@ -49,4 +49,4 @@ def test_series_takes_numbers_and_arrays_of_any_shape(value: object) -> None:
 def test_pair_values_are_named_by_pair() -> None:
     one = summarize(np.array([2.0]))
     summary = Summary("A", 1, 0.0, 0.0, {}, {"3": {"Tau/Mean Reward": one}, "x": {"plain": one}})
-    assert summary.pair_values() == {"Tau/Pair 3/Mean Reward": 2.0, "Pair x/plain": 2.0}
+    assert summary.pair_values() == {"Pair 3/Mean Reward": 2.0, "Pair x/plain": 2.0}

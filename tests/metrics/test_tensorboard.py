@@ -31,8 +31,8 @@ def test_names_values_steps_and_times_come_back(tmp_path: Path) -> None:
     assert set(reader.Tags()["scalars"]) == {
         "Environment/Cumulative Reward",
         "Environment/Episode Length",
-        "Environment/Pair 3/Cumulative Reward",
-        "Environment/Pair 3/Episode Length",
+        "Pair 3/Cumulative Reward",
+        "Pair 3/Episode Length",
         "Losses/Policy Loss",
         "Tau/Decisions",
         "Perf/Decisions per Second",
@@ -96,10 +96,10 @@ def test_many_pairs_stay_out_of_tensorboard(tmp_path: Path) -> None:
 
 def test_a_pairs_own_number_wins_over_an_engines(tmp_path: Path) -> None:
     with MetricsHub([TensorBoard(tmp_path)]) as hub:
-        hub.add("A", "Tau/Pair 0/Mean Reward", 7.0)
+        hub.add("A", "Pair 0/Mean Reward", 7.0)
         hub.add("A", "Tau/Mean Reward", 1.0, pair=0)
         hub.flush("A", 1)
-    assert [one.value for one in load(tmp_path / "A").Scalars("Tau/Pair 0/Mean Reward")] == [1.0]
+    assert [one.value for one in load(tmp_path / "A").Scalars("Pair 0/Mean Reward")] == [1.0]
 
 
 def test_nothing_recorded_leaves_nothing(tmp_path: Path) -> None:
