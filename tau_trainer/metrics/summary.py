@@ -163,7 +163,7 @@ def _histogram(finite: NDArray[np.float64]) -> Histogram:
     low, high = float(finite.min()), float(finite.max())
     sum_squares = float(finite @ finite)
     edges = np.linspace(low, high, HISTOGRAM_BINS + 1) if np.isfinite(high - low) else np.array([low, high])
-    if not (np.diff(edges) > 0).all():
+    if not (edges[1:] > edges[:-1]).all():
         edges = np.array([low, high if high > low else np.nextafter(low, np.inf)])
     counts = np.histogram(finite, edges)[0].astype(np.int64)
     return Histogram(edges, counts, sum_squares)

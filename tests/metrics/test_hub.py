@@ -127,7 +127,7 @@ def test_episodes_have_mlagents_names() -> None:
     got = hub.flush("A", 60)
     assert got.values[names.CUMULATIVE_REWARD] == 3.0
     assert got.values[names.EPISODE_LENGTH] == 20.0
-    assert got.pair_values() == {"Pair 3/Cumulative Reward": 2.0, "Environment/Pair 3/Episode Length": 15.0}
+    assert got.pair_values() == {"Pair 3/Cumulative Reward": 2.0, "Pair 3/Episode Length": 15.0}
     assert hub.flush("G", 30).values[names.GROUP_CUMULATIVE_REWARD] == 5.0
 
 

@@ -21,7 +21,7 @@ def test_a_histogram_counts_every_finite_value(values: np.ndarray[tuple[int], np
         assert got.histogram is not None
         assert got.histogram.counts.sum() == finite
         assert len(got.histogram.edges) == len(got.histogram.counts) + 1
-        assert (np.diff(got.histogram.edges) > 0).all()
+        assert (got.histogram.edges[1:] > got.histogram.edges[:-1]).all()
 
 
 def test_nan_is_counted_and_stays_out_of_the_mean() -> None:
