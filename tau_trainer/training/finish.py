@@ -34,10 +34,15 @@ async def conclude(run: TrainingRun, folder: RunFolder) -> RunReport:
         errors.append(told(run.error))
     for learner in run.learners:
         learner.flush()
-    trained = [learner for learner in run.learners if learner.updates > 0 or learner.policy.version > 0]
-    if trained:
-        await run.checkpointer.save(trained, run.pairs)
-    scored = [await _score(run, learner) for learner in trained]
+    for learner in run.learners:
+        if learner.policy.version == 0:
+            run.hub.warning(
+                f"'{learner.name}' was never updated: {learner.decisions:,} decisions did not fill its buffer of "
+                f"{learner.settings.hyperparameters.buffer_size:,}; raise max_steps or lower buffer_size"
+            )
+    if run.learners:
+        await run.checkpointer.save(run.learners, run.pairs)
+    scored = [await _score(run, learner) for learner in run.learners]
     models = [] if run.hurried else await _export(run, folder, scored, errors)
     evaluation = _evaluation(run, scored)
     if evaluation is not None:

@@ -1,4 +1,4 @@
-"""One engine from launch to close: the headless engine as a process, and engines that play by the test's script."""
+"""One engine from launch to close: the headless engine as a process."""
 
 from __future__ import annotations
 
@@ -7,34 +7,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.codec import (
-    Capabilities,
-    EngineInitialization,
-    decode_trainer_message,
-    encode_engine_message,
-)
 from tau_trainer.bridge.engine import Engine, EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
-from tau_trainer.bridge.ports import engine_ports
-from tau_trainer.bridge.protocol import Command
 from tau_trainer.bridge.side_channels import (
-    STATS,
-    EngineConfigurationKind,
     SideChannelHub,
     Stat,
-    pack,
-    parse_engine_configuration,
-    parse_environment_parameter,
-    stat_payload,
-    unpack,
 )
 from tau_trainer.errors import (
     DecodeError,
@@ -47,8 +30,6 @@ from tau_trainer.errors import (
     VersionError,
 )
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
-from tests.bridge.conftest import Client, client
-from tests.bridge.oracle import Agent, engine_message, simple_spec
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 BALANCE = "3DBall?team=0"
@@ -317,181 +298,3 @@ def test_a_port_that_is_taken(logs: Path) -> None:
         await engine.close()
 
     run(main())
-
-
-class Script:
-    """The editor, played by the test: an engine that nobody launched."""
-
-    def __init__(self, engine: Engine, game: Client) -> None:
-        self.engine = engine
-        self._game = game
-
-    def says(self, data: bytes) -> asyncio.Future[bytes]:
-        """What the trainer answers to ``data``."""
-        return self._game.call(data)
-
-    async def greets(self, initialization: EngineInitialization | None = None) -> bytes:
-        """Calls 1 and 2 up to the first reset; the reply that holds the reset."""
-        starting = asyncio.create_task(self.engine.start())
-        await asyncio.sleep(0.02)  # a client that comes too early tries again only after a second
-        reply = await self.says(encode_engine_message(initialization=initialization or EngineInitialization()))
-        assert decode_trainer_message(reply, {}).initialization is not None
-        second = self.says(encode_engine_message())
-        await starting
-        self.resetting = asyncio.create_task(self.engine.reset({"gravity": -9.5}))
-        return await second
-
-
-@asynccontextmanager
-async def editor(timeout_s: float = 10.0, channels: SideChannelHub | None = None) -> AsyncIterator[Script]:
-    """A trainer's engine without a process, and somebody who plays it."""
-    engine = Engine(0, engine_ports(1)[0], None, EngineOptions(timeout_s=timeout_s), channels)
-    with client(engine.port) as game:
-        try:
-            yield Script(engine, game)
-        finally:
-            await engine.kill()
-
-
-SPEC = simple_spec(ActionSpec(1, (3,)), (2,))
-ONE = Agent(4, (np.ones(2, np.float32),))
-STEP = engine_message([(SPEC, [ONE])])
-
-
-class TestEditor:
-    def test_the_first_reset_carries_settings_and_parameters(self) -> None:
-        async def main() -> None:
-            async with editor() as script:
-                reply = decode_trainer_message(await script.greets(), {})
-                assert (reply.status, reply.command) == (200, Command.RESET)
-                payloads = [payload for _, payload in unpack(reply.side_channel)]
-                assert [parse_engine_configuration(payload)[0] for payload in payloads[:5]] == list(
-                    EngineConfigurationKind
-                )
-                assert parse_environment_parameter(payloads[5]) == ("gravity", -9.5)
-
-        run(main())
-
-    def test_statistics_arrive(self) -> None:
-        async def main() -> None:
-            stats: list[Stat] = []
-            async with editor(channels=SideChannelHub(stats.append)) as script:
-                await script.greets()
-                message = engine_message([(SPEC, [])], side_channel=pack(STATS, stat_payload("height", 2.5)))
-                step = script.says(message)
-                assert await script.resetting == []
-                assert [(stat.key, stat.value) for stat in stats] == [("height", 2.5)]
-                await script.engine.close(0.1)
-                assert decode_trainer_message(await step, {}).status == 400
-
-        run(main())
-
-    def test_old_packages_get_the_deprecated_copy_of_actions(self) -> None:
-        async def main() -> None:
-            async with editor() as script:
-                old = EngineInitialization("Academy", "1.0.0", "1.0.8", Capabilities(hybrid_actions=False))
-                await script.greets(old)
-                answer = script.says(STEP)
-                (batch,) = await script.resetting
-                assert batch.agent_ids.tolist() == [4]
-                action = Actions(np.array([[0.5]], np.float32), np.array([[2]], np.int32))
-                stepping = asyncio.create_task(script.engine.step({SPEC.name: action}))
-                assert np.array([0.5, 2.0], "<f4").tobytes() in await answer
-                stepping.cancel()
-
-        run(main())
-
-    @pytest.mark.parametrize("moment", ["first", "second", "reset", "step"])
-    def test_status_400_at_any_time(self, moment: str) -> None:
-        goodbye = encode_engine_message(status=400)
-
-        async def main() -> None:
-            async with editor() as script:
-                waiting: asyncio.Task[Any]
-                if moment in ("first", "second"):
-                    waiting = asyncio.create_task(script.engine.start())
-                    await asyncio.sleep(0.02)
-                    if moment == "second":
-                        await script.says(encode_engine_message(initialization=EngineInitialization()))
-                else:
-                    await script.greets()
-                    waiting = script.resetting
-                    if moment == "step":
-                        answer = script.says(STEP)
-                        batches = await script.resetting
-                        waiting = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-                        await answer
-                last = script.says(goodbye)
-                with pytest.raises(EngineStoppedError, match="status 400"):
-                    await waiting
-                await script.engine.close(0.1)
-                await asyncio.wait([last])
-
-        run(main())
-
-    @pytest.mark.parametrize("data", [encode_engine_message(), STEP])
-    def test_a_first_message_that_is_no_introduction(self, data: bytes) -> None:
-        async def main() -> None:
-            async with editor() as script:
-                starting = asyncio.create_task(script.engine.start())
-                await asyncio.sleep(0.02)
-                call = script.says(data)
-                with pytest.raises(VersionError, match="engine 0 opened with a message that is no introduction"):
-                    await starting
-                await asyncio.wait([call])
-
-        run(main())
-
-    def test_nobody_presses_play(self) -> None:
-        async def main() -> None:
-            async with editor(timeout_s=0.3) as script:
-                assert script.engine.stage == "connect"
-                with pytest.raises(
-                    EngineTimeoutError, match=r"nothing connected to port \d+ within 0\.3 s; press Play"
-                ):
-                    await script.engine.start()
-
-        run(main())
-
-    def test_behaviors_at_different_rates(self) -> None:
-        """A message may hold one behavior or another, only ended agents, or nothing at all."""
-        other = simple_spec(ActionSpec(2), (1,), name="Another?team=1")
-        ended = Agent(9, (np.ones(1, np.float32),), done=True)
-
-        async def main() -> None:
-            async with editor() as script:
-                await script.greets()
-                call = script.says(STEP)
-                batches = await script.resetting
-                for message, names in (
-                    (engine_message([(SPEC, []), (other, [ended])]), ["Another?team=1"]),
-                    (engine_message([]), []),
-                    (engine_message([(SPEC, [ONE]), (other, [ended])]), ["Another?team=1", "B?team=0"]),
-                ):
-                    stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-                    await call
-                    call = script.says(message)
-                    batches = await stepping
-                    assert [batch.behavior for batch in batches] == names
-                assert set(script.engine.specs) == {"Another?team=1", "B?team=0"}
-                assert len(batches[0]) == 0
-                assert len(batches[0].terminals) == 1
-                await script.engine.close(0.1)
-                assert decode_trainer_message(await call, {}).status == 400
-
-        run(main())
-
-    def test_the_engines_own_end_is_no_wait(self) -> None:
-        """Somebody pulls the plug while we owe an answer: closing is quick."""
-
-        async def main() -> None:
-            async with editor() as script:
-                await script.greets()
-                call = script.says(STEP)
-                await script.resetting
-                began = time.monotonic()
-                await script.engine.close(5.0)
-                assert time.monotonic() - began < 4.0
-                assert decode_trainer_message(await call, {}).status == 400
-
-        run(main())
