@@ -175,7 +175,7 @@ def test_a_whole_run_from_the_command_line(tmp_path: Path) -> None:
     }  # fmt: skip
     evaluation = json.loads((run / "evaluation.json").read_text())
     assert evaluation["decisions"] == 400
-    assert f"{evaluation['accuracy']:.1%}" in shown
+    assert f"{100 * evaluation['accuracy']:.1f} %" in shown
     assert load_settings(run / "configuration.yaml") == load_settings(tmp_path / "small.yaml")
     assert json.loads((run / "run.json").read_text())["command"][:2] == ["tau-train", "parallel"]
     reader = EventAccumulator(str(run / "TauAgent")).Reload()
@@ -245,7 +245,7 @@ def test_once_finishes_saves_evaluates_and_exports(
     assert list((run / "checkpoints").glob("TauAgent-*"))
     assert (run / "TauAgent.onnx").is_file()
     evaluation = json.loads((run / "evaluation.json").read_text())
-    assert f"{evaluation['accuracy']:.1%}" in shown
+    assert f"{100 * evaluation['accuracy']:.1f} %" in shown
     assert evaluation["decisions"] == sum(pair["decisions"] for pair in evaluation["pairs"].values())
 
 

@@ -14,7 +14,7 @@ from tau_trainer.cli.options import (
     OutputFlags,
     RunFlags,
 )
-from tau_trainer.cli.running import command_line, finish, heed, prepare
+from tau_trainer.cli.running import command_line, heed, prepare
 
 
 def learn(
@@ -52,4 +52,4 @@ def learn(
         force=settings.checkpoint_settings.force,
         command_line=command_line(),
     )
-    return finish(report, shown)
+    return report.exit_code

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tau_trainer.cli.options import EngineFlags, LearningFlags, OutputFlags, PairFlags, RunFlags
-from tau_trainer.cli.running import command_line, finish, heed, prepare
+from tau_trainer.cli.running import command_line, heed, prepare
 
 
 def parallel(
@@ -40,4 +40,4 @@ def parallel(
         force=settings.checkpoint_settings.force,
         command_line=command_line(),
     )
-    return finish(report, shown)
+    return report.exit_code

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from tau_trainer.cli.messages import set_up_logging, show_lines
+from tau_trainer.cli.messages import set_up_logging
 from tau_trainer.cli.options import OutputFlags
 
 if TYPE_CHECKING:
     from tau_trainer.settings import RunSettings
-
-
-class Report(Protocol):
-    """What a finished run hands to the command line."""
-
-    @property
-    def exit_code(self) -> int:
-        """0 when every pair completed."""
-
-    @property
-    def summary_lines(self) -> Sequence[str]:
-        """What a person wants to know at the end."""
 
 
 def prepare(output: OutputFlags | None) -> OutputFlags:
@@ -47,10 +34,3 @@ def heed(settings: RunSettings, shown: OutputFlags) -> OutputFlags:
 def command_line() -> list[str]:
     """The command as it was typed, for ``run.json``."""
     return ["tau-train", *sys.argv[1:]]
-
-
-def finish(report: Report, shown: OutputFlags) -> int:
-    """Show the summary where a person reads, and return the exit code."""
-    if not (shown.quiet or shown.json):
-        show_lines(report.summary_lines)
-    return report.exit_code

@@ -76,11 +76,16 @@ class DecisionBatcher:
         self._rng = rng
         self._deterministic = deterministic
         self._requests: list[_Request] = []
+        self.parties = 0
+        """Pairs that ask here. One alone is answered at once, for there is nobody to share a pass with."""
 
     def decide(self, obs: Observations, mask: BoolArray | None) -> asyncio.Future[tuple[Decision, int]]:
         """Ask for ``n`` decisions; the answer comes with the version of the policy that made them."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[tuple[Decision, int]] = loop.create_future()
+        if self.parties <= 1:
+            self._answer([_Request(obs, mask, answer)])
+            return answer
         if not self._requests:
             loop.call_soon(self._flush)
         self._requests.append(_Request(obs, mask, answer))
@@ -89,8 +94,10 @@ class DecisionBatcher:
     def _flush(self) -> None:
         requests = [request for request in self._requests if not request.answer.done()]
         self._requests = []
-        if not requests:
-            return
+        if requests:
+            self._answer(requests)
+
+    def _answer(self, requests: list[_Request]) -> None:
         policy = self.policy  # the version that is told is that of the policy that decided
         self.passes += 1
         try:

@@ -82,10 +82,15 @@ class EngineWorker:
             await self.kill()
             raise
 
-    async def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
-        """Answer the agents that asked; the next step. Raises EngineError."""
+    def answer(self, actions: Mapping[str, Actions]) -> None:
+        """Answer the agents that asked: the engine goes on."""
         assert self.engine is not None
-        batches = await self.engine.step(actions)
+        self.engine.answer(actions)
+
+    async def next(self) -> list[StepBatch]:
+        """What the engine says next. Raises EngineError."""
+        assert self.engine is not None
+        batches = await self.engine.next()
         self.exchanges += 1
         if self.engine.exchanges == _PROOF_EXCHANGES:
             self._budget.proved()
@@ -127,5 +132,5 @@ class EngineWorker:
     async def close(self) -> None:
         """Say goodbye and wait for the engine to end."""
         if self.engine is not None:
-            engine, self.engine = self.engine, None
-            await engine.close()
+            await self.engine.close()
+            self.engine = None  # not before: until then a cancelled goodbye leaves something to kill

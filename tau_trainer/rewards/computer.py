@@ -10,6 +10,7 @@ for the report and, with ``learn_from: aggregate``, for the learner.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -101,6 +102,7 @@ class RewardComputer:
         self._paid = action_components if columns is None else columns
         self._actions = action_components
         self.components = action_components if self._by_component else 1
+        self._as_sent = source == "engine" and self._predicate is None
         self._check(credit, columns)
         self._report = WindowAggregator(aggregate, window, values)
         self._learned = WindowAggregator(aggregate, window, values, self.components)
@@ -131,6 +133,8 @@ class RewardComputer:
             SettingsError: the target has another width than the action.
             ValueError: an input that the source needs is missing, or slots repeat.
         """
+        if self._as_sent:
+            return self._untouched(engine_reward)
         slots = np.asarray(slots)
         if len(slots) > 1 and int(np.bincount(slots).max()) > 1:
             raise ValueError("a slot stands twice in one step; compute the rewards of ended episodes first")
@@ -225,6 +229,15 @@ class RewardComputer:
                 f"Reward formula `{self._formula}` judges all components together, so it has no credit for each; "
                 "set `credit: aggregate` or choose another formula."
             )
+
+    def _untouched(self, engine_reward: ArrayLike | None) -> RewardResult:
+        """The engine's reward with nothing to judge: no sums, no windows; this is on every exchange's way."""
+        if engine_reward is None:
+            raise ValueError("source `engine` needs engine_reward")
+        reward = np.asarray(engine_reward, np.float32)
+        if not math.isfinite(np.dot(reward, reward)):  # overflow is no fault: then look at each
+            _finite(reward.astype(np.float64).reshape(-1, 1), "engine's reward")
+        return RewardResult(reward[:, None], reward, None, None)
 
     def _from_engine(self, engine_reward: ArrayLike | None) -> Float64Array:
         """Reward before any predicate: float64 ``[n, 1]``."""

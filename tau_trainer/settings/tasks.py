@@ -91,6 +91,9 @@ class CollectionSettings(Section):
     """Learning and collection take turns, engines in fixed order: the same seed is the same run, to the bit."""
     max_policy_age: NaturalInt = 1
     """Updates that the acting policy may be behind the learner."""
+    transport: Literal["own", "grpcio"] = "own"
+    """Who speaks HTTP/2: this package, in a twelfth of the time, or the grpcio library, for an engine whose gRPC
+    client asks for more than ML-Agents' does."""
     listen: Text | None = None
     """Address that engines connect to; None = this machine only. Whoever can reach another address can act as an
     engine, so it must be asked for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, Step
 from tau_trainer.training.scores import DecisionScores, EpisodeScores
 from tau_trainer.training.slots import Slots, SlotTable
 from tau_trainer.training.states import PairState, allowed
-from tau_trainer.training.tau_agent import TauAgent
+from tau_trainer.training.tau_agent import Action, TauAgent
 
 TARGET_SENSOR = "target"
 """The sensor from which an AgentTrainer computes rewards; the policy never sees it."""
@@ -56,6 +56,8 @@ class AgentTrainer:
         self._make_reward = make_reward
         self._hub = hub
         self._roles: dict[str, _Role] = {}
+        self._open: list[tuple[_Role, StepBatch, Action | None]] = []
+        """Steps that were answered and wait for :meth:`record`."""
 
     def enter(self, state: PairState) -> None:
         """Go to ``state``. Raises RuntimeError for a step that no life takes (Completed to Training, say)."""
@@ -81,16 +83,31 @@ class AgentTrainer:
         known = [value for value in returns if value is not None]
         return sum(known) / len(known) if known else None
 
-    async def respond(self, batches: Sequence[StepBatch], specs: dict[str, BehaviorSpec]) -> dict[str, Actions]:
-        """Answer one step: the actions of every behavior, in the order its agents asked."""
-        return {batch.behavior: await self._respond(batch, specs[batch.behavior]) for batch in batches}
+    async def decide(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec]) -> dict[str, Actions]:
+        """The actions of every behavior, in the order its agents asked: all that the engine waits for.
 
-    async def _respond(self, batch: StepBatch, spec: BehaviorSpec) -> Actions:
-        role = self._roles.get(batch.behavior) or self._begin(spec)
-        if len(batch.terminals):
-            self._end(role, batch)
-        if len(batch) == 0:
-            return Actions.zeros(spec.actions, 0)
+        What the step means for learning is worked out by :meth:`record`, when the engine has its answer.
+        """
+        actions: dict[str, Actions] = {}
+        for batch in batches:
+            role = self._roles.get(batch.behavior) or self._begin(specs[batch.behavior])
+            action = await role.agent.act(batch) if len(batch) else None
+            self._open.append((role, batch, action))
+            if action is not None:
+                actions[batch.behavior] = action.sent
+        return actions
+
+    def record(self) -> None:
+        """Rewards, episodes and experience of what :meth:`decide` has answered."""
+        steps, self._open = self._open, []
+        for role, batch, action in steps:
+            if len(batch.terminals):
+                self._end(role, batch)
+            if action is not None:
+                self._step(role, batch, action)
+
+    def _step(self, role: _Role, batch: StepBatch, action: Action) -> None:
+        """Agents that decided: the reward of their decision before, and this one to remember."""
         slots = role.table(batch.agent_ids)
         engine_reward = batch.reward + batch.group_reward
         if role.target is None:
@@ -101,13 +118,12 @@ class AgentTrainer:
         else:
             reward = self._pending(role, slots)
         role.episodes.step(slots, engine_reward)
-        actions = await role.agent.act(slots, reward, batch)
+        role.agent.remember(slots, reward, batch, action)
         self.decisions += len(slots)
         if role.target is not None:
-            result = role.reward.compute(slots, output=actions.continuous, target=batch.obs[role.target])
+            result = role.reward.compute(slots, output=action.sent.continuous, target=batch.obs[role.target])
             role.pending[slots] = result.reward
             self._score(role, result, None)
-        return actions
 
     def _begin(self, spec: BehaviorSpec) -> _Role:
         """A behavior shows itself for the first time."""
@@ -167,6 +183,7 @@ class AgentTrainer:
 
     def abandon(self) -> None:
         """The engine was lost or reset: open decisions are no experience, all agents begin anew."""
+        self._open = []
         for role in self._roles.values():
             role.agent.abandon()
             role.reward.clear()

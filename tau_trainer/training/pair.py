@@ -51,36 +51,39 @@ class AgentTrainerPair:
         return self.finishing or self.complete
 
     @property
-    def _specs(self) -> dict[str, BehaviorSpec]:
+    def _specs(self) -> Mapping[str, BehaviorSpec]:
         engine = self.worker.engine
-        return dict(engine.specs) if engine is not None else {}
+        return engine.specs if engine is not None else {}
 
     async def initialize(self) -> None:
         """Start the engine and decide for its first observations. Raises EngineError."""
         batches = await self.worker.start(self._parameters(self.id))
-        self._actions = await self.trainer.respond(batches, self._specs)
+        self._actions = await self.trainer.decide(batches, self._specs)
 
     async def advance(self) -> None:
-        """One exchange: actions out, observations in, decide. An engine that fails is replaced within its budget.
+        """One exchange: actions out; then, while the engine works, rewards and experience; observations in, decide.
 
-        Raises EngineError once the budget is spent, NonFiniteError when learning has failed.
+        An engine that fails is replaced within its budget. Raises EngineError once that is spent, NonFiniteError when
+        learning has failed.
         """
-        if await self._respond(self.worker.step(self._actions)):
-            await self.trainer.admit()
+        self.worker.answer(self._actions)
+        self.trainer.record()
+        await self.trainer.admit()
+        if not self.finished:
+            await self._decide(self.worker.next())
 
-    async def _respond(self, exchange: Awaitable[list[StepBatch]]) -> bool:
-        """Decide for what the engine answers, or a fresh one in its place; False when it said goodbye."""
+    async def _decide(self, exchange: Awaitable[list[StepBatch]]) -> None:
+        """Decide for what the engine says, or a fresh one in its place."""
         try:
             batches = await exchange
         except EngineStoppedError as error:
             self.trainer.abandon()
             self.goodbye = str(error)
-            return False
+            return
         except EngineError as error:
             self.trainer.abandon()
             batches = await self.worker.recover(error)
-        self._actions = await self.trainer.respond(batches, self._specs)
-        return True
+        self._actions = await self.trainer.decide(batches, self._specs)
 
     async def start(self) -> None:
         """Go on until this pair has had its decisions."""
@@ -90,7 +93,7 @@ class AgentTrainerPair:
     async def begin_anew(self) -> None:
         """Reset the engine: all episodes start from what the parameters say. Fails as :meth:`advance` does."""
         self.trainer.abandon()
-        await self._respond(self.worker.reset(self._parameters(self.id)))
+        await self._decide(self.worker.reset(self._parameters(self.id)))
 
     async def stop(self) -> None:
         """Say goodbye to the engine and wait for its end."""

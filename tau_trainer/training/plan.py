@@ -171,6 +171,7 @@ def _engine_options(settings: RunSettings) -> EngineOptions:
             num_envs=env.num_envs,
             num_environment_parameters=len(settings.environment_parameters or {}),
         ),
+        transport=settings.collection.transport,
         listen=settings.collection.listen,
     )
 

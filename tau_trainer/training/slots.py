@@ -26,13 +26,21 @@ class SlotTable:
         self._dense = np.full(64, -1, np.intp)
         self._sparse: dict[int, int] = {}
         self._free: list[int] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._last_ids = np.zeros(0, np.int32)
+        self._last_slots = np.zeros(0, np.intp)
 
     def __call__(self, ids: IntArray) -> Slots:
-        """Slots of ``ids`` [n], new ones where an id has none."""
+        """Slots of ``ids`` [n], new ones where an id has none. The result is the caller's to read, not to write."""
+        if len(ids) == len(self._last_ids) and (ids == self._last_ids).all():
+            return self._last_slots  # most exchanges bring the same agents
         slots = self._find(ids)
         missing = slots < 0
         if missing.any():
             slots[missing] = self._give(ids[missing])
+        self._last_ids, self._last_slots = ids, slots
         return slots
 
     def _find(self, ids: IntArray) -> Slots:
@@ -70,6 +78,7 @@ class SlotTable:
         slots = self._find(ids)
         known = slots >= 0
         self._free.extend(slots[known].tolist())
+        self._forget()
         for agent in ids[known].tolist():
             if 0 <= agent < len(self._dense):
                 self._dense[agent] = -1
@@ -79,4 +88,5 @@ class SlotTable:
         """Let go of all ids: the engine is a fresh one."""
         self._dense.fill(-1)
         self._sparse.clear()
+        self._forget()
         self._free = list(range(self.capacity))[::-1]

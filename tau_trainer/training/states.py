@@ -89,11 +89,6 @@ class RunReport:
     """One sentence for each pair that failed."""
 
     @property
-    def summary_lines(self) -> tuple[str, ...]:
-        """What is left to say once the recorders have shown the result: nothing."""
-        return ()
-
-    @property
     def exit_code(self) -> int:
         """0: all pairs ended as they should; 1: some failed; 2: all failed, or something ended the whole run."""
         if self.outcome == "failed":

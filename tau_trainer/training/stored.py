@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import CheckpointError, SettingsError
@@ -73,8 +74,12 @@ def evaluate_run(run: Path) -> TauEvaluation:
 
 def _update_evaluation(folder: RunFolder, policy: str, evaluation: TauEvaluation) -> None:
     """New scores; what only the run itself knew (speed, wall time, pairs) stays."""
-    known = json.loads(folder.evaluation.read_text("utf-8")) if folder.evaluation.is_file() else {}
-    atomic_write_json(folder.evaluation, {**known, **evaluation.to_dict(), "policy": policy})
+    atomic_write_json(folder.evaluation, {**_evaluated(folder), **evaluation.to_dict(), "policy": policy})
+
+
+def _evaluated(folder: RunFolder) -> dict[str, Any]:
+    """What evaluation.json says so far; nothing where there is none."""
+    return json.loads(folder.evaluation.read_text("utf-8")) if folder.evaluation.is_file() else {}
 
 
 def export_run(run: Path, output: Path | None = None) -> list[Path]:
@@ -86,11 +91,14 @@ def export_run(run: Path, output: Path | None = None) -> list[Path]:
     checkpoints = list(_newest(folder))
     if output is not None and output.suffix == ".onnx" and len(checkpoints) > 1:
         raise SettingsError(f"'{run}' has {len(checkpoints)} policies; give --output a folder instead of a file")
+    best = _evaluated(folder).get("policy")
     written = []
     for checkpoint in checkpoints:
         policy, spec = load_policy(checkpoint, settings)
-        path = folder.onnx(checkpoint.name)
-        if output is not None:
-            path = output if output.suffix == ".onnx" else output / path.name
-        written.append(export_policy(policy, spec, path))
+        # Of independent policies the best one stands under the behavior's own name too, as at the end of a run.
+        for name in dict.fromkeys([checkpoint.name, *([spec.short_name] if checkpoint.name == best else [])]):
+            path = folder.onnx(name)
+            if output is not None:
+                path = output if output.suffix == ".onnx" else output / path.name
+            written.append(export_policy(policy, spec, path))
     return written

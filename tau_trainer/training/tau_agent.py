@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from tau_trainer.collection.decisions import Observations
+from tau_trainer.collection.decisions import Decision, Observations
 from tau_trainer.models.policy import to_env
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, StepBatch
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.slots import Slots
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What was decided for ``n`` agents."""
+
+    decision: Decision
+    """As sampled: what is learned from."""
+    version: int
+    """Of the policy that decided."""
+    sent: Actions
+    """What the engine gets: continuous actions clipped to +-3, then divided by 3, as ML-Agents does."""
 
 
 class TauAgent:
@@ -22,6 +35,7 @@ class TauAgent:
         names = [sensor.name for sensor in learner.spec.observations]
         self._visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
         self._rows: Slots = np.zeros(0, np.intp)
+        learner.batcher.parties += 1
 
     def see(self, obs: Sequence[FloatArray]) -> Observations:
         """The sensors that the policy may see."""
@@ -38,27 +52,26 @@ class TauAgent:
         """Episodes of ``slots`` [m] ended: ``reward`` float32 [m, R], last observations, cut by a limit or not."""
         self.learner.memory.end(self._memory_slots(slots), reward, self.see(obs), truncated)
 
-    async def act(self, slots: Slots, reward: FloatArray, batch: StepBatch) -> Actions:
-        """Decide for the agents of ``batch`` [n] and remember it.
+    async def act(self, batch: StepBatch) -> Action:
+        """Decide for the agents of ``batch`` [n]."""
+        decision, version = await self.learner.batcher.decide(self.see(batch.obs), batch.action_mask)
+        return Action(decision, version, Actions(to_env(decision.continuous), decision.discrete))
 
-        ``reward`` float32 [n, R] is that of their decision before. Returns what the engine gets: continuous actions
-        clipped to +-3, then divided by 3, as ML-Agents does.
-        """
-        obs = self.see(batch.obs)
-        decision, version = await self.learner.batcher.decide(obs, batch.action_mask)
+    def remember(self, slots: Slots, reward: FloatArray, batch: StepBatch, action: Action) -> None:
+        """Hand on what was decided for ``batch`` [n]; ``reward`` float32 [n, R] is that of the decision before."""
+        decision = action.decision
         if not self.learner.done:
             self.learner.memory.append(
                 self._memory_slots(slots),
                 reward,
-                obs,
+                self.see(batch.obs),
                 decision.continuous,
                 decision.discrete,
                 decision.log_prob,
                 batch.action_mask,
-                version,
+                action.version,
             )
         self.learner.count(len(slots))
-        return Actions(to_env(decision.continuous), decision.discrete)
 
     def abandon(self) -> None:
         """The engine was lost: decisions without an outcome are no experience."""

@@ -18,7 +18,6 @@ from tau_trainer.settings import RunSettings
 @dataclass
 class FakeReport:
     exit_code: int = 0
-    summary_lines: tuple[str, ...] = ("the policy beats every baseline",)
 
 
 @dataclass

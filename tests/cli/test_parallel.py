@@ -24,7 +24,7 @@ def test_without_words_it_trains_tau3_on_four_headless_engines(
     assert settings.env_settings.seed >= 0
     assert options.pop("command_line")[0] == "tau-train"
     assert options == {"quiet": False, "json": False, "resume": False, "force": False}
-    assert capsys.readouterr().out == "the policy beats every baseline\n"
+    assert capsys.readouterr().out == "", "what a run has to say, its recorders say"
 
 
 def test_every_flag_arrives(training: Any) -> None:

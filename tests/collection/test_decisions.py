@@ -46,7 +46,9 @@ class Policy:
 
 
 def batcher(policy: Policy, *, deterministic: bool = False) -> DecisionBatcher:
-    return DecisionBatcher(policy, Parts, np.random.default_rng(0), deterministic=deterministic)
+    made = DecisionBatcher(policy, Parts, np.random.default_rng(0), deterministic=deterministic)
+    made.parties = 2
+    return made
 
 
 def agents(*values: float) -> Observations:
@@ -75,6 +77,18 @@ def test_all_ready_requests_share_a_pass_and_each_gets_its_own_part(requests: li
             assert version == 7
         assert policy.sizes == [sum(map(len, requests))]
         assert (decisions.passes, decisions.decisions) == (1, sum(map(len, requests)))
+
+    run(main())
+
+
+def test_one_alone_is_answered_at_once() -> None:
+    async def main() -> None:
+        decisions = batcher(Policy(version=3))
+        decisions.parties = 1
+        answer = decisions.decide(agents(1.0, 2.0), None)
+        assert answer.done()
+        decision, version = answer.result()
+        assert (decision.continuous.tolist(), version) == ([[3.0], [6.0]], 3)
 
     run(main())
 

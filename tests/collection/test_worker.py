@@ -81,7 +81,8 @@ async def play(
     """Step until ``steps`` are done or the engine fails."""
     for _ in range(steps):
         try:
-            batches = await worker.step(zeros(worker, batches))
+            worker.answer(zeros(worker, batches))
+            batches = await worker.next()
         except EngineError as error:
             return batches, error
     return batches, None

@@ -87,6 +87,7 @@ class SceneEngine:
         self.seed = options.seed + index
         self._stage = stage
         self._scene: Scene | None = None
+        self._actions: Mapping[str, Actions] = {}
 
     async def start(self) -> None:
         self._stage.enters(self)
@@ -101,14 +102,17 @@ class SceneEngine:
         self.exchanges += 1
         return [self._scene.reset(values)]
 
-    async def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
+    def answer(self, actions: Mapping[str, Actions]) -> None:
+        self._actions = actions
+
+    async def next(self) -> list[StepBatch]:
         assert self._scene is not None
         self.awaited = True
         await self._stage.before_step(self)
         await asyncio.sleep(0)
         self.awaited = False
         self.exchanges += 1
-        return [self._scene.step(actions[self._scene.spec.name])]
+        return [self._scene.step(self._actions[self._scene.spec.name])]
 
     async def close(self) -> None:
         self._stage.leaves(self, "closed")

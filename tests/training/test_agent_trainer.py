@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.models.policy import ActResult
 from tau_trainer.rewards import RewardComputer
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, FloatArray, ObservationSpec, StepBatch
 from tau_trainer.training.agent_trainer import AgentTrainer
 from tau_trainer.training.states import PairState
-from tau_trainer.training.tau_agent import TauAgent
+from tau_trainer.training.tau_agent import Action, TauAgent
 from tests.training.fakes import Memory, ended, step, vector_spec
 
 SPEC = vector_spec()
@@ -35,11 +36,13 @@ class FakeAgent:
     async def _admit(self) -> None:
         self.admitted += 1
 
-    async def act(self, slots: Any, reward: FloatArray, batch: StepBatch) -> Actions:
-        self.acted.append((slots.tolist(), reward.tolist()))
-        actions = Actions.zeros(self.spec.actions, len(slots))
+    async def act(self, batch: StepBatch) -> Action:
+        actions = Actions.zeros(self.spec.actions, len(batch))
         actions.continuous[:] = 0.5
-        return actions
+        return Action(ActResult(actions.continuous, actions.discrete, actions.continuous), 0, actions)
+
+    def remember(self, slots: Any, reward: FloatArray, batch: StepBatch, action: Action) -> None:
+        self.acted.append((slots.tolist(), reward.tolist()))
 
     def end(self, slots: Any, reward: FloatArray, obs: Sequence[FloatArray], truncated: Any) -> None:
         self.ended.append((slots.tolist(), reward.tolist(), truncated.tolist()))
@@ -65,7 +68,9 @@ class Bench:
 
     def respond(self, *batches: StepBatch, spec: BehaviorSpec = SPEC) -> dict[str, Actions]:
         specs = {batch.behavior: spec for batch in batches}
-        return asyncio.run(self.trainer.respond(batches, specs))
+        actions = asyncio.run(self.trainer.decide(batches, specs))
+        self.trainer.record()
+        return actions
 
     def of(self, spec: BehaviorSpec = SPEC) -> FakeAgent:
         return self.agents[spec.name]
@@ -86,7 +91,7 @@ def test_rewards_follow_their_agents(bench: Bench) -> None:
 def test_actions_come_in_the_order_of_the_agents(bench: Bench) -> None:
     actions = bench.respond(step(SPEC, [1, 2, 3]))
     assert actions[SPEC.name].continuous.shape == (3, 2)
-    assert bench.respond(step(SPEC, []))[SPEC.name].continuous.shape == (0, 2)
+    assert bench.respond(step(SPEC, [])) == {}
 
 
 def test_ends_come_before_the_next_episode(bench: Bench, memory: Memory) -> None:
@@ -153,7 +158,10 @@ def test_binary_rewards_over_a_window(hub: MetricsHub) -> None:
 
 def test_behaviors_have_their_own_agents(bench: Bench) -> None:
     other = vector_spec(name="Other?team=1", actions=ActionSpec(0, (2,)))
-    asyncio.run(bench.trainer.respond([step(SPEC, [1]), step(other, [1, 2])], {SPEC.name: SPEC, other.name: other}))
+    steps = [step(SPEC, [1]), step(other, [1, 2])]
+    asyncio.run(bench.trainer.decide(steps, {SPEC.name: SPEC, other.name: other}))
+    assert bench.trainer.decisions == 0, "the engine gets its answer first"
+    bench.trainer.record()
     assert [agent.spec.name for agent in bench.trainer.agents] == [SPEC.name, other.name]
     assert bench.trainer.decisions == 3
     asyncio.run(bench.trainer.admit())

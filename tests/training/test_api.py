@@ -47,8 +47,12 @@ def test_signals_cancel_and_are_given_back(stage: Stage, tmp_path: Path, number:
     stage.before_step = pause
     before = signal.getsignal(number)
     session = begin(tau_settings(tmp_path, behaviors__TauAgent__max_steps=1_000_000))
-    threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
-    report = wait_in_foreground(session)
+    presser = threading.Timer(0.5, os.kill, (os.getpid(), number))
+    presser.start()
+    try:
+        report = wait_in_foreground(session)
+    finally:
+        presser.cancel()  # a run that ended too early must not end the tests
     assert report.outcome == "cancelled"
     assert report.evaluation is not None
     assert signal.getsignal(number) == before
@@ -63,10 +67,11 @@ def test_a_second_signal_does_not_wait_for_engines(stage: Stage, tmp_path: Path)
     session = begin(tau_settings(tmp_path, behaviors__TauAgent__max_steps=1_000_000))
 
     def press() -> None:
-        while session.status().decisions < 480:
+        while session.running and session.status().decisions < 480:
             time.sleep(0.01)
         for _ in range(3):
-            os.kill(os.getpid(), signal.SIGINT)
+            if session.running:
+                os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.1)
 
     presser = threading.Thread(target=press)

@@ -73,12 +73,12 @@ class Gate:
         self.updates = 0
         update = learner.ppo.update
 
-        def gated(rollout: Any, progress: float) -> dict[str, float]:
+        def gated(rollout: Any, progress: float, **how: Any) -> dict[str, float]:
             assert self.open.wait(20.0)
             self.updates += 1
             if error is not None:
                 raise error
-            return update(rollout, progress)
+            return update(rollout, progress, **how)
 
         monkeypatch.setattr(learner.ppo, "update", gated)
 

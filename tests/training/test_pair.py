@@ -29,8 +29,10 @@ class FakeWorker:
         self.log.append(f"start {parameters['x']:g}")
         return ["first"]
 
-    async def step(self, actions: Any) -> list[str]:
-        self.log.append(f"step {actions}")
+    def answer(self, actions: Any) -> None:
+        self.log.append(f"answer {actions}")
+
+    async def next(self) -> list[str]:
         if self.script and (error := self.script.pop(0)) is not None:
             raise error
         return ["next"]
@@ -63,11 +65,13 @@ class FakeTrainer:
         self.scores = DecisionScores()
         self.seen: list[str] = []
 
-    async def respond(self, batches: list[str], specs: dict[str, Any]) -> str:
+    async def decide(self, batches: list[str], specs: dict[str, Any]) -> str:
         assert specs == {"A": "spec"}
         self.seen += batches
-        self.decisions += 10
         return f"for {batches[0]}"
+
+    def record(self) -> None:
+        self.decisions += 10
 
     async def admit(self) -> None:
         self.admitted += 1
@@ -98,8 +102,8 @@ def test_a_whole_life() -> None:
     pair, trainer = pair_of(worker)
     assert not pair.finished
     asyncio.run(live(pair))
-    assert worker.log == ["start 4", "step for first", "step for next", "close"]
-    assert (trainer.decisions, trainer.admitted, trainer.abandoned) == (30, 2, 1)
+    assert worker.log == ["start 4", "answer for first", "answer for next", "answer for next", "close"]
+    assert (trainer.decisions, trainer.admitted, trainer.abandoned) == (30, 3, 1)
     assert pair.complete
     assert pair.finished
 

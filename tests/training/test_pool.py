@@ -76,7 +76,7 @@ def test_engines_must_agree(make: Make) -> None:
 
 def test_a_missing_target_sensor(make: Make) -> None:
     blind = BehaviorSpec(SPEC.name, SPEC.observations[:1], SPEC.actions)
-    with pytest.raises(SettingsError, match=r"no sensor named 'target'.*source: engine"):
+    with pytest.raises(SettingsError, match=r"no sensor named 'target'.*source=engine"):
         make().agent(0, blind)
 
 

@@ -76,17 +76,17 @@ def test_every_pairs_reward_goes_to_its_own_trainer(stage: Stage, tmp_path: Path
         behaviors__TauAgent__summary_freq=10_000,
     )
     rewards: dict[int, list[float]] = {0: [], 1: []}
-    original = SceneEngine.step
+    original = SceneEngine.next
 
-    async def tagged(self: SceneEngine, actions: Any) -> Any:
-        batches = await original(self, actions)
+    async def tagged(self: SceneEngine) -> Any:
+        batches = await original(self)
         for batch in batches:
             batch.reward[:] = float(self.index) * 10.0 + 1.0
             rewards[self.index].extend(batch.reward.tolist())
         return batches
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SceneEngine, "step", tagged)
+        patch.setattr(SceneEngine, "next", tagged)
         report = train(settings, memory)
     assert [pair.mean_reward for pair in report.pairs] == pytest.approx([1.0, 11.0])
     own = memory.summaries[-1].pairs
@@ -255,9 +255,9 @@ def slow_updates(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[tuple[
     spans: list[tuple[float, float]] = []
     update = PPO.update
 
-    def slow(self: PPO, rollout: Any, progress: float) -> dict[str, float]:
+    def slow(self: PPO, rollout: Any, progress: float, **how: Any) -> dict[str, float]:
         begin = time.monotonic()
-        result = update(self, rollout, progress)
+        result = update(self, rollout, progress, **how)
         time.sleep(seconds)
         spans.append((begin, time.monotonic()))
         return result
@@ -295,11 +295,11 @@ def test_an_update_that_meets_nan_is_skipped(
 ) -> None:
     update, calls = PPO.update, []
 
-    def sometimes(self: PPO, rollout: Any, progress: float) -> dict[str, float]:
+    def sometimes(self: PPO, rollout: Any, progress: float, **how: Any) -> dict[str, float]:
         calls.append(progress)
         if len(calls) == 2:
             raise NonFiniteError("behavior 'TauAgent': the loss is NaN")
-        return update(self, rollout, progress)
+        return update(self, rollout, progress, **how)
 
     monkeypatch.setattr(PPO, "update", sometimes)
     report = train(tau_settings(tmp_path), memory)
@@ -313,11 +313,11 @@ def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(
 ) -> None:
     update, calls = PPO.update, []
 
-    def mostly(self: PPO, rollout: Any, progress: float) -> dict[str, float]:
+    def mostly(self: PPO, rollout: Any, progress: float, **how: Any) -> dict[str, float]:
         calls.append(progress)
         if len(calls) > 1:
             raise NonFiniteError("behavior 'TauAgent': the loss is NaN")
-        return update(self, rollout, progress)
+        return update(self, rollout, progress, **how)
 
     monkeypatch.setattr(PPO, "update", mostly)
     report = train(tau_settings(tmp_path))
@@ -334,11 +334,11 @@ def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(
 def test_a_defect_in_learning_is_no_silence(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     update, calls = PPO.update, []
 
-    def breaks(self: PPO, rollout: Any, progress: float) -> dict[str, float]:
+    def breaks(self: PPO, rollout: Any, progress: float, **how: Any) -> dict[str, float]:
         calls.append(progress)
         if len(calls) > 1:
             raise RuntimeError("shapes differ")
-        return update(self, rollout, progress)
+        return update(self, rollout, progress, **how)
 
     monkeypatch.setattr(PPO, "update", breaks)
     report = train(tau_settings(tmp_path))

@@ -45,12 +45,15 @@ def test_exporting_again_gives_the_same(report: RunReport, tmp_path: Path) -> No
 
 def test_a_run_of_independent_policies(stage: Stage, tmp_path: Path) -> None:
     report = train(tau_settings(tmp_path, tau__policy="independent"))
-    names = ["TauAgent-pair0.onnx", "TauAgent-pair1.onnx"]
-    assert [path.name for path in export_run(report.folder, tmp_path / "models")] == names
+    names = {"TauAgent-pair0.onnx", "TauAgent-pair1.onnx", "TauAgent.onnx"}
+    written = {path.name: path for path in export_run(report.folder, tmp_path / "models")}
+    assert set(written) == names
+    assert report.evaluation is not None
+    best = written[f"{report.evaluation['policy']}.onnx"]
+    assert written["TauAgent.onnx"].read_bytes() == best.read_bytes(), "the best one has the behavior's own name"
     with pytest.raises(SettingsError, match=r"has 2 policies; give --output a folder"):
         export_run(report.folder, tmp_path / "one.onnx")
     evaluation = evaluate_run(report.folder)
-    assert report.evaluation is not None
     assert evaluation.accuracy == report.evaluation["accuracy"]
 
 

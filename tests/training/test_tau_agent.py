@@ -9,7 +9,7 @@ import pytest
 
 from tau_trainer.memory.rollout import RolloutMemory
 from tau_trainer.models.policy import ActResult
-from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec, StepBatch
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.tau_agent import TauAgent
 from tests.training.fakes import step
@@ -28,7 +28,7 @@ class FakeLearner:
     def __init__(self) -> None:
         self.spec = VISIBLE
         self.memory = RolloutMemory(VISIBLE.observations, VISIBLE.actions, capacity=64, horizon=8)
-        self.batcher = SimpleNamespace(decide=self._decide)
+        self.batcher = SimpleNamespace(decide=self._decide, parties=0)
         self.slots = self.decisions = 0
         self.done = False
         self.seen: list[tuple[int, ...]] = []
@@ -64,18 +64,25 @@ def reward(*values: float) -> Any:
     return np.array(values, np.float32)[:, None]
 
 
+def act(agent: TauAgent, where: Any, earned: Any, batch: StepBatch) -> Actions:
+    """Decide and remember, as an AgentTrainer has it done."""
+    action = asyncio.run(agent.act(batch))
+    agent.remember(where, earned, batch, action)
+    return action.sent
+
+
 def test_the_policy_never_sees_the_target(learner: FakeLearner) -> None:
     batch = step(FULL, [1, 2])
-    asyncio.run(agent_of(learner).act(slots(0, 1), reward(0, 0), batch))
+    act(agent_of(learner), slots(0, 1), reward(0, 0), batch)
     assert learner.seen == [(3, 1)]
 
 
 def test_the_engine_gets_clipped_actions_and_the_memory_raw_ones(learner: FakeLearner) -> None:
     agent = agent_of(learner)
-    actions = asyncio.run(agent.act(slots(0), reward(0), step(FULL, [1])))
+    actions = act(agent, slots(0), reward(0), step(FULL, [1]))
     assert actions.continuous.tolist() == [[1.0, 1.0]]
     assert actions.discrete.tolist() == [[2]]
-    asyncio.run(agent.act(slots(0), reward(0.25), step(FULL, [1])))
+    act(agent, slots(0), reward(0.25), step(FULL, [1]))
     rollout = learner.memory.take()
     assert rollout.continuous.tolist() == [[6.0, 6.0]]
     assert rollout.reward.tolist() == [[0.25]]
@@ -86,7 +93,7 @@ def test_the_engine_gets_clipped_actions_and_the_memory_raw_ones(learner: FakeLe
 def test_pairs_share_a_memory_without_sharing_slots(learner: FakeLearner) -> None:
     one, two = agent_of(learner), agent_of(learner)
     for agent in (one, two):
-        asyncio.run(agent.act(slots(0, 1), reward(0, 0), step(FULL, [1, 2])))
+        act(agent, slots(0, 1), reward(0, 0), step(FULL, [1, 2]))
     assert learner.memory.open_slots.tolist() == [0, 1, 2, 3]
     one.abandon()
     assert learner.memory.open_slots.tolist() == [2, 3], "the other engine's agents go on"
@@ -94,7 +101,7 @@ def test_pairs_share_a_memory_without_sharing_slots(learner: FakeLearner) -> Non
 
 def test_ends_close_what_is_open(learner: FakeLearner) -> None:
     agent = agent_of(learner)
-    asyncio.run(agent.act(slots(0, 1), reward(0, 0), step(FULL, [1, 2])))
+    act(agent, slots(0, 1), reward(0, 0), step(FULL, [1, 2]))
     last = tuple(np.zeros((1, *sensor.shape), np.float32) for sensor in FULL.observations)
     agent.end(slots(1), reward(3.0), last, np.array([True]))
     rollout = learner.memory.take()
@@ -104,7 +111,7 @@ def test_ends_close_what_is_open(learner: FakeLearner) -> None:
 
 def test_a_learner_that_is_done_gets_no_more_experience(learner: FakeLearner) -> None:
     learner.done = True
-    actions = asyncio.run(agent_of(learner).act(slots(0), reward(0), step(FULL, [1])))
+    actions = act(agent_of(learner), slots(0), reward(0), step(FULL, [1]))
     assert len(actions) == 1
     assert len(learner.memory) == 0
     assert learner.decisions == 1
