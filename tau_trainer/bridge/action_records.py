@@ -11,16 +11,17 @@ from tau_trainer.bridge.records import (
     BYTES,
     FIXED32,
     VARINT,
+    Bytes,
     LayoutCache,
     Shape,
     Span,
+    Template,
     fields,
     fill_floats,
     fill_varints,
     float_span,
     join_floats,
     join_varints,
-    tile,
     varint,
     varint_spans,
     varint_width,
@@ -54,13 +55,13 @@ class ActionEncoder:
             self._discrete_at = len(body)
             body += bytes(self._width * b)
         self._head = b"\x0a" + varint(len(body))
-        self._template = self._head + bytes(body)
+        self._template = Template(self._head + bytes(body))
 
     def encode(self, actions: Actions) -> bytes:
         """Bytes of the list; empty for no agents."""
         if len(actions) == 0:
             return b""
-        rows = tile(self._template, len(actions))
+        rows = self._template.table(len(actions))
         offset = len(self._head)
         if self._legacy:
             both = np.concatenate([actions.continuous, actions.discrete.astype(np.float32)], axis=1)
@@ -99,16 +100,29 @@ class ActionDecoder:
 
     def decode(self, payload: bytes) -> Actions:
         """Actions of all agents, in message order. Raises DecodeError where a record does not fit the spec."""
+        one = self._layouts.one(payload)
+        if one is not None:
+            return self._read(*one)
         groups = self._layouts.groups(payload)
         actions = Actions.zeros(self._spec, sum(len(group.index) for group in groups))
         for group in groups:
-            continuous = join_floats(group.layout.continuous, group.rows)
-            self._check(continuous.shape[1], len(group.layout.discrete))
-            if continuous.size:
-                actions.continuous[group.index] = continuous
-            if group.layout.discrete:
-                actions.discrete[group.index] = join_varints(group.layout.discrete, group.rows)
+            part = self._read(group.layout, group.rows)
+            actions.continuous[group.index] = part.continuous
+            actions.discrete[group.index] = part.discrete
         return actions
+
+    def _read(self, layout: ActionLayout, rows: Bytes) -> Actions:
+        """Actions of records of one layout."""
+        n, spec = len(rows), self._spec
+        floats = sum(span.stop - span.start for span in layout.continuous) // 4
+        branches = len(layout.discrete)
+        self._check(floats, branches)
+        return Actions(
+            join_floats(layout.continuous, rows) if floats else np.zeros((n, spec.continuous_size), np.float32),
+            join_varints(layout.discrete, rows).astype(np.int32)
+            if branches
+            else np.zeros((n, spec.discrete_size), np.int32),
+        )
 
     def _check(self, floats: int, branches: int) -> None:
         """An action may leave out all of a kind, which means zeros, but not some."""

@@ -1,7 +1,8 @@
 """Messages of the communicator API to and from arrays, for both ends: the trainer's and the engine's.
 
 The envelope goes through protobuf; the lists of agents and actions inside go through
-:mod:`~tau_trainer.bridge.agent_records` and :mod:`~tau_trainer.bridge.action_records`.
+:mod:`~tau_trainer.bridge.agent_records`, :mod:`~tau_trainer.bridge.agent_encoder` and
+:mod:`~tau_trainer.bridge.action_records`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
 from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
-from tau_trainer.bridge.agent_records import AgentDecoder, AgentEncoder
+from tau_trainer.bridge.agent_encoder import AgentEncoder
+from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.protocol import (
     COMMUNICATION_VERSION,
     PACKAGE_VERSION,

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from tau_trainer.bridge.codec import (
     EngineMessage,
@@ -35,6 +36,34 @@ _WATCH_S = 0.25
 _CLOSE_S = 10.0
 
 
+def _new_server(transport: Literal["own", "grpcio"]) -> Server:
+    if transport == "own":
+        return EngineServer()
+    from tau_trainer.bridge import grpcio_server  # grpcio is slow to import and seldom asked for
+
+    return grpcio_server.EngineServer()
+
+
+class Server(Protocol):
+    """What an engine needs of a server; see :class:`~tau_trainer.bridge.server.EngineServer`."""
+
+    async def start(self, port: int = 0, listen: str | None = None) -> int:
+        """Listen; the port."""
+
+    def receive(self) -> asyncio.Future[bytes]:
+        """A future of the engine's next message."""
+
+    @property
+    def owes_reply(self) -> bool:
+        """Whether the engine stands still, waiting for us."""
+
+    def reply(self, data: bytes) -> None:
+        """Answer the call that is pending."""
+
+    async def stop(self, grace: float = 0.5) -> None:
+        """Stop listening."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """What every engine of a run is told."""
@@ -47,6 +76,8 @@ class EngineOptions:
     configuration: EngineConfiguration = field(default_factory=EngineConfiguration)
     trainer: TrainingEnvironment | None = None
     """What engine 0 is told of us over the training analytics channel; None: nothing."""
+    transport: Literal["own", "grpcio"] = "own"
+    """Whose gRPC server: ours, or grpcio's, which understands every client but costs ten times as much."""
     listen: str | None = None
     """An address to listen on instead of loopback."""
 
@@ -74,7 +105,7 @@ class Engine:
         self._launch = launch
         self._options = options
         self._codec = TrainerCodec()
-        self._server = EngineServer()
+        self._server = _new_server(options.transport)
         self._watcher: asyncio.Task[None] | None = None
         self._waiting: asyncio.Future[bytes] | None = None
         self._waiting_since = 0.0
@@ -137,7 +168,8 @@ class Engine:
         """
         self.channels.send_environment_parameters(parameters or {})
         self._stage = "ask for a decision"
-        return await self._steps(self._codec.reply(Command.RESET, {}, self.channels.take()))
+        self._server.reply(self._codec.reply(Command.RESET, {}, self.channels.take()))
+        return await self.next()
 
     async def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """Answer every agent that asked, by behavior, in the order they asked; return the next step.
@@ -145,11 +177,17 @@ class Engine:
         Raises EngineStoppedError when the engine says goodbye, else EngineExitedError, EngineTimeoutError,
         DecodeError.
         """
-        self._stage = "answer a step"
-        return await self._steps(self._codec.reply(Command.STEP, actions, self.channels.take()))
+        self.answer(actions)
+        return await self.next()
 
-    async def _steps(self, reply: bytes) -> list[StepBatch]:
-        message = parse_engine_message(await self._exchange(reply))
+    def answer(self, actions: Mapping[str, Actions]) -> None:
+        """The first half of :meth:`step`: the engine goes on, and there is time for other work until :meth:`next`."""
+        self._stage = "answer a step"
+        self._server.reply(self._codec.reply(Command.STEP, actions, self.channels.take()))
+
+    async def next(self) -> list[StepBatch]:
+        """The second half of :meth:`step`: the next step of every behavior. Raises as it does."""
+        message = parse_engine_message(await self._receive())
         self._check(message)
         self.exchanges += 1
         if message.side_channel:

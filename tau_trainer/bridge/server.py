@@ -11,7 +11,8 @@ import contextlib
 import errno
 from typing import Final
 
-from tau_trainer.bridge.http2 import Call, Connection, ProtocolError
+from tau_trainer.bridge.frames import ProtocolError
+from tau_trainer.bridge.http2 import Call, Connection
 from tau_trainer.bridge.ports import has_ipv6
 from tau_trainer.errors import PortInUseError
 
@@ -136,7 +137,7 @@ class _Link(asyncio.Protocol):
 
     def __init__(self, server: EngineServer) -> None:
         self._server = server
-        self._connection = Connection(client=False)
+        self._connection = Connection()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tau_trainer.bridge.agent_records import AgentDecoder, AgentEncoder
+from tau_trainer.bridge.agent_encoder import AgentEncoder
+from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.records import delimited, varint
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (
@@ -218,15 +219,18 @@ def _python_calls(work: Callable[[], object]) -> int:
     return count
 
 
-def test_no_python_call_is_made_for_each_agent() -> None:
+@pytest.mark.parametrize(("few", "many"), [(8, 1024), (5000, 9000)], ids=["at once", "by columns"])
+def test_no_python_call_is_made_for_each_agent(few: int, many: int) -> None:
+    """Small lists are compared whole, large ones by the columns outside of values."""
     decoder, encoder = AgentDecoder(SPEC.name), AgentEncoder(SPEC)
-    batches = {n: _batch(n) for n in (8, 4096)}
+    batches = {n: _batch(n) for n in (few, many)}
     payloads = {n: encoder.encode(batch) for n, batch in batches.items()}
-    decoder.decode(payloads[8], SPEC)
+    for payload in payloads.values():
+        decoder.decode(payload, SPEC)
     decoding = {n: _python_calls(lambda n=n: decoder.decode(payloads[n], SPEC)) for n in batches}  # type: ignore[misc]
     encoding = {n: _python_calls(lambda n=n: encoder.encode(batches[n])) for n in batches}  # type: ignore[misc]
-    assert decoding[8] == decoding[4096] > 10
-    assert encoding[8] == encoding[4096] > 10
+    assert decoding[few] == decoding[many] > 10
+    assert encoding[few] == encoding[many] > 10
 
 
 @given(st.integers(2, 300))
@@ -238,3 +242,17 @@ def test_alternating_lengths_keep_their_order(n: int) -> None:
 def test_the_list_itself_may_hold_nothing_else() -> None:
     with pytest.raises(DecodeError, match="unknown field at byte 0"):
         decode(varint(2 << 3 | 2) + b"\x00")
+
+
+def test_arrays_are_the_receivers_own() -> None:
+    """Whoever gets a batch may write into it; neither the next batch nor the message knows."""
+    decoder, payload = AgentDecoder(SPEC.name), packed(agent(1), agent(2))
+    wanted = expected(SPEC, [agent(1), agent(2)])
+    for _ in range(3):
+        batch = decoder.decode(payload, SPEC)
+        assert_equal(batch, wanted)
+        for array in (batch.agent_ids, batch.reward, batch.group_id, batch.group_reward, *batch.obs):
+            assert array.flags.c_contiguous
+            assert array.flags.aligned
+            array[...] = 9
+        batch.terminals.agent_ids = np.ones(5, np.int32)

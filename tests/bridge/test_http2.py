@@ -1,21 +1,16 @@
-"""HTTP/2 without a network: hand-made frames, any chunking, small windows, and both ends against each other."""
+"""The server's end of HTTP/2 without a network: hand-made frames, any chunking, small windows."""
 
 from __future__ import annotations
 
 import itertools
-import socket
 import struct
-import threading
-from collections.abc import Iterator
-from concurrent import futures
-from contextlib import contextmanager
 
-import grpc
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tau_trainer.bridge.http2 import PREFACE, Call, Connection, ProtocolError, frame, literal, request_headers
+from tau_trainer.bridge.frames import PREFACE, ProtocolError, frame, literal, request_headers
+from tau_trainer.bridge.http2 import Call, Connection
 from tau_trainer.bridge.protocol import METHOD
 
 DATA, HEADERS, PRIORITY, RST, SETTINGS, _PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
@@ -52,14 +47,14 @@ def frames(data: bytes) -> list[Frame]:
 
 def server(hello: bytes = HELLO) -> Connection:
     """A server that has been greeted, with its own greeting taken."""
-    connection = Connection(client=False)
+    connection = Connection()
     assert connection.receive(hello) == []
     connection.take()
     return connection
 
 
 def test_a_server_greets_with_wide_windows() -> None:
-    kinds = frames(Connection(client=False).take())
+    kinds = frames(Connection().take())
     assert [(kind, stream) for kind, _, stream, _ in kinds] == [(SETTINGS, 0), (WINDOW, 0)]
     settings = dict(struct.iter_unpack(">HI", kinds[0][3]))
     assert settings == {INITIAL_WINDOW: 2**31 - 1, MAX_FRAME: 2**20}
@@ -116,8 +111,8 @@ def conversations(draw: st.DrawFn) -> tuple[bytes, list[Call]]:
 @given(conversations(), st.lists(st.integers(1, 40), min_size=1, max_size=8))
 def test_any_chunking_gives_the_same_calls(conversation: tuple[bytes, list[Call]], sizes: list[int]) -> None:
     data, wanted = conversation
-    assert Connection(client=False).receive(data) == wanted
-    connection, found, position, turn = Connection(client=False), [], 0, 0
+    assert Connection().receive(data) == wanted
+    connection, found, position, turn = Connection(), [], 0, 0
     while position < len(data):
         size = sizes[turn % len(sizes)]
         found += connection.receive(data[position : position + size])
@@ -237,6 +232,7 @@ def test_the_connections_window_is_refilled(monkeypatch: pytest.MonkeyPatch) -> 
         HELLO + frame(PING, 0, 0, b"1234567"),
         HELLO + frame(SETTINGS, 0, 0, b"abc"),
         HELLO + frame(RST, 0, 1, b""),
+        HELLO + frame(GOAWAY, 0, 0, b"1234567"),
         HELLO + frame(HEADERS, END_HEADERS, 0, BLOCK),
         HELLO + frame(DATA, END_STREAM, 2, message(b"")),
         HELLO + struct.pack(">IBI", (2**20 + 1) << 8, 0, 1),
@@ -246,7 +242,7 @@ def test_the_connections_window_is_refilled(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_what_is_no_call_is_refused(garbage: bytes) -> None:
     with pytest.raises(ProtocolError):
-        Connection(client=False).receive(garbage)
+        Connection().receive(garbage)
 
 
 @given(st.binary(max_size=300))
@@ -258,78 +254,3 @@ def test_random_bytes_raise_protocol_error_only(data: bytes) -> None:
         frames(connection.take())
     except ProtocolError:
         return
-
-
-@given(st.lists(st.tuples(st.binary(max_size=50), st.binary(max_size=50)), max_size=6), st.integers(1, 64))
-def test_both_ends_understand_each_other(exchanges: list[tuple[bytes, bytes]], chunk: int) -> None:
-    ours, theirs = Connection(client=True), Connection(client=False)
-
-    def carry(source: Connection, target: Connection) -> list[Call]:
-        data = source.take()
-        return [call for i in range(0, len(data), chunk) for call in target.receive(data[i : i + chunk])]
-
-    for question, answer in exchanges:
-        stream = ours.request(BLOCK, question)
-        assert carry(ours, theirs) == [Call(stream, question)]
-        theirs.respond(stream, answer)
-        assert carry(theirs, ours) == [Call(stream, answer)]
-
-
-def test_a_server_that_goes_away_tells_the_client() -> None:
-    connection = Connection(client=True)
-    assert not connection.closing
-    connection.receive(frame(GOAWAY, 0, 0, bytes(8)))
-    assert connection.closing
-
-
-class _Echo(grpc.GenericRpcHandler):  # type: ignore[misc]
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        if details.method != METHOD:
-            return None
-        return grpc.unary_unary_rpc_method_handler(lambda request, context: request[::-1])
-
-
-@contextmanager
-def echo() -> Iterator[socket.socket]:
-    """A connection to a real gRPC server that answers with the message backwards."""
-    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-    real = grpc.server(futures.ThreadPoolExecutor(2), options=options)
-    real.add_generic_rpc_handlers((_Echo(),))
-    port = real.add_insecure_port("127.0.0.1:0")
-    real.start()
-    try:
-        with socket.create_connection(("127.0.0.1", port)) as link:
-            link.settimeout(20)
-            yield link
-    finally:
-        real.stop(0).wait(10)
-
-
-def exchange(link: socket.socket, connection: Connection) -> bytes | None:
-    """Carry bytes until the call has ended."""
-    sender = threading.Thread(target=link.sendall, args=(connection.take(),))
-    sender.start()
-    while True:
-        calls = connection.receive(link.recv(2**16))
-        sender.join()
-        link.sendall(connection.take())
-        if calls:
-            return calls[0].message
-
-
-def test_our_client_against_a_real_server() -> None:
-    with echo() as link:
-        connection = Connection(client=True)
-        for size in (0, 1, 16_379, 16_380, 70_000, 5 * 2**20):
-            data = bytes(i % 251 for i in range(min(size, 1000))) * -(-size // 1000)
-            connection.request(BLOCK, data[:size])
-            assert exchange(link, connection) == data[:size][::-1]
-
-
-def test_a_refused_call_has_no_message() -> None:
-    with echo() as link:
-        connection = Connection(client=True)
-        connection.request(request_headers("/no.Such/Method", "localhost"), b"hello")
-        assert exchange(link, connection) is None
-        connection.request(BLOCK, b"abc")
-        assert exchange(link, connection) == b"cba"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from tau_trainer.bridge.records import (
     LayoutCache,
     Shape,
     Span,
+    Template,
     delimited,
     fields,
     fill_floats,
@@ -21,7 +24,6 @@ from tau_trainer.bridge.records import (
     join_varints,
     read_varint,
     split,
-    tile,
     varint,
     varint_spans,
     varint_width,
@@ -44,7 +46,7 @@ def test_varints_that_do_not_end(data: bytes) -> None:
 
 @given(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=9), st.integers(5, 8))
 def test_padded_varints_in_columns(values: list[int], width: int) -> None:
-    rows = tile(bytes(width + 2), len(values))
+    rows = Template(bytes(width + 2)).table(len(values))
     fill_varints(rows, 1, width, np.array(values))
     assert Span(1, 1 + width).varints(rows).tolist() == values
     assert [read_varint(row.tobytes(), 1) for row in rows] == [(value, 1 + width) for value in values]
@@ -59,7 +61,7 @@ def test_negative_integers_are_ten_bytes_wide() -> None:
 
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=12), st.integers(0, 3))
 def test_floats_at_any_alignment_are_owned_and_aligned(values: list[float], offset: int) -> None:
-    rows = tile(bytes(offset + 4 * len(values)), 1)
+    rows = Template(bytes(offset + 4 * len(values))).table(1)
     fill_floats(rows, offset, np.array([values], np.float32))
     frozen = np.frombuffer(rows.tobytes(), np.uint8).reshape(rows.shape)
     found = Span(offset, rows.shape[1]).floats(frozen)
@@ -163,15 +165,81 @@ def test_a_sender_whose_every_record_differs_does_not_fill_the_memory(monkeypatc
         assert sum(map(len, cache._known.values())) <= 8
 
 
-def test_alternating_lengths_cost_no_square(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[int] = []
+class _Watched(np.ndarray[tuple[int, ...], np.dtype[np.uint8]]):
+    """Counts the rows that are looked at."""
+
+    rows = 0
+
+    def __getitem__(self, key: Any, /) -> Any:
+        found = np.asarray(self)[key]
+        type(self).rows += len(found) if isinstance(key, slice) else 1
+        return found
+
+
+@pytest.mark.parametrize("run", [1, 7, 8, 9, 20])
+def test_alternating_lengths_cost_no_square(run: int, monkeypatch: pytest.MonkeyPatch) -> None:
     original = records._equal_rows
+    monkeypatch.setattr(records, "_equal_rows", lambda heads: original(heads.view(_Watched)))
+    _Watched.rows = 0
+    lengths = [1 + i // run % 2 for i in range(1000)]
+    found = split(b"".join(delimited(1, bytes([i % 256] * length)) for i, length in enumerate(lengths)))
+    for length, index, rows in found:
+        assert index.tolist() == [i for i in range(1000) if lengths[i] == length]
+        assert rows.tolist() == [[i % 256] * length for i in index.tolist()]
+    assert (run >= 8) == (_Watched.rows > 0)
+    assert _Watched.rows < 10_000
 
-    def watch(heads: records.Bytes, window: int) -> int:
-        looked_at.append(min(window, len(heads)))
-        return original(heads, window)
 
-    monkeypatch.setattr(records, "_equal_rows", watch)
-    split(b"".join(delimited(1, bytes(1 + i % 2)) for i in range(1000)))
-    assert len(looked_at) == 1000
-    assert sum(looked_at) < 20_000
+def test_heads_are_compared_in_growing_windows() -> None:
+    heads = np.ones((100_000, 2), np.uint8)
+    assert records._equal_rows(heads) == 100_000
+    for last in (1, 63, 64, 65, 511, 512, 99_999):
+        heads[last] = 2
+        assert records._equal_rows(heads) == last
+        heads[last] = 1
+
+
+def _lists(draw: st.DrawFn) -> bytes:
+    """Lists of records of two lengths and three layouts, most of them of one layout."""
+    record = st.sampled_from([b"\x01\x00", b"\x02\x00", b"\x01\x07", b"\x01\x00\x00"])
+    records_ = draw(st.one_of(st.lists(record, max_size=5), st.lists(st.just(b"\x01\x09"), max_size=5)))
+    heads = draw(st.lists(st.sampled_from([b"", b"long"]), min_size=len(records_), max_size=len(records_)))
+    return b"".join(
+        delimited(1, data) if not head else b"\x0a" + bytes([0x80 | len(data), 0]) + data
+        for data, head in zip(records_, heads, strict=True)
+    )
+
+
+@given(st.lists(st.composite(_lists)(), min_size=1, max_size=6))
+def test_the_short_way_finds_what_the_long_way_finds(payloads: list[bytes]) -> None:
+    """After any history; where heads are longer than needed or layouts differ, there may be no short way."""
+    cache: LayoutCache[_FirstByte] = LayoutCache(_FirstByte)
+    for payload in payloads:
+        one = cache.one(payload)
+        groups = cache.groups(payload)
+        if one is not None:
+            assert len(groups) == 1
+            assert groups[0].layout is one[0]
+            np.testing.assert_array_equal(groups[0].rows, one[1], strict=True)
+
+
+def test_the_short_way_is_taken_for_lists_of_any_number_of_known_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache: LayoutCache[_FirstByte] = LayoutCache(_FirstByte)
+    assert cache.one(delimited(1, b"\x01\x00")) is None
+    cache.groups(delimited(1, b"\x01\x00"))
+    for n in (3, 200, 1, 50):
+        one = cache.one(b"".join(delimited(1, bytes([1, i])) for i in range(n)))
+        assert one is not None
+        assert one[1][:, 1].tolist() == list(range(n))
+    assert cache.one(b"") is None
+    assert cache.one(delimited(1, b"\x01\x00")[:-1]) is None
+    monkeypatch.setattr(records, "_MOST_AT_ONCE", 7)
+    assert cache.one(delimited(1, b"\x01\x00") * 2) is None
+
+
+def test_tables_are_the_callers_own() -> None:
+    template = Template(b"ab")
+    table = template.table(3)
+    table[:] = 0
+    assert template.table(2).tobytes() == b"abab"
+    assert template.table(4).tobytes() == b"abababab"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from tau_trainer.bridge.http2 import PREFACE
+from tau_trainer.bridge.frames import PREFACE
 from tau_trainer.bridge.ports import has_ipv6
 from tau_trainer.errors import EngineExitedError, PortInUseError
 from tests.bridge.conftest import Client, client

@@ -11,11 +11,25 @@ from concurrent import futures
 import grpc
 import pytest
 
+from tau_trainer.bridge.frames import (
+    ACK,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEADERS,
+    PADDED,
+    PING,
+    PREFACE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+)
+from tau_trainer.bridge.http2 import Connection
 from tau_trainer.headless.http2 import CallError, Http2Connection
 
 PATH = "/test.Service/Call"
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, UNKNOWN = 0, 1, 3, 4, 6, 7, 8, 0x42
-END_STREAM, ACK, END_HEADERS, PADDED = 1, 1, 4, 8
+UNKNOWN = 0x42
 
 
 class EchoServer(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -109,7 +123,7 @@ class ScriptedServer:
             try:
                 self._socket = self._listener.accept()[0]
                 self._socket.settimeout(20.0)
-                assert self.read(24) == b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                assert self.read(24) == PREFACE
                 script(self)
             except BaseException as error:  # handed to the test's thread
                 self.failure = error
@@ -246,6 +260,9 @@ def test_the_servers_windows_and_frame_limit_are_kept(server: ScriptedServer) ->
         ([(GOAWAY, 0, 0, struct.pack(">II", 1, 2))], "ends the connection"),
         ([(GOAWAY, 0, 0, b"")], "cannot be read"),
         ([(WINDOW_UPDATE, 0, 0, b"123")], "cannot be read"),
+        ([(SETTINGS, 0, 0, b"12345")], "cannot be read"),
+        ([(DATA, PADDED, 1, b"")], "cannot be read"),
+        ([(DATA, PADDED, 1, b"\x05abc")], "cannot be read"),
         ([(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88")], "refused"),
         ([(DATA, END_STREAM, 1, b"\x01\x00\x00\x00\x01x")], "cannot be read"),
         ([(DATA, END_STREAM, 1, b"\x00\x00\x00\x00\x09x")], "cannot be read"),
@@ -296,3 +313,44 @@ def test_an_interrupted_call_is_cancelled_and_another_can_follow(server: Scripte
     client.cancel()
     assert client.call(b"def") == b"in time"
     client.close()
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 2**16])
+def test_our_own_server_is_understood(chunk: int) -> None:
+    """The trainer's end, fed and read in pieces of ``chunk`` bytes, answers with the message backwards."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    messages = [b"", b"a", bytes(range(256)) * (chunk // 8 + 1)]
+
+    def serve() -> None:
+        link, _ = listener.accept()
+        connection = Connection()
+        with link:
+            while data := link.recv(chunk):
+                for answered in connection.receive(data):
+                    assert answered.message is not None
+                    connection.respond(answered.stream, answered.message[::-1])
+                out = connection.take()
+                for start in range(0, len(out), chunk):
+                    link.sendall(out[start : start + chunk])
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with listener:
+        client = Http2Connection("127.0.0.1", listener.getsockname()[1], PATH)
+        client.set_timeout(20.0)
+        assert [client.call(message) for message in messages] == [message[::-1] for message in messages]
+        client.close()
+        thread.join(20.0)
+    assert not thread.is_alive()
+
+
+def test_a_frame_limit_below_the_least_is_passed_over(server: ScriptedServer) -> None:
+    def script(peer: ScriptedServer) -> None:
+        peer.send(SETTINGS, 0, 0, struct.pack(">HI", 0x5, 0))
+        peer.frame_of(DATA)
+        peer.reply(1, b"first")
+        assert len(peer.frame_of(DATA)[3]) == 16_384
+        peer.frame_of(DATA)
+        peer.reply(3, b"second")
+
+    assert call(server, script, b"abc", bytes(20_000)) == [b"first", b"second"]

@@ -155,7 +155,7 @@ def test_parameters_of_3dball_are_drawn_for_each_episode() -> None:
     assert len(set(pull.tolist())) == 500
     assert 4.0 <= pull.min() < 4.2
     assert 13.8 < pull.max() <= 14.0
-    np.testing.assert_allclose(scene._height, 3.5)
+    np.testing.assert_allclose(scene._contact.height, 3.5)
 
 
 def test_tilt_speed_is_an_environment_parameter() -> None:

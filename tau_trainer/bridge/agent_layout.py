@@ -1,0 +1,153 @@
+"""Where the values of one ``AgentInfoProto`` lie.
+
+Field numbers are those of ``AgentInfoProto`` and ``ObservationProto`` in ML-Agents 1.x to 4.x.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tau_trainer.bridge.records import (
+    BYTES,
+    FIXED32,
+    VARINT,
+    Bytes,
+    Shape,
+    Span,
+    fields,
+    float_span,
+    join_varints,
+    read_varint,
+    varint_spans,
+)
+from tau_trainer.errors import DecodeError
+from tau_trainer.specs import (
+    BehaviorSpec,
+    BoolArray,
+    DimensionProperty,
+    FloatArray,
+    IntArray,
+    ObservationSpec,
+    ObservationType,
+)
+
+REWARD, DONE, MAX_STEP, ID, MASK, OBSERVATION, GROUP, GROUP_REWARD = 7, 8, 9, 10, 11, 13, 14, 15
+"""Fields of ``AgentInfoProto``."""
+SHAPE, COMPRESSION, COMPRESSED, FLOATS, MAPPING, PROPERTIES, TYPE, NAME = range(1, 9)
+"""Fields of ``ObservationProto``."""
+
+_MOST_DIMENSIONS = 16
+_MOST_FLOATS = 2**31
+
+
+def _integers(data: bytes, start: int, stop: int) -> list[int]:
+    """A repeated int32 field, packed or not."""
+    values = [read_varint(data, span.start)[0] & 0xFFFFFFFF for span in varint_spans(data, start, stop)]
+    return [value - 2**32 if value >= 2**31 else value for value in values]
+
+
+@dataclass(slots=True)
+class _Observation:
+    spec: ObservationSpec
+    floats: list[Span]
+
+
+def _observation(data: bytes, start: int, stop: int) -> _Observation:
+    """Parse one ``ObservationProto``: its spec and where its floats lie."""
+    shape: list[int] = []
+    properties: list[int] = []
+    floats: list[Span] = []
+    kind, compression, name = 0, 0, ""
+    for number, wire, first, last in fields(data, start, stop):
+        if number == SHAPE and wire in (VARINT, BYTES):
+            shape += _integers(data, first, last)
+        elif number == PROPERTIES and wire in (VARINT, BYTES):
+            properties += _integers(data, first, last)
+        elif number == COMPRESSION and wire == VARINT:
+            compression, _ = read_varint(data, first)
+        elif number == TYPE and wire == VARINT:
+            kind, _ = read_varint(data, first)
+        elif number == NAME and wire == BYTES:
+            name = data[first:last].decode("utf-8", "replace")
+        elif number == FLOATS and wire == BYTES:
+            floats += _float_data(data, first, last)
+    if compression != 0:
+        raise DecodeError(
+            f"sensor '{name}' sends PNG images, which this version cannot read; "
+            "set the sensor's Compression Type to None in Unity"
+        )
+    count = sum(span.stop - span.start for span in floats) // 4
+    if not _holds(shape, count):
+        raise DecodeError(f"sensor '{name}' declares shape {tuple(shape)} but sends {count} floats")
+    spec = ObservationSpec(name, tuple(shape), tuple(map(DimensionProperty, properties)), ObservationType(kind & 1))
+    return _Observation(spec, floats)
+
+
+def _float_data(data: bytes, start: int, stop: int) -> list[Span]:
+    """Where the floats of a ``FloatData`` lie: one span if they are packed, as engines do it."""
+    return [
+        float_span(first, last)
+        for number, wire, first, last in fields(data, start, stop)
+        if number == 1 and wire in (BYTES, FIXED32)
+    ]
+
+
+def _holds(shape: list[int], count: int) -> bool:
+    """Whether an array of ``shape`` holds ``count`` floats, and can be made at all."""
+    return (
+        len(shape) <= _MOST_DIMENSIONS
+        and all(size >= 0 for size in shape)
+        and math.prod(shape) == count
+        and math.prod(max(size, 1) for size in shape) < _MOST_FLOATS
+    )
+
+
+class AgentLayout(Shape):
+    """The layout of an ``AgentInfoProto``: where id, reward, flags, mask and observations lie."""
+
+    def __init__(self, record: bytes) -> None:
+        self.fits: BehaviorSpec | None = None
+        """The behavior whose sensors were last found to be these."""
+        self.spans: dict[int, Span] = {}
+        self.mask: list[Span] = []
+        self.observations: list[_Observation] = []
+        for number, wire, start, stop in fields(record, 0, len(record)):
+            if number == OBSERVATION and wire == BYTES:
+                self.observations.append(_observation(record, start, stop))
+            elif number == MASK and wire in (BYTES, VARINT):
+                self.mask += varint_spans(record, start, stop)
+            elif (number in (REWARD, GROUP_REWARD) and wire == FIXED32) or (
+                number in (DONE, MAX_STEP, ID, GROUP) and wire == VARINT
+            ):
+                self.spans[number] = Span(start, stop)
+        self.shapes = tuple(observation.spec.shape for observation in self.observations)
+        super().__init__(
+            record,
+            [self.spans[n] for n in (REWARD, GROUP_REWARD) if n in self.spans]
+            + [span for observation in self.observations for span in observation.floats],
+            [self.spans[n] for n in (DONE, MAX_STEP, ID, GROUP) if n in self.spans] + self.mask,
+        )
+
+    def floats(self, number: int, rows: Bytes) -> FloatArray:
+        """float32 [k]; zeros where the field is absent (proto3 leaves defaults out)."""
+        span = self.spans.get(number)
+        return np.zeros(len(rows), np.float32) if span is None else span.floats(rows)[:, 0]
+
+    def integers(self, number: int, rows: Bytes) -> IntArray:
+        """int32 [k]; zeros where the field is absent."""
+        span = self.spans.get(number)
+        if span is None:
+            return np.zeros(len(rows), np.int32)
+        if span.stop - span.start == 1:
+            return rows[:, span.start].astype(np.int32)
+        return span.varints(rows).astype(np.int32)
+
+    def masks(self, rows: Bytes, size: int) -> BoolArray:
+        """Flat masks bool [k, size]; absent or of another length means that nothing is masked."""
+        if len(self.mask) != size:
+            return np.zeros((len(rows), size), np.bool_)
+        forbidden: BoolArray = join_varints(self.mask, rows) != 0
+        return forbidden

@@ -1,0 +1,142 @@
+"""A ball that rolls on a tilting platform, for many platforms at once, in buffers that are made once.
+
+With the platform's normal ``n`` and gravity ``g``, a solid sphere that rolls without slipping on a plane
+accelerates by 5/7 of gravity's part in the plane (moment of inertia 2/5 m r^2), so its horizontal acceleration is
+``5/7 g n_y (n_x, n_z)``. The height follows from contact: ``p . n`` = 2.5 + radius. The ball keeps contact, and the
+platform is moved, not thrown (Unity's ``transform.Rotate`` gives it no velocity); 3DBall's first drop of 1 m onto the
+platform is left out. Steps are semi-implicit Euler. Within a decision the platform's motion does not depend on the
+ball, so the five steps are two weighted sums over the five accelerations, exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.specs import BoolArray
+
+STEP_SECONDS = 0.02
+SUBSTEPS = 5
+TILT_LIMIT = 2.0 * float(np.arcsin(0.25))
+"""Largest tilt of one axis in radians: 0.25 as a quaternion component."""
+HALF_WIDTH = 2.5
+"""Half the cube's side: the top lies this far from the centre of rotation, and the edge this far from the middle."""
+LOST_DISTANCE = 3.0
+"""3DBall's own limit on the ball's horizontal distance."""
+BALL_RADIUS = 0.5
+
+_Parts = tuple[NDArray[np.float64], ...]
+
+
+class Motion:
+    """The balls' motion through the physics steps of one decision.
+
+    With the tilts ``a`` about x and ``b`` about z (the platform is turned about z first), the platform's normal is
+    ``n = (-sin b, cos a cos b, sin a cos b)``.
+    """
+
+    def __init__(self, agents: int) -> None:
+        progress = np.arange(1.0, SUBSTEPS + 1)
+        later = progress[::-1]  # an acceleration of step k moves the ball in the steps k .. SUBSTEPS
+        self._progress = progress[:, None, None]
+        self._weights = np.zeros((2, SUBSTEPS + 2))  # from accelerations, velocity and place to velocity and place
+        self._weights[0, :-1] = [STEP_SECONDS] * SUBSTEPS + [1.0]
+        self._weights[1] = [*(STEP_SECONDS**2 * later), STEP_SECONDS * SUBSTEPS, 1.0]
+        self._rows = np.zeros((SUBSTEPS + 2, 2 * agents))
+        self._state, self._next = self._rows[SUBSTEPS:], np.zeros((2, 2 * agents))
+        state = self._rows.reshape(SUBSTEPS + 2, 2, agents)
+        self._slopes, self.velocity, self.ball = state[:SUBSTEPS], state[SUBSTEPS], state[SUBSTEPS + 1]
+        """``velocity`` and ``ball``: float64 [2, agents], along x and z, in m/s and m."""
+        self._tilts, self._sine, self._cosine = np.zeros((3, SUBSTEPS, 2, agents))
+        self._normal = np.zeros((SUBSTEPS, 3, agents))
+        self._steps = self._parts(slice(None))
+        self._last = self._parts(slice(-1, None))
+        self._last_tilt, self._last_sine, self._last_cosine = self._tilts[-1], self._sine[-1], self._cosine[-1]
+        self._flat, self._up = self._normal[:, 0:3:2], self._normal[:, 1:2]
+        self._last_flat, self._last_up = self._flat[-1], self._up[-1, 0]
+
+    def _parts(self, steps: slice) -> tuple[_Parts, ...]:
+        """Sines and cosines about x and z, and the normal's parts, of some steps: [steps, agents] each."""
+        sine, cosine, normal = self._sine[steps], self._cosine[steps], self._normal[steps]
+        return (
+            (sine[:, 0], sine[:, 1]),
+            (cosine[:, 0], cosine[:, 1]),
+            (normal[:, 0], normal[:, 1], normal[:, 2]),
+        )
+
+    @staticmethod
+    def _normals(parts: tuple[_Parts, ...]) -> None:
+        """Fill in the normals from sines and cosines."""
+        (sine_x, sine_z), (cosine_x, cosine_z), (x, y, z) = parts
+        np.negative(sine_z, out=x)
+        np.multiply(cosine_x, cosine_z, out=y)
+        np.multiply(sine_x, cosine_z, out=z)
+
+    def place(self, sine: NDArray[np.float64], cosine: NDArray[np.float64]) -> None:
+        """Platforms stand at tilts with these sines and cosines, float64 [2, agents]."""
+        self._last_sine[...] = sine
+        self._last_cosine[...] = cosine
+        self._normals(self._last)
+
+    def roll(
+        self, tilt: NDArray[np.float64], push: NDArray[np.float64], pull: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Play one decision: change ``tilt`` [2, agents] by ``push`` in every step, and let the balls roll.
+
+        ``pull`` [agents] is the acceleration down a vertical slope. Returns sine and cosine of the last tilts.
+        """
+        tilts = self._tilts
+        np.multiply(self._progress, push, out=tilts)
+        tilts += tilt
+        np.minimum(np.maximum(tilts, -TILT_LIMIT, out=tilts), TILT_LIMIT, out=tilts)
+        np.sin(tilts, out=self._sine)
+        np.cos(tilts, out=self._cosine)
+        self._normals(self._steps)
+        np.multiply(self._flat, self._up * pull, out=self._slopes)
+        np.dot(self._weights, self._rows, out=self._next)
+        self._state[...] = self._next
+        tilt[...] = self._last_tilt
+        return self._last_sine, self._last_cosine
+
+    def climb(self) -> NDArray[np.float64]:
+        """The balls' velocity along y, float64 [agents]: velocities lie in the plane."""
+        slide = self._last_flat * self.velocity
+        speed: NDArray[np.float64] = (slide[0] + slide[1]) / self._last_up
+        return np.negative(speed, out=speed)
+
+
+class Contact:
+    """Where the balls touch the platforms.
+
+    Turning the ball's place (x, y, z) back about x, then about z, gives the place (ax, h, az) on the platform, whose
+    height ``h`` is known. With ``u`` the height in between, the equations of the two turns solved for what is not known
+    are ``(ax, u) = ((x, h) + sin b (h, x)) / cos b`` and ``(y, az) = ((u, z) - sin a (z, u)) / cos a``.
+    """
+
+    def __init__(self, agents: int) -> None:
+        rows = self._rows = np.zeros((7, agents))  # ax, u, z, x, h, y, az
+        self._zx, self.height, self.level = rows[2:4], rows[4], rows[5]
+        """``height`` h and ``level`` y: float64 [agents], in m."""
+        self.height[:] = HALF_WIDTH + BALL_RADIUS
+        self._first, self._xh, self._hx = rows[0:2], rows[3:5], rows[4:2:-1]
+        self._second, self._uz, self._zu = rows[5:7], rows[1:3], rows[2:0:-1]
+        edge, far = 1.0 / HALF_WIDTH, 1.0 / LOST_DISTANCE
+        self._share = np.array([edge, 0.0, far, far, 0.0, 0.0, edge])[:, None]  # of what is allowed
+        self._used = np.zeros((7, agents))
+
+    def find(self, ball: NDArray[np.float64], sine: NDArray[np.float64], cosine: NDArray[np.float64]) -> BoolArray:
+        """Find ``level``, and whether each ball lies beyond the edge, or further away than 3DBall allows: [agents].
+
+        ``ball`` holds x and z; sines and cosines are those of the tilts about x and z: float64 [2, agents].
+        """
+        self._zx[...] = ball[::-1]
+        first, second, used = self._first, self._second, self._used
+        np.multiply(self._hx, sine[1], out=first)
+        first += self._xh
+        first /= cosine[1]
+        np.multiply(self._zu, sine[0], out=second)
+        np.subtract(self._uz, second, out=second)
+        second /= cosine[0]
+        np.abs(np.multiply(self._rows, self._share, out=used), out=used)
+        lost: BoolArray = np.maximum.reduce(used) > 1.0
+        return lost
