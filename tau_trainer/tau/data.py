@@ -82,7 +82,8 @@ class AuditReport:
             return f"{self.path} is clean: {usable}."
         kinds = ("malformed", "missing", "duplicate", "leak")
         found = [f"{kind}: {_places(self.rows(kind))}" for kind in kinds if self.rows(kind)]
-        return f"{self.path} has rows that cannot be used ({'; '.join(found)}); {usable}."
+        remedy = f" Make the missing vectors with: tau-train data embed {self.path}" if self.rows("missing") else ""
+        return f"{self.path} has rows that cannot be used ({'; '.join(found)}); {usable}.{remedy}"
 
     def to_dict(self) -> dict[str, Any]:
         """The same for machines, with every problem."""

@@ -33,6 +33,7 @@ Command = Literal["parallel", "learn"]
 EDITOR = "editor"
 _SEED_RANGE = 1 << 24
 """Seeds travel as float32 parameters, which hold whole numbers exactly up to here."""
+_LARGEST = float(np.finfo(np.float32).max)
 _STALL_FACTOR = 3.0
 _STALL_LEAST_S = 120.0
 
@@ -177,8 +178,13 @@ def _engine_options(settings: RunSettings) -> EngineOptions:
 
 
 def _parameters(values: Mapping[str, ParameterValue]) -> dict[str, float | Sampler]:
-    """The settings' samplers as they travel."""
-    return {name: _parameter(value) for name, value in values.items()}
+    """The settings' numbers and samplers as they travel. Raises SettingsError for what float32 cannot hold."""
+    parameters = {name: _parameter(value) for name, value in values.items()}
+    for name, parameter in parameters.items():
+        numbers = parameter.values if isinstance(parameter, Sampler) else (parameter,)
+        if any(abs(number) > _LARGEST for number in numbers):
+            raise SettingsError(f"environment_parameters.{name} is beyond {_LARGEST:.3g}, the largest that can travel")
+    return parameters
 
 
 def _parameter(value: ParameterValue) -> float | Sampler:

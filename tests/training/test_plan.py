@@ -97,6 +97,11 @@ def test_deterministic_runs_take_turns_and_seed_every_generation(tmp_path: Path)
     assert free.engine_parameters(0, 0) == {}
 
 
+def test_a_parameter_that_float32_cannot_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"environment_parameters\.gravity is beyond 3\.4e\+38"):
+        plan_of(tmp_path, environment_parameters={"gravity": 1e40})
+
+
 def test_environment_parameters_as_they_travel(tmp_path: Path) -> None:
     sampled: dict[str, Any] = {
         "mass": 2,
