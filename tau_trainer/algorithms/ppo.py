@@ -215,7 +215,11 @@ class PPO:
         first = self.normalizer.count == 1.0
         if first and self.settings.network_settings.normalize:
             self.normalizer.merge(observations)
-        samples, values, returns = self._samples(rollout, observations, recompute=first)
+        # Data of older policies is compared with the policy that this update starts from: else much of it would be
+        # outside the clip range before the first step (a proximal policy apart from the one that acted, as in
+        # Hilton et al. 2022, "Batch size-invariance for policy optimization").
+        stale = bool((rollout.version < self.version).any())
+        samples, values, returns = self._samples(rollout, observations, recompute=first or stale)
         numbers = self._numbers(progress)
         summary = self._learn(samples, numbers, publish)
         if not first and self.settings.network_settings.normalize:
@@ -268,7 +272,7 @@ class PPO:
             advantage=self._tensor(advantage.astype(np.float32)),
             returns=self._tensor(returns.astype(np.float32)),
         )
-        if recompute and self.settings.network_settings.normalize:
+        if recompute:
             samples = samples._replace(log_prob=self._log_prob(samples))
         if self.groups == 1:
             samples = samples._replace(log_prob=samples.log_prob.sum(dim=1, keepdim=True))

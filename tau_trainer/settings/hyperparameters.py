@@ -76,7 +76,7 @@ class PPOHyperparameters(POCAHyperparameters):
 
     shared_critic: Bool = False
     """Policy and value function share one body."""
-    max_grad_norm: PositiveFloat | None = 0.5
+    max_grad_norm: PositiveFloat | None = None
     """Gradients are scaled down to this norm; null = never (as ML-Agents does)."""
     normalize_advantage: Literal["buffer", "minibatch"] = "buffer"
     """Advantages get mean 0 and deviation 1 over the whole buffer (as ML-Agents does) or over each minibatch."""
