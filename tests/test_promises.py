@@ -104,7 +104,7 @@ def hashes(folder: Path) -> dict[str, str]:
     """SHA-256 of the parameters of every checkpoint of a run."""
     found = {}
     for path in sorted((folder / "checkpoints").glob("*-*")):
-        if path.is_dir():
+        if path.is_dir() and not path.name.startswith("."):  # a kill in the middle of a write leaves its staging folder
             tensors = load_file(path / "tensors.safetensors")
             content = b"".join(tensors[name].tobytes() for name in sorted(tensors))
             found[path.name] = hashlib.sha256(content).hexdigest()
