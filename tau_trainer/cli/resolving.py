@@ -90,7 +90,7 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
     settings = _with_pairs(request.load())
     if "checkpoint_settings.run_id" not in request.overrides and not named["run_id"]:
         settings = _with_run_id(settings, name)
-    _editor_is_one_pair(settings)
+    settings = _editor_is_one_pair(settings, chosen="tau.pairs" in request.overrides)
     return resolve_seed(_one_of_resume_and_force(settings, request))
 
 
@@ -142,11 +142,16 @@ def _one_of_resume_and_force(settings: RunSettings, request: Request) -> RunSett
     return settings.model_copy(update={"checkpoint_settings": changed})
 
 
-def _editor_is_one_pair(settings: RunSettings) -> None:
-    if settings.env_settings.env_path is None and settings.tau is not None and settings.tau.pairs > 1:
+def _editor_is_one_pair(settings: RunSettings, *, chosen: bool) -> RunSettings:
+    """With the Unity editor one pair, whatever a file says of engines; a number on the command line is a mistake."""
+    if settings.env_settings.env_path is not None or settings.tau is None or settings.tau.pairs == 1:
+        return settings
+    if chosen:
         raise SettingsError(
-            f"--pairs {settings.tau.pairs}: there is only one Unity editor; use --pairs 1, or name a build with --env"
+            f"--pairs {settings.tau.pairs}: there is only one Unity editor; leave --pairs out, give the number of "
+            "agents that play in it with --agents, or name a build with --env"
         )
+    return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": 1})})
 
 
 def _results(run: RunFlags) -> Path:

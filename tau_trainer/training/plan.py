@@ -27,6 +27,7 @@ from tau_trainer.settings import (
     TrainerSettings,
     UniformSampler,
 )
+from tau_trainer.tau.profiles import get_profile
 
 Command = Literal["parallel", "learn"]
 
@@ -113,7 +114,7 @@ def make_plan(command: Command, settings: RunSettings, log_folder: Path) -> RunP
         ports=_ports(settings, pairs, editor),
         fixed_ports=editor or env.base_port != BASE_PORT,
         engine=_engine_options(settings),
-        parameters=_parameters(settings.environment_parameters or {}),
+        parameters={**_editor_parameters(command, settings), **_parameters(settings.environment_parameters or {})},
         stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
     )
 
@@ -139,6 +140,18 @@ def _tau_args(tau: TauSettings) -> tuple[str, ...]:
     if tau.reward.source == "trainer":
         args.append("--tau-target-sensor")
     return tuple(args)
+
+
+def _editor_parameters(command: Command, settings: RunSettings) -> dict[str, float]:
+    """What :func:`_tau_args` says, for the Unity editor: no command line there, but it reads these before it begins."""
+    tau = settings.tau
+    if command != "parallel" or tau is None or settings.env_settings.env_path not in (None, EDITOR):
+        return {}
+    return {
+        "profile": float(get_profile(tau.profile).index),
+        "num_agents": float(tau.agents),
+        "target_sensor": float(tau.reward.source == "trainer"),
+    }
 
 
 def _ports(settings: RunSettings, pairs: int, editor: bool) -> tuple[int, ...]:

@@ -76,7 +76,8 @@ def test_quiet_and_json_leave_stdout_alone(training: Any, flag: str, capsys: pyt
         ("--seed -2", "--seed must be at least -1, not -2"),
         ("--base-port 99999", "--base-port must be at most 65535, not 99999"),
         ("--env headless:tua", "--env: tua is no scene of the headless engine; did you mean headless:tau?"),
-        ("--env editor", "--pairs 4: there is only one Unity editor; use --pairs 1, or name a build with --env"),
+        ("--env editor --pairs 4", "--pairs 4: there is only one Unity editor; leave --pairs out, give the number of"),
+        ("--env editor --set tau.pairs=2", "--pairs 2: there is only one Unity editor"),
         ("--run-id ../x", "--run-id must be a plain folder name"),
         ("nosuch.yaml", "nosuch.yaml: no such file; check the path, or take a shipped one:"),
         ("--resume --force", "--resume and --force contradict each other; give one of them"),
@@ -136,6 +137,12 @@ def test_resume_goes_on_with_the_settings_of_the_run(training: Any, words: list[
     assert settings.behaviors["TauAgent"].max_steps == 9
     assert settings.checkpoint_settings.run_id == "tau3"
     assert (options["resume"], options["force"]) == (True, False)
+
+
+def test_the_editor_takes_one_pair_whatever_the_file_says(training: Any) -> None:
+    assert main(["parallel", "--env", "editor", "--agents", "12"]) == 0
+    settings = training.settings
+    assert (settings.env_settings.env_path, settings.tau.pairs, settings.tau.agents) == (None, 1, 12)
 
 
 def test_a_resumed_run_of_the_editor_stays_with_the_editor(training: Any) -> None:

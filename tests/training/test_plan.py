@@ -71,6 +71,21 @@ def test_the_editor_is_one(tmp_path: Path) -> None:
     assert plan.fixed_ports
 
 
+def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, env_settings__env_path="editor", tau__pairs=1, environment_parameters={"columns": 2})
+    assert plan.engine_parameters(0, 0) == {"profile": 1.0, "num_agents": 4.0, "target_sensor": 1.0, "columns": 2.0}
+    engine = plan_of(
+        tmp_path,
+        env_settings__env_path="editor",
+        tau__pairs=1,
+        tau__reward__source="engine",
+        tau__reward__credit="aggregate",
+        environment_parameters={"num_agents": 7},
+    )
+    assert engine.engine_parameters(0, 0) == {"profile": 1.0, "num_agents": 7.0, "target_sensor": 0.0}
+    assert "profile" not in plan_of(tmp_path, tau__pairs=1).engine_parameters(0, 0)
+
+
 def test_a_port_that_the_user_names_is_that_one_or_none(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -6,6 +6,9 @@ import asyncio
 import hashlib
 import json
 import shutil
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -460,3 +463,21 @@ def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: M
     values = memory.summaries[-1].values
     assert values["Game/Speed"] == 4.0
     assert values["Game/Level"] == 2.0, "the most recent value is engine 0's, as in ML-Agents"
+
+
+def test_the_editor_learns_by_parameters_what_to_play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that nobody launched, with no flag but its port, plays what the settings say, as the editor does."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setattr("tau_trainer.training.plan.EDITOR_PORT", port)
+    session = begin(tau_settings(tmp_path, env_settings__env_path=None, tau__pairs=1, tau__agents=6))
+    command = [sys.executable, "-m", "tau_trainer.headless", "--mlagents-port", str(port), "--connect-seconds", "40"]
+    editor = subprocess.run(
+        command, capture_output=True, text=True, timeout=50, cwd=Path(__file__).parents[2], check=False
+    )
+    report = session.wait()
+    assert editor.returncode == 0, editor.stderr
+    assert "playing tau with 6 agents" in editor.stderr
+    assert (report.exit_code, report.decisions) == (0, 402)
+    assert report.evaluation is not None
