@@ -10,7 +10,7 @@ from typing import Any
 from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.training.checkpoint_index import learner_names
-from tau_trainer.training.checkpoints import latest_checkpoint, save_checkpoint
+from tau_trainer.training.checkpoints import Latest, latest_checkpoint, save_checkpoint
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
 
@@ -37,12 +37,23 @@ class Checkpointer:
     def register(self, learner: Learner) -> None:
         """A learner appears: restore it if the run is resumed. Raises CheckpointError."""
         if self._resume:
-            latest = latest_checkpoint(self._folder, learner.name)
+            latest = self._latest(learner.name)
             for warning in latest.warnings:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
                 self._restore(learner, latest.checkpoint.tensors, latest.checkpoint.manifest)
         self._schedule(learner)
+
+    def _latest(self, name: str) -> Latest:
+        """The newest of the generation that all learners have; where that was not kept, the newest there is."""
+        latest = latest_checkpoint(self._folder, name, accept=self._of_generation)
+        if latest.checkpoint is not None:
+            return latest
+        newer = latest_checkpoint(self._folder, name)
+        if newer.checkpoint is None:
+            return newer
+        said = f"'{name}' goes on from a later checkpoint than the others, for its earlier ones were not kept"
+        return Latest(newer.checkpoint, (*newer.warnings, f"{said}; raise keep_checkpoints to resume exactly"))
 
     def _schedule(self, learner: Learner) -> None:
         """The next checkpoint is due at the next multiple of the interval, if anything was learned until then."""
@@ -60,16 +71,25 @@ class Checkpointer:
             ) from error
 
     def prepare(self) -> None:
-        """Read what the pairs had done, before any engine starts."""
+        """Read what the pairs had done, before any engine starts.
+
+        A process that is killed while it saves a generation leaves it with some learners and not with others: the run
+        goes on from the newest one that all of them have.
+        """
         if not self._resume:
             return
-        for name in learner_names(self._folder):
-            checkpoint = latest_checkpoint(self._folder, name, "numpy").checkpoint
+        names = learner_names(self._folder)
+        newest = [latest_checkpoint(self._folder, name, "numpy").checkpoint for name in names]
+        self.generation = min((int(one.manifest["generation"]) for one in newest if one is not None), default=0)
+        for name in names:
+            checkpoint = latest_checkpoint(self._folder, name, "numpy", accept=self._of_generation).checkpoint
             if checkpoint is None:
                 continue
-            self.generation = max(self.generation, int(checkpoint.manifest["generation"]))
             for pair, decisions in checkpoint.manifest["pairs"].items():
                 self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))
+
+    def _of_generation(self, manifest: Mapping[str, Any]) -> bool:
+        return int(manifest["generation"]) <= self.generation
 
     def due(self, learner: Learner) -> bool:
         """Whether a learner has gone past its next checkpoint and learned since the last. Ask between updates."""

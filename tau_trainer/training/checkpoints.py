@@ -18,7 +18,7 @@ import json
 import shutil
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -146,16 +146,28 @@ def load_checkpoint(path: Path, framework: Literal["torch", "numpy"] = "torch") 
     return Checkpoint(path, head["name"], head["step"], head["created"], tensors, head["content"])
 
 
-def latest_checkpoint(folder: Path, name: str = "checkpoint", framework: Literal["torch", "numpy"] = "torch") -> Latest:
-    """The checkpoint written last under ``name`` that is whole; damaged ones are passed over with a warning."""
+def latest_checkpoint(
+    folder: Path,
+    name: str = "checkpoint",
+    framework: Literal["torch", "numpy"] = "torch",
+    *,
+    accept: Callable[[Manifest], bool] = lambda content: True,
+) -> Latest:
+    """The checkpoint written last under ``name`` that is whole and whose writer's manifest ``accept`` says yes to.
+
+    Damaged ones are passed over with a warning, others without.
+    """
     warnings: list[str] = []
     entries = scan(folder, name)
     unreadable = [entry for entry in entries if entry.serial == 0]  # warned of, though their age is unknown
     for entry in (*unreadable, *reversed(entries[len(unreadable) :])):
         try:
-            return Latest(load_checkpoint(entry.path, framework), tuple(warnings))
+            checkpoint = load_checkpoint(entry.path, framework)
         except CheckpointError as error:
             warnings.append(str(error))
+            continue
+        if accept(checkpoint.manifest):
+            return Latest(checkpoint, tuple(warnings))
     return Latest(None, tuple(warnings))
 
 

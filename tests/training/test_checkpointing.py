@@ -139,3 +139,43 @@ def test_a_generation_saves_all_learners_and_leaves_nothing_open(make: Any, hub:
         assert checkpoint is not None
         assert checkpoint.manifest["generation"] == 1
         assert checkpoint.manifest["pairs"] == {"0": 10, "1": 20}
+
+
+def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_both_have(
+    make: Any, hub: MetricsHub, tmp_path: Path
+) -> None:
+    checkpointer = Checkpointer(tmp_path, hub, resume=False)
+    first, second = make("A"), make("B")
+    for learner in (first, second):
+        checkpointer.register(learner)
+        learned(learner, 100)
+    asyncio.run(checkpointer.save_generation([first, second], pairs(10, 20)))
+    learned(first, 200)
+    asyncio.run(checkpointer.save_generation([first], pairs(30, 40)))  # killed before it came to B
+    resumed = Checkpointer(tmp_path, hub, resume=True)
+    resumed.prepare()
+    assert (resumed.generation, resumed.pair_decisions) == (1, {0: 10, 1: 20})
+    again = [make("A"), make("B")]
+    for learner in again:
+        resumed.register(learner)
+    assert [learner.decisions for learner in again] == [100, 100]
+
+
+def test_where_the_common_generation_was_not_kept_the_newest_is_taken_with_a_warning(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
+    checkpointer = Checkpointer(tmp_path, hub, resume=False)
+    first, second = make("A", keep_checkpoints=1), make("B", keep_checkpoints=1)
+    for learner in (first, second):
+        checkpointer.register(learner)
+        learned(learner, 100)
+    asyncio.run(checkpointer.save_generation([first, second], pairs(10, 20)))
+    learned(first, 200)
+    asyncio.run(checkpointer.save_generation([first], pairs(30, 40)))
+    resumed = Checkpointer(tmp_path, hub, resume=True)
+    resumed.prepare()
+    again = make("A")
+    resumed.register(again)
+    hub.drain(5.0)
+    assert again.decisions == 200
+    assert any("'A' goes on from a later checkpoint" in warning for warning in memory.warnings)
