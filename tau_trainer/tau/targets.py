@@ -13,6 +13,9 @@ from tau_trainer.tau.dataset import TauDataset
 from tau_trainer.tau.formulas import Float64Array
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, Profile
 
+_SAME = 1e-9
+"""Relative difference below which two loadings count as equally large."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenProjection:
@@ -77,6 +80,8 @@ def _principal_axes(standard: Float64Array, components: int) -> Float64Array:
     axes = np.zeros((components, standard.shape[1]))
     usable = min(components, int((singular > 1e-9 * max(float(singular[0]), 1e-300)).sum()))
     top = rows[:usable]
-    peak = np.abs(top).argmax(axis=1)
+    size = np.abs(top)
+    # The first of those that are equally large but for rounding: with two answers all of them are.
+    peak = (size >= size.max(axis=1, keepdims=True) * (1.0 - _SAME)).argmax(axis=1)
     axes[:usable] = top * np.sign(top[np.arange(usable), peak])[:, None]
     return axes

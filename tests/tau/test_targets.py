@@ -77,3 +77,10 @@ def test_profiles_and_sharing() -> None:
     assert tau3 is targets(data, PROFILES["tau3"])
     assert tau3.dtype == np.float32
     assert not tau3.flags.writeable
+
+
+def test_with_two_answers_the_sign_does_not_hang_on_rounding() -> None:
+    """All loadings are equally large then: the first one is positive."""
+    for seed in range(50):
+        axes = TokenProjection.fit(_vectors(2, seed, width=384), 3).axes
+        assert axes[0, 0] > 0.0
