@@ -1,0 +1,1 @@
+"""The parts behind `tools/csharp.py`: fetching, compiling, and the Unity project's assemblies."""

@@ -1,0 +1,227 @@
+"""A C# 8 compiler and the runtime for its programs, on a Linux x64 machine that has neither."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from tools._bootstrap.progress import Progress, SetupError
+from tools._csharp.kits import TOOLCHAIN_KIT, UNITY_KIT, ensure_kit
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache" / "csharp"
+"""Where the kits are kept unless the caller names another folder; git ignores it."""
+
+Kind = Literal["library", "program"]
+Profile = Literal["netstandard2.1", "netcoreapp3.1", "unity2017"]
+
+_FRAMEWORK = "3.1.0"
+_PACKS = {
+    "netstandard2.1": "NETStandard.Library.Ref/2.1.0/ref/netstandard2.1",
+    "netcoreapp3.1": f"Microsoft.NETCore.App.Ref/{_FRAMEWORK}/ref/netcoreapp3.1",
+    # the engine's assemblies name an mscorlib, which among these is a facade over netstandard
+    "unity2017": "NETStandard.Library.Ref/2.1.0/ref/netstandard2.1",
+}
+_DIAGNOSTIC = re.compile(
+    r"^(?:(?P<file>.+?)\((?P<line>\d+),\d+\): )?(?:fatal )?(?:error|warning) (?P<code>[A-Z]+\d+): (?P<message>.*)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing the compiler objects to."""
+
+    file: Path | None
+    """None where it is about the whole compilation."""
+    line: int
+    """From 1; 0 where there is no file."""
+    code: str
+    """E.g. `CS1061`."""
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}({self.line}): " if self.file else ""
+        return f"{place}{self.code}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What came of compiling."""
+
+    ok: bool
+    errors: tuple[Diagnostic, ...]
+    """In the compiler's order; warnings are errors."""
+
+    def __str__(self) -> str:
+        return "compiled" if self.ok else "\n".join(str(error) for error in self.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A compiler and a runtime that are on the disk; made by :func:`ensure_toolchain`."""
+
+    folder: Path
+    """The kit's folder."""
+    cache: Path
+    """Where the engine's assemblies are fetched to when a compilation asks for them."""
+
+    @property
+    def dotnet(self) -> Path:
+        """The program that runs compiled programs."""
+        return self.folder / "dotnet" / "dotnet"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the runtime needs in its environment; the library path goes before one that is there already."""
+        return {
+            "LD_LIBRARY_PATH": str(self.folder / "openssl"),
+            "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1",
+            "DOTNET_CLI_TELEMETRY_OPTOUT": "1",
+            "DOTNET_ROOT": str(self.dotnet.parent),
+            "COMPlus_EnableDiagnostics": "0",  # no sockets for debuggers in the temporary folder
+            "COMPlus_gcServer": "0",  # the compiler would reserve memory for every core
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """This process's environment with what the runtime needs: the `env` of a child process."""
+        own = self.variables
+        if before := os.environ.get("LD_LIBRARY_PATH"):
+            own["LD_LIBRARY_PATH"] += f":{before}"
+        return {**os.environ, **own}
+
+    def command(self, dll: Path, *args: str) -> list[str]:
+        """The command line that runs a compiled program; start it with :attr:`environment`."""
+        return [str(self.dotnet), "exec", str(dll), *args]
+
+    def compile(
+        self,
+        sources: Sequence[Path],
+        out: Path,
+        *,
+        kind: Kind,
+        references: Sequence[Path] = (),
+        defines: Sequence[str] = (),
+        profile: Profile,
+    ) -> Compilation:
+        """Compiles C# 8 with every warning an error; for a program, also puts beside it what it needs to run.
+
+        Args:
+            sources: the files.
+            out: the assembly to write; its folder is made, its name without `.dll` is the assembly's name.
+            kind: a library or a program with a `Main`.
+            references: further assemblies; a program's are copied into its folder.
+            defines: symbols for `#if`.
+            profile: what of .NET is known: `netstandard2.1`; `netcoreapp3.1` (what programs run on); or `unity2017`,
+                which is netstandard2.1 with the real engine assemblies of Unity 2017.
+
+        Raises:
+            SetupError: the compiler did not run, or said something that is no diagnostic.
+            ValueError: there are no sources, or the profile is not known.
+        """
+        if not sources or profile not in get_args(Profile):
+            raise ValueError(f"{len(sources)} sources, profile {profile!r}; the profiles are {get_args(Profile)}.")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.unlink(missing_ok=True)
+        known = [*self._framework(profile), *references]
+        arguments = self._options(out, kind, defines) + [f"-r:{_quoted(path)}" for path in known]
+        arguments += [str(path.resolve()) for path in sources]
+        compiler = self.folder / "dotnet" / "sdk" / "3.1.102" / "Roslyn" / "bincore" / "csc.dll"
+        done = _run(self.command(compiler, *arguments), self.environment)
+        errors = parse_diagnostics(done.stdout)
+        if done.returncode != 0 and not errors:
+            raise SetupError(f"The C# compiler ended with {done.returncode} and said: {done.stdout}{done.stderr}")
+        if done.returncode == 0 and kind == "program":
+            _make_runnable(out, references)
+        return Compilation(done.returncode == 0, errors)
+
+    def _framework(self, profile: Profile) -> list[Path]:
+        known = sorted((self.folder / "dotnet" / "packs" / _PACKS[profile]).glob("*.dll"))
+        if profile == "unity2017":
+            known += sorted(ensure_unity_assemblies(self.cache).glob("*.dll"))
+        return known
+
+    @staticmethod
+    def _options(out: Path, kind: Kind, defines: Sequence[str]) -> list[str]:
+        options = ["-nologo", "-noconfig", "-nostdlib", "-fullpaths", "-deterministic"]
+        options += ["-langversion:8.0", "-warn:4", "-warnaserror", "-debug:embedded", f"-pathmap:{ROOT}=/_"]
+        options += [f"-target:{'exe' if kind == 'program' else 'library'}", f"-out:{out}"]
+        return [*options, f"-define:{';'.join(defines)}"] if defines else options
+
+
+def ensure_toolchain(cache: Path = CACHE, progress: Progress | None = None) -> Toolchain:
+    """The toolchain, fetched on first use (about a minute); at once afterwards.
+
+    Raises:
+        SetupError: this machine cannot run it, or it could not be fetched.
+    """
+    return Toolchain(ensure_kit(TOOLCHAIN_KIT, cache, progress, _finish), cache)
+
+
+def ensure_unity_assemblies(cache: Path = CACHE, progress: Progress | None = None) -> Path:
+    """The folder with the real `UnityEngine*.dll` of Unity 2017, fetched on first use.
+
+    Raises:
+        SetupError: this machine cannot use it, or it could not be fetched.
+    """
+    return ensure_kit(UNITY_KIT, cache, progress)
+
+
+def parse_diagnostics(text: str) -> tuple[Diagnostic, ...]:
+    """What the compiler printed, line by line; lines that are no diagnostics are left out."""
+    found = (_DIAGNOSTIC.match(line.strip()) for line in text.splitlines())
+    return tuple(
+        Diagnostic(
+            Path(match["file"]) if match["file"] else None, int(match["line"] or 0), match["code"], match["message"]
+        )
+        for match in found
+        if match
+    )
+
+
+def _finish(folder: Path) -> None:
+    """Gives OpenSSL the names that the runtime asks for, and starts the compiler once."""
+    for name in ("libssl", "libcrypto"):
+        (library,) = (folder / "openssl").glob(f"{name}-*.so.1.1")
+        (folder / "openssl" / f"{name}.so.1.1").symlink_to(library.name)
+    toolchain = Toolchain(folder, folder.parent)
+    toolchain.dotnet.chmod(0o755)
+    hello = folder / "hello.cs"
+    hello.write_text("static class Hello { static void Main() => System.Console.Write(6 * 7); }\n", encoding="utf-8")
+    out = folder / "hello" / "hello.dll"
+    compilation = toolchain.compile([hello], out, kind="program", profile="netcoreapp3.1")
+    said = _run(toolchain.command(out), toolchain.environment).stdout if compilation.ok else str(compilation)
+    if said != "42":
+        raise SetupError(f"The C# toolchain does not work here; its first program said: {said!r}")
+    shutil.rmtree(out.parent)
+    hello.unlink()
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", env=environment, check=False
+        )
+    except OSError as error:
+        raise SetupError(f"`{command[0]}` does not start ({error}): delete its folder to have it made anew.") from error
+
+
+def _make_runnable(out: Path, references: Sequence[Path]) -> None:
+    """Writes which runtime the program wants, and copies its own libraries beside it."""
+    options = {"framework": {"name": "Microsoft.NETCore.App", "version": _FRAMEWORK}}
+    out.with_suffix(".runtimeconfig.json").write_text(json.dumps({"runtimeOptions": options}), encoding="utf-8")
+    for reference in references:
+        if reference.resolve().parent != out.resolve().parent:
+            shutil.copy2(reference, out.parent)
+
+
+def _quoted(path: Path) -> str:
+    """A path that may have commas and semicolons in it, which otherwise end it."""
+    return f'"{path}"'
