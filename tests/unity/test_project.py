@@ -1,0 +1,349 @@
+"""The Unity project as files: what Unity reads when it opens it is whole, and what is not code agrees with the code."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tau_trainer.cli.app import build_app
+from tools._unity.editors import Wanted
+from tools.csharp import Asmdef, read_project
+from tools.unity_assets import COPIES, COPIES_FOLDER, DATA, PROJECT, ROOT, assets
+from tools.unity_build import TARGETS
+
+ASSETS = PROJECT / "Assets"
+SETTINGS = PROJECT / "ProjectSettings"
+SCRIPTS = sorted((ASSETS / "Tau").rglob("*.cs"))
+TEXTS = sorted(
+    path
+    for path in [*PROJECT.iterdir(), *SETTINGS.iterdir(), *(PROJECT / "Packages").iterdir(), *ASSETS.rglob("*")]
+    if path.is_file() and path.suffix not in (".npz", ".onnx", ".unity")
+)
+PACKAGES = {"Unity.ML-Agents", "Unity.InferenceEngine", "Unity.Sentis"}
+"""Assemblies of com.unity.ml-agents and of what it brings: Inference Engine to 4.x, Sentis to 3.0.0."""
+
+
+def inside(path: Path) -> str:
+    return path.relative_to(PROJECT).as_posix()
+
+
+# --- what Unity opens
+
+
+def test_the_manifest_pins_ml_agents_4_and_nothing_else_of_a_registry() -> None:
+    manifest = json.loads((PROJECT / "Packages" / "manifest.json").read_text(encoding="utf-8"))
+    assert list(manifest) == ["dependencies"]
+    packages = manifest["dependencies"]
+    assert re.fullmatch(r"4\.\d+\.\d+", packages.pop("com.unity.ml-agents"))
+    assert {name: version for name, version in packages.items() if not name.startswith("com.unity.modules.")} == {}
+    assert set(packages.values()) == {"1.0.0"}
+    assert list(packages) == sorted(packages)
+    wanted = {"imageconversion", "jsonserialize", "physics"}  # by ML-Agents
+    assert {f"com.unity.modules.{name}" for name in wanted} < set(packages)
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [("imgui", r"\bGUI\.|\bGUILayout\.|OnGUI"), ("physics", r"\bRigidbody\b|Collider\b|PrimitiveType")],
+)
+def test_a_module_is_asked_for_where_scripts_use_it(module: str, words: str) -> None:
+    packages = json.loads((PROJECT / "Packages" / "manifest.json").read_text(encoding="utf-8"))["dependencies"]
+    users = [path for path in SCRIPTS if re.search(words, path.read_text(encoding="utf-8"))]
+    assert bool(users) == (f"com.unity.modules.{module}" in packages)
+
+
+def test_the_project_is_of_unity_6_lts() -> None:
+    wanted = Wanted.of(PROJECT)
+    assert wanted.version.stream == (6000, 0)
+    assert wanted.version.stage == "f"
+    assert wanted.changeset is not None
+    assert re.fullmatch(r"[0-9a-f]{12}", wanted.changeset)
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """One settings file: its two directives, then a single object of a class that Unity knows by number."""
+    lines = (SETTINGS / f"{name}.asset").read_text(encoding="utf-8").splitlines()
+    assert lines[:2] == ["%YAML 1.1", "%TAG !u! tag:unity3d.com,2011:"]
+    assert re.fullmatch(r"--- !u!\d+ &1", lines[2])
+    (content,) = yaml.safe_load("\n".join(lines[3:])).values()
+    assert isinstance(content, dict)
+    return content
+
+
+CLASSES = {
+    "ProjectSettings": 129,
+    "EditorSettings": 159,
+    "EditorBuildSettings": 1045,
+    "VersionControlSettings": 890905787,
+}
+
+
+@pytest.mark.parametrize("path", sorted(SETTINGS.glob("*.asset")), ids=lambda path: path.stem)
+def test_settings_are_unity_yaml(path: Path) -> None:
+    name = path.stem
+    assert settings_of(name)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[2] == f"--- !u!{CLASSES[name]} &1"
+    assert lines[3] == ("PlayerSettings:" if name == "ProjectSettings" else f"{name}:")
+
+
+def test_settings_that_training_and_version_control_need() -> None:
+    player = settings_of("ProjectSettings")
+    assert player["productName"] == "Tau"
+    assert player["runInBackground"] == 1
+    assert player["scriptingBackend"] == {"Server": 0, "Standalone": 0}, "players of IL2CPP cannot be trained"
+    assert player["apiCompatibilityLevelPerPlatform"] == {"Server": 6, "Standalone": 6}, "6 is .NET Standard 2.1"
+    assert re.fullmatch(r"[0-9a-f]{32}", str(player["productGUID"]))
+    assert settings_of("EditorSettings")["m_SerializationMode"] == 2, "2 is text"
+    assert settings_of("VersionControlSettings")["m_Mode"] == "Visible Meta Files"
+
+
+def test_the_product_is_what_the_build_tool_expects() -> None:
+    name = settings_of("ProjectSettings")["productName"]
+    assert {target.player.rpartition(".")[0] for target in TARGETS.values()} == {name}
+
+
+# --- assets
+
+
+def test_assets_are_complete() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "unity_assets.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_guids_are_unique_and_say_what_is_a_folder() -> None:
+    seen: dict[str, str] = {}
+    for asset in assets(PROJECT):
+        meta = yaml.safe_load(asset.with_name(asset.name + ".meta").read_text(encoding="utf-8"))
+        guid = str(meta["guid"])
+        assert re.fullmatch(r"[0-9a-f]{32}", guid)
+        assert seen.setdefault(guid, inside(asset)) == inside(asset)
+        assert bool(meta.get("folderAsset")) == asset.is_dir()
+
+
+def test_streaming_assets_are_the_packages_data() -> None:
+    for name in COPIES:
+        assert (PROJECT / COPIES_FOLDER / name).read_bytes() == (DATA / name).read_bytes()
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=inside)
+def test_texts_are_utf8_with_unix_line_ends(path: Path) -> None:
+    content = path.read_bytes()
+    assert not content.startswith(b"\xef\xbb\xbf")
+    assert b"\r" not in content
+    assert content.endswith(b"\n")
+    content.decode("utf-8")
+
+
+# --- assemblies and scripts
+
+
+def assemblies() -> dict[str, Asmdef]:
+    return {asmdef.name: asmdef for asmdef in read_project(PROJECT)}
+
+
+def test_assemblies_refer_to_what_exists_and_never_upwards() -> None:
+    found = assemblies()
+    assert set(found) == {"Tau.Core", "Tau.Runtime", "Tau.Editor"}
+    for asmdef in found.values():
+        assert set(asmdef.references) <= {*found, *PACKAGES}
+        assert asmdef.path.stem == asmdef.name
+    assert found["Tau.Core"].references == ()
+    assert "Tau.Editor" not in found["Tau.Runtime"].references
+    assert found["Tau.Editor"].editor
+    assert not found["Tau.Runtime"].editor
+
+
+def test_the_core_knows_no_engine() -> None:
+    core = assemblies()["Tau.Core"]
+    assert not core.engine
+    guilty = [path.name for path in core.sources if "UnityEngine" in path.read_text(encoding="utf-8")]
+    assert core.sources
+    assert guilty == []
+
+
+def test_every_script_belongs_to_an_assembly() -> None:
+    owned = {path for asmdef in assemblies().values() for path in asmdef.sources}
+    assert owned == set(SCRIPTS)
+
+
+KIND = r"(?:class|struct|enum|interface|delegate [\w\[\]<>]+)"
+PUBLIC = re.compile(rf"^    public (?:(?:abstract|sealed|static|partial|readonly) )*{KIND} (\w+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=inside)
+def test_one_public_type_a_file_named_like_it_in_the_folders_namespace(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    names = PUBLIC.findall(text)
+    assert names in ([path.stem], []), "Unity finds a MonoBehaviour by the name of its file"
+    if not names:
+        assert re.search(rf"^    (?:internal )?[\w ]*{KIND} {path.stem}\b", text, re.MULTILINE)
+    folder = path.relative_to(ASSETS / "Tau").parts[0]
+    assert re.findall(r"^namespace ([\w.]+)$", text, re.MULTILINE) == [
+        "Tau" if folder == "Runtime" else f"Tau.{folder}"
+    ]
+
+
+def test_scripts_are_short_and_their_lines_too() -> None:
+    wrong = []
+    for path in SCRIPTS:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        wrong += [f"{inside(path)}: {len(lines)} lines"] * (len(lines) > 250)
+        wrong += [
+            f"{inside(path)}:{number}: {len(line)} columns" for number, line in enumerate(lines, 1) if len(line) > 120
+        ]
+    assert wrong == []
+
+
+def test_menu_and_build_are_where_they_are_told_to_be() -> None:
+    menu = (ASSETS / "Tau" / "Editor" / "TauMenu.cs").read_text(encoding="utf-8")
+    items = re.findall(r'\[MenuItem\("([^"]+)"', menu)
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    assert len(items) == 5
+    for item in items:
+        assert item in readme
+    model = re.search(r'Model = "([^"]+)"', menu)
+    assert model is not None
+    assert (PROJECT / model[1]).is_file()
+
+
+def test_the_readme_names_the_versions_that_the_project_has() -> None:
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    manifest = json.loads((PROJECT / "Packages" / "manifest.json").read_text(encoding="utf-8"))
+    assert f"`{Wanted.of(PROJECT).version}`" in readme
+    assert f'"com.unity.ml-agents": "{manifest["dependencies"]["com.unity.ml-agents"]}"' in readme
+    assert '"com.unity.ml-agents": "3.0.0"' in readme
+
+
+def test_the_readme_lists_every_flag_of_a_build() -> None:
+    flag = re.compile(r"--tau-[a-z-]*[a-z]")
+    options = (ASSETS / "Tau" / "Core" / "Commands" / "TauOptions.cs").read_text(encoding="utf-8")
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    assert set(flag.findall(readme)) == set(flag.findall(options))
+
+
+# --- the workflow
+
+WORKFLOW = ROOT / ".github" / "workflows" / "unity.yml"
+
+
+def workflow() -> dict[Any, Any]:
+    content = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
+    assert isinstance(content, dict)
+    return content
+
+
+def steps() -> Iterator[dict[str, Any]]:
+    for job in workflow()["jobs"].values():
+        yield from job["steps"]
+
+
+def commands() -> Iterator[list[str]]:
+    """Every command that starts one of our own programs, in words, without what is piped or redirected."""
+    for step in steps():
+        for line in step.get("run", "").replace("\\\n", " ").splitlines():
+            words = shlex.split(line.split(" | ")[0])
+            if words and (words[0] == "python" or words[0].startswith(".venv/bin/")):
+                yield words
+
+
+def test_the_workflow_may_only_read_and_gives_way_to_its_successor() -> None:
+    content = workflow()
+    assert content["permissions"] == {"contents": "read"}
+    assert content["concurrency"] == {"group": "unity-${{ github.ref }}", "cancel-in-progress": True}
+    assert set(content[True]) == {"push", "pull_request", "workflow_dispatch"}  # YAML 1.1 reads `on` as true
+    for job in content["jobs"].values():
+        assert job["timeout-minutes"] <= 120
+        assert not str(job["runs-on"]).endswith("latest")
+
+
+def test_every_action_is_pinned() -> None:
+    used = [step["uses"] for step in steps() if "uses" in step]
+    assert [one for one in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@v\d+\.\d+\.\d+", one)] == []
+    assert any(one.startswith("game-ci/unity-builder@v4.") for one in used)
+
+
+def test_every_file_that_the_workflow_names_exists() -> None:
+    named = re.findall(r"(?<![\w/.])(?:tools|tests|unity_project)/[\w./-]*[\w]", WORKFLOW.read_text(encoding="utf-8"))
+    made = ("unity_project/Library",)
+    assert [name for name in named if name not in made and not (ROOT / name).exists()] == []
+    assert {"tools/csharp.py", "tools/unity_assets.py", "tools/bootstrap.py", "tests/unity"} <= set(named)
+    for step in steps():
+        path = step.get("with", {}).get("cache-dependency-path")
+        assert path is None or (ROOT / path).is_file()
+
+
+def test_every_command_of_the_workflow_is_one_of_ours() -> None:
+    starts = {tuple(words[:2]) for words in commands()}
+    assert starts == {
+        ("python", "tools/bootstrap.py"),
+        (".venv/bin/python", "tools/unity_assets.py"),
+        (".venv/bin/python", "tools/csharp.py"),
+        (".venv/bin/python", "-m"),
+        (".venv/bin/tau-train", "parallel"),
+    }
+    for words in commands():
+        if words[1].startswith("tools/"):
+            usage = subprocess.run(
+                [sys.executable, str(ROOT / words[1]), "--help"], capture_output=True, text=True, check=True, cwd=ROOT
+            ).stdout
+            assert words[2] in usage
+
+
+def test_the_training_commands_parse_and_are_2000_decisions_long() -> None:
+    trained = [words for words in commands() if words[0].endswith("tau-train")]
+    assert [words[words.index("--env") + 1] for words in trained] == ["build/player/Tau.x86_64", "headless:tau"]
+    for words in trained:
+        command, bound, _ = build_app().parse_args(words[1:], exit_on_error=False, print_error=False)
+        assert command.__name__ == "parallel"
+        run = next(value for value in bound.arguments.values() if getattr(value, "max_steps", None))
+        assert str(run.max_steps) == "2000"
+
+
+def test_the_player_is_built_by_our_method_and_trained_where_it_was_built() -> None:
+    (step,) = [step for step in steps() if step.get("uses", "").startswith("game-ci/")]
+    assert step["with"]["buildMethod"] == TARGETS["linux"].method
+    assert step["with"]["projectPath"] == PROJECT.name
+    assert step["with"]["targetPlatform"] == "StandaloneLinux64"
+    words = shlex.split(step["with"]["customParameters"])
+    player = words[words.index("-tauOutput") + 1].removeprefix("/github/workspace/")
+    assert f"--env {player} " in WORKFLOW.read_text(encoding="utf-8")
+    assert Path(player).name == TARGETS["linux"].player
+
+
+def test_without_a_licence_the_headless_engine_is_trained_and_the_summary_says_so() -> None:
+    jobs = workflow()["jobs"]
+    there = "needs.licence.outputs.there"
+    assert jobs["player"]["if"] == f"{there} == 'true'"
+    assert jobs["headless"]["if"] == f"{there} != 'true'"
+    (look,) = jobs["licence"]["steps"]
+    assert jobs["licence"]["outputs"]["there"] == "${{ steps." + look["id"] + ".outputs.there }}"
+    assert "No Unity licence: the player is not built" in look["run"]
+    assert "$GITHUB_STEP_SUMMARY" in look["run"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the step is a bash script")
+@pytest.mark.parametrize(("licence", "there"), [("", "false"), ("<root/>", "true")])
+def test_the_step_that_looks_for_a_licence_works(licence: str, there: str, tmp_path: Path) -> None:
+    (look,) = workflow()["jobs"]["licence"]["steps"]
+    output, summary = tmp_path / "output", tmp_path / "summary"
+    summary.touch()
+    given = {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(summary), "UNITY_LICENSE": licence}
+    path = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", look["run"]], env={**path, **given}, check=True)
+    assert output.read_text() == f"there={there}\n"
+    assert summary.read_text().startswith("### No Unity licence") == (there == "false")

@@ -1,0 +1,61 @@
+using System;
+using System.Threading;
+using System.Threading.Tasks;
+
+namespace Tau.Core
+{
+    /// <summary>One agent with its trainer, and how long they train.</summary>
+    public sealed class AgentTrainerPair
+    {
+        private readonly long _quota;
+
+        /// <summary>A pair, not started.</summary>
+        /// <param name="trainer">The training side.</param>
+        /// <param name="agent">The acting side, the one that the trainer was made with.</param>
+        /// <param name="quota">Decisions of a run; 0: until it is cancelled.</param>
+        public AgentTrainerPair(AgentTrainer trainer, ITauAgent agent, long quota)
+        {
+            if (quota < 0)
+            {
+                throw new ArgumentOutOfRangeException(nameof(quota), quota, "give 0 (no end) or more decisions");
+            }
+            Trainer = trainer ?? throw new ArgumentNullException(nameof(trainer));
+            Agent = agent ?? throw new ArgumentNullException(nameof(agent));
+            _quota = quota;
+        }
+
+        /// <summary>The pair's number, its agent's.</summary>
+        public int Id => Trainer.Id;
+
+        /// <summary>The training side.</summary>
+        public AgentTrainer Trainer { get; }
+
+        /// <summary>The acting side.</summary>
+        public ITauAgent Agent { get; }
+
+        /// <summary>Checks what the run needs.</summary>
+        /// <exception cref="TauException">The pair cannot be run; it is failed then.</exception>
+        public void Initialize()
+        {
+            Trainer.Initialize();
+        }
+
+        /// <summary>Runs the pair to its end; see <see cref="AgentTrainer.RunAsync"/>.</summary>
+        public Task StartAsync(CancellationToken token)
+        {
+            return Trainer.RunAsync(_quota, token);
+        }
+
+        /// <summary>Cancels this pair alone; a pair that waits for its turn never starts.</summary>
+        public void Stop()
+        {
+            Trainer.Stop();
+        }
+
+        /// <summary>Counts and means since the run began.</summary>
+        public PairMetrics Metrics()
+        {
+            return Trainer.Metrics();
+        }
+    }
+}

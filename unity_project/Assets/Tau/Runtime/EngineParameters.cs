@@ -1,0 +1,61 @@
+using System;
+using Tau.Core;
+using Unity.MLAgents;
+
+namespace Tau
+{
+    /// <summary>
+    /// The environment parameters that the trainer has sent: floats by name. They are there once the academy exists,
+    /// and change with any exchange.
+    /// </summary>
+    internal sealed class EngineParameters
+    {
+        /// <summary>The parameters that may change while a game runs: those of <see cref="TauRules"/>.</summary>
+        private static readonly string[] Rules =
+        {
+            "reward_type", "columns", "threshold", "max_decisions", "reward_threshold", "faithful_terminal", "split",
+        };
+
+        private const int MostPairs = 1000000;
+
+        private readonly EnvironmentParameters _parameters;
+
+        /// <summary>The parameters of the running academy.</summary>
+        public EngineParameters(Academy academy)
+        {
+            _parameters = academy.EnvironmentParameters;
+        }
+
+        /// <summary>The value of a parameter; null: the trainer has not set it.</summary>
+        /// <remarks>A parameter that is a sampler gives another value with every call.</remarks>
+        public float? Get(string name)
+        {
+            float value = _parameters.GetWithDefault(name, float.NaN);
+            return float.IsNaN(value) ? (float?)null : value;
+        }
+
+        /// <summary>Calls <paramref name="changed"/> when a number arrives for one of the rules.</summary>
+        /// <param name="changed">Gets the number; null: nobody is called any more.</param>
+        /// <remarks>ML-Agents calls nobody for samplers; those are read anew with every reset.</remarks>
+        public void WatchRules(Action<float> changed)
+        {
+            foreach (string name in Rules)
+            {
+                _parameters.RegisterCallback(name, changed);
+            }
+        }
+
+        /// <summary>A parameter that counts something, at least 1; null: it is not set.</summary>
+        /// <exception cref="TauException">Its value counts nothing.</exception>
+        public int? Count(string name)
+        {
+            float? value = Get(name);
+            if (value.HasValue && !(value.Value >= 1f && value.Value <= MostPairs))
+            {
+                throw new TauException(FormattableString.Invariant(
+                    $"Environment parameter `{name}` is {value.Value:G6}; give a number from 1 to {MostPairs}."));
+            }
+            return (int?)value;
+        }
+    }
+}
