@@ -1,0 +1,116 @@
+"""A C# compiler for every test of the Unity project: fetched once, kept in the checkout's cache folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tools.csharp import (
+    CORE_SOURCES,
+    Asmdef,
+    Toolchain,
+    build_engine,
+    ensure_toolchain,
+    ensure_unity_assemblies,
+    read_project,
+    unsupported,
+)
+
+FETCH_SECONDS = {"toolchain": 300.0, "unity_assemblies": 300.0}
+"""What a first set-up may take; the first test that wants it gets this on top of its own time limit."""
+PROGRAM_SECONDS = 50.0
+
+RunProgram = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives the first test that needs something from the network the time to fetch it; all others keep theirs."""
+    waiting = dict(FETCH_SECONDS)
+    for item in items:
+        wanted = [name for name in waiting if name in getattr(item, "fixturenames", ())]
+        limit = time_limit(item)
+        if wanted and limit > 0 and Path(__file__).parent in item.path.parents:
+            extra = sum(waiting.pop(name) for name in wanted)
+            item.add_marker(pytest.mark.timeout(limit + extra), append=False)
+
+
+def time_limit(item: pytest.Item) -> float:
+    """The seconds that a test has by its own mark or else by the project's setting; 0: no limit."""
+    mark = item.get_closest_marker("timeout")
+    if mark is None:
+        return float(item.config.getini("timeout") or 0)
+    return float(mark.args[0] if mark.args else mark.kwargs["timeout"])
+
+
+@pytest.fixture(scope="session")
+def toolchain() -> Toolchain:
+    """The compiler and its runtime; where they cannot run the test is skipped, where they should run it fails."""
+    if reason := unsupported():
+        pytest.skip(reason)
+    return ensure_toolchain()
+
+
+@pytest.fixture(scope="session")
+def unity_assemblies(toolchain: Toolchain) -> Path:
+    """The folder with the real engine assemblies of Unity 2017."""
+    return ensure_unity_assemblies(toolchain.cache)
+
+
+@pytest.fixture(scope="session")
+def asmdefs() -> list[Asmdef]:
+    """The Unity project's assemblies, each after those that it refers to."""
+    return read_project()
+
+
+@pytest.fixture(scope="session")
+def unity_scripts(asmdefs: list[Asmdef]) -> list[Path]:
+    """Every script of the Unity project."""
+    return [path for asmdef in asmdefs for path in asmdef.sources]
+
+
+@pytest.fixture(scope="session")
+def core_sources() -> list[Path]:
+    """The scripts of the core, which knows no engine."""
+    return sorted(CORE_SOURCES.rglob("*.cs"))
+
+
+@pytest.fixture(scope="session")
+def core_library(toolchain: Toolchain, core_sources: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The core as a netstandard2.1 library, compiled once."""
+    out = tmp_path_factory.mktemp("core") / "Tau.Core.dll"
+    compilation = toolchain.compile(core_sources, out, kind="library", profile="netstandard2.1")
+    assert compilation.ok, f"the core does not compile:\n{compilation}"
+    return out
+
+
+@pytest.fixture(scope="session")
+def engine_build(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The launcher of the C# engine: what `--env` and `UnityEnvironment(file_name=...)` accept."""
+    return build_engine(toolchain, tmp_path_factory.mktemp("engine"))
+
+
+@pytest.fixture(scope="session")
+def run_program(toolchain: Toolchain) -> RunProgram:
+    """Runs a compiled program to its end: `run_program(dll, *args, timeout=50.0)`."""
+
+    def run(
+        dll: Path, *args: str, timeout: float = PROGRAM_SECONDS, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        command: Sequence[str] = toolchain.command(dll, *args)
+        folder = os.fspath(cwd or dll.parent)
+        return subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            env=toolchain.environment,
+            cwd=folder,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run
