@@ -121,7 +121,14 @@ def _add_scene_flags(group: argparse._ArgumentGroup) -> None:
         default=10.0,
         help="how long to try while no trainer listens (default: %(default)s)",
     )
-    group.add_argument("--report-file", metavar="F", type=Path, help="append a JSON line of counts every second")
+    group.add_argument("--report-file", metavar="F", type=Path, help="append JSON lines of counts")
+    group.add_argument(
+        "--report-seconds",
+        metavar="X",
+        type=_number(0.0),
+        default=1.0,
+        help="time between two of them (default: %(default)s)",
+    )
     group.add_argument("--write-build", metavar="DIR", type=Path, help="write a launcher for these flags, and leave")
 
 

@@ -72,7 +72,8 @@ def _play(options: EngineOptions, port: int) -> None:
         _log.info("playing %s with %d agents", options.scene, scene.agents)
         return scene
 
-    report = None if options.report_file is None else functools.partial(Report, options.report_file)
+    path, seconds = options.report_file, options.report_seconds
+    report = None if path is None else functools.partial(Report, path, interval=seconds)
     with TrainerLink(port) as link:
         _log.info("connecting to the trainer on localhost:%d", port)
         engine = Engine(

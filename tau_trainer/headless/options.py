@@ -28,6 +28,7 @@ class EngineOptions:
     spin_ms: float = 0.0
     connect_seconds: float = 10.0
     report_file: Path | None = None
+    report_seconds: float = 1.0
     fault: str | None = None
     fault_after: int = 10
     fault_seconds: float = 5.0

@@ -12,22 +12,24 @@ import numpy as np
 
 from tau_trainer.specs import StepBatch
 
-_INTERVAL_SECONDS: Final = 1.0
+INTERVAL_SECONDS: Final = 1.0
+"""Usual time between two lines."""
 
 
 class Report:
-    """Appends one JSON line a second, and one at the end, to a file.
+    """Appends a JSON line every ``interval`` seconds, and one at the end, to a file.
 
     Keys: ``time`` (Unix time in seconds), ``decisions``, ``exchanges`` and ``episodes`` (totals), ``mean_return``
     (mean over the episodes that ended since the last line; null if none did).
     """
 
-    def __init__(self, path: Path, agents: int) -> None:
+    def __init__(self, path: Path, agents: int, interval: float = INTERVAL_SECONDS) -> None:
         self._file = path.open("a", encoding="utf-8")
         self._returns = np.zeros(agents)
         self._decisions = self._exchanges = self._episodes = 0
         self._ended: list[float] = []
-        self._due = time.monotonic() + _INTERVAL_SECONDS
+        self._interval = interval
+        self._due = time.monotonic() + interval
 
     def __enter__(self) -> Self:
         return self
@@ -68,4 +70,4 @@ class Report:
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
         self._ended.clear()
-        self._due = time.monotonic() + _INTERVAL_SECONDS
+        self._due = time.monotonic() + self._interval

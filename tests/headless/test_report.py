@@ -57,6 +57,19 @@ def test_a_reset_drops_running_episodes_and_files_are_continued(tmp_path: Path) 
     assert [line["mean_return"] for line in lines] == [pytest.approx(0.93)] * 2
 
 
+def test_lines_come_as_often_as_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    scene = BasicScene()
+    batch = scene.reset(Parameters())
+    with Report(tmp_path / "counts.jsonl", 1, interval=0.25) as report:
+        for _ in range(8):
+            now += 0.125
+            report.add(1, batch)
+    lines = [json.loads(line) for line in (tmp_path / "counts.jsonl").read_text("utf-8").splitlines()]
+    assert [line["decisions"] for line in lines] == [2, 4, 6, 8, 8]
+
+
 def test_no_episode_no_mean(tmp_path: Path) -> None:
     path = tmp_path / "counts.jsonl"
     with Report(path, 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,9 +88,15 @@ class Timeline:
 
     def reached_at(self, goal: float, episodes: int) -> float | None:
         """The first time at which the last `episodes` ended episodes had a mean return of `goal`; None if never."""
-        for when, _, _ in self._ended():
-            mean, count = self.recent_return(episodes, when)
-            if count >= episodes and mean >= goal:
+        window: deque[tuple[float, float]] = deque()
+        total = count = 0.0
+        for when, ended_here, mean in self._ended():
+            window.append((ended_here, mean))
+            total, count = total + ended_here * mean, count + ended_here
+            while count - window[0][0] >= episodes:
+                number, left = window.popleft()
+                total, count = total - number * left, count - number
+            if count >= episodes and total / count >= goal:
                 return when
         return None
 
