@@ -2,7 +2,6 @@ using System;
 using System.Collections.Generic;
 using System.Linq;
 using System.Threading;
-using System.Threading.Tasks;
 
 namespace Tau.Core.Tests
 {
@@ -38,6 +37,18 @@ namespace Tau.Core.Tests
             trainer.Answer(Zeros);
             Assert.Equal(1, agent.Prompts.Count);
             Assert.Equal(PairState.Idle, trainer.State);
+        }
+
+        [Test]
+        public void AReportTellsAPairThatRunsAsTrainingAlsoBetweenDecisions()
+        {
+            var agent = new FakeAgent();
+            var trainer = agent.Start(GameData.Task());
+            trainer.Step();
+            trainer.Answer(Zeros);
+            Assert.Equal(PairState.Training, trainer.Metrics().State);
+            trainer.Stop();
+            Assert.Equal(PairState.Cancelled, trainer.Metrics().State);
         }
 
         [Test]

@@ -37,7 +37,8 @@ namespace Tau.Core.Tests
                 new[]
                 {
                     "Averaged Reward", "Tau/Accuracy", "Tau/Within Threshold", "Tau/Mean Abs Error", "Tau/Decisions",
-                    "Tau/Success", "Tau/Aggregated Reward", "Tau/Pair 0/Mean Reward", "Tau/Pair 1/Mean Reward",
+                    "Tau/Engine Success Rate", "Tau/Engine Aggregated Reward", "Tau/Pair 0/Mean Reward",
+                    "Tau/Pair 1/Mean Reward",
                 },
                 report.Select(stat => stat.Key));
             Assert.True(
@@ -57,13 +58,26 @@ namespace Tau.Core.Tests
             var errors = answers.SelectMany(answer => Errors(task, answer)).ToList();
             Close(report, "Tau/Within Threshold", errors.Average(error => error < 0.1f ? 1.0 : 0.0));
             Close(report, "Tau/Mean Abs Error", errors.Average());
-            Close(report, "Tau/Success", answers.Average(answer => answer.Success ? 1.0 : 0.0));
-            Close(report, "Tau/Aggregated Reward", answers.Average(answer => answer.Aggregated));
+            Close(report, "Tau/Engine Success Rate", answers.Average(answer => answer.Success ? 1.0 : 0.0));
+            Close(report, "Tau/Engine Aggregated Reward", answers.Average(answer => answer.Aggregated));
             for (var pair = 0; pair < 3; pair++)
             {
                 var own = answers.Where(answer => answer.Pair == pair).Average(answer => answer.Reward);
                 Close(report, $"Tau/Pair {pair}/Mean Reward", own);
             }
+        }
+
+        [Test]
+        public void ARoundBeginsWithNoAccuracyAndLosesNothingThatWaitsForAReport()
+        {
+            var stats = new TauStats(GameData.Task());
+            Fill(stats, 0, 999, 1);
+            Assert.True(!double.IsNaN(stats.Accuracy(0)), "the first round has an accuracy");
+            stats.BeginRound();
+            Assert.True(double.IsNaN(stats.Accuracy(0)), "the next one begins without");
+            Fill(stats, 999, 1, 1);
+            stats.EndStep();
+            Assert.Equal(1000f, stats.Take().Single(stat => stat.Key == "Tau/Decisions").Value);
         }
 
         [Test]

@@ -200,6 +200,7 @@ namespace Tau.Engine
         private void BeginRound()
         {
             var seed = _rounds == 0 ? _seed : new AgentRandom(_seed, _rounds).Next(int.MaxValue);
+            _stats.BeginRound();
             _round = new TauRound(_task, _agents, _options, seed, _stats);
             _rounds++;
         }

@@ -173,10 +173,10 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>Counts and means since the run began.</summary>
+        /// <summary>Counts and means since the run began; a pair that runs counts as training between decisions.</summary>
         public PairMetrics Metrics()
         {
-            return _decisions.Metrics(State, _error);
+            return _decisions.Metrics(_active ? PairState.Training : State, _error);
         }
 
         private void Ask()

@@ -19,5 +19,11 @@ namespace Tau.Core
 
         /// <summary>How several values are joined.</summary>
         public TauStatKind Kind { get; }
+
+        /// <summary>A mean, to be averaged with others of its key.</summary>
+        internal static TauStat Mean(string key, double sum, long count)
+        {
+            return new TauStat(key, (float)(sum / count), TauStatKind.Average);
+        }
     }
 }

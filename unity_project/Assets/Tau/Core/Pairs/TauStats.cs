@@ -19,7 +19,7 @@ namespace Tau.Core
         private static readonly TauStat[] Nothing = new TauStat[0];
 
         private readonly List<Entry> _entries = new List<Entry>();
-        private readonly SortedDictionary<int, Pair> _pairs = new SortedDictionary<int, Pair>();
+        private readonly SortedDictionary<int, PairStats> _pairs = new SortedDictionary<int, PairStats>();
         private int _count;
         private int _decoded;
         private long _decisions;
@@ -82,16 +82,26 @@ namespace Tau.Core
         public double Accuracy(int pair)
         {
             Decode();
-            return _pairs.TryGetValue(pair, out var found) && found.Answers > 0
-                ? (double)found.Right / found.Answers
-                : double.NaN;
+            return _pairs.TryGetValue(pair, out var found) ? found.Accuracy : double.NaN;
         }
 
-        private Pair PairOf(int id)
+        /// <summary>
+        /// New pairs take the numbers of the old ones: their accuracy starts anew. What waits for a report goes on.
+        /// </summary>
+        public void BeginRound()
+        {
+            Decode();
+            foreach (var pair in _pairs.Values)
+            {
+                pair.Begin();
+            }
+        }
+
+        private PairStats PairOf(int id)
         {
             if (!_pairs.TryGetValue(id, out var pair))
             {
-                pair = new Pair(FormattableString.Invariant($"Tau/Pair {id}/Mean Reward"));
+                pair = new PairStats(id);
                 _pairs.Add(id, pair);
             }
             return pair;
@@ -103,8 +113,7 @@ namespace Tau.Core
             {
                 var entry = _entries[_decoded];
                 entry.Right = Decoding.Nearest(entry.Output, Task.Targets) == entry.Answer;
-                entry.Pair.Answers++;
-                entry.Pair.Right += entry.Right ? 1 : 0;
+                entry.Pair.AddDecoded(entry.Right);
             }
         }
 
@@ -115,17 +124,17 @@ namespace Tau.Core
             _decisions += _count;
             var stats = new List<TauStat>
             {
-                Mean("Averaged Reward", PairwiseSum.Of(new Rewards(_entries), 0, _count), _count),
-                Mean("Tau/Accuracy", sums.Right, _count),
-                Mean("Tau/Within Threshold", sums.Within, sums.Components),
-                Mean("Tau/Mean Abs Error", sums.Error, sums.Components),
+                TauStat.Mean("Averaged Reward", PairwiseSum.Of(new Rewards(_entries), 0, _count), _count),
+                TauStat.Mean("Tau/Accuracy", sums.Right, _count),
+                TauStat.Mean("Tau/Within Threshold", sums.Within, sums.Components),
+                TauStat.Mean("Tau/Mean Abs Error", sums.Error, sums.Components),
                 new TauStat("Tau/Decisions", _decisions, TauStatKind.MostRecent),
-                Mean("Tau/Success", sums.Success, _count),
-                Mean("Tau/Aggregated Reward", sums.Aggregated, _count),
+                TauStat.Mean("Tau/Engine Success Rate", sums.Success, _count),
+                TauStat.Mean("Tau/Engine Aggregated Reward", sums.Aggregated, _count),
             };
-            foreach (var pair in _pairs)
+            foreach (var pair in _pairs.Values)
             {
-                pair.Value.Report(pair.Key, stats);
+                pair.Report(stats);
             }
             _ready = stats;
             _count = 0;
@@ -142,15 +151,10 @@ namespace Tau.Core
                 sums.Right += entry.Right ? 1 : 0;
                 sums.Success += entry.Success ? 1 : 0;
                 sums.Aggregated += entry.Aggregated;
-                entry.Pair.Add(entry.Reward);
+                entry.Pair.AddReward(entry.Reward);
                 sums.AddErrors(entry.Output, Task.Targets[entry.Answer], threshold);
             }
             return sums;
-        }
-
-        private static TauStat Mean(string key, double sum, long count)
-        {
-            return new TauStat(key, (float)(sum / count), TauStatKind.Average);
         }
 
         private struct Sums
@@ -199,44 +203,12 @@ namespace Tau.Core
             }
 
             public readonly float[] Output;
-            public Pair Pair;
+            public PairStats Pair;
             public int Answer;
             public double Reward;
             public double Aggregated;
             public bool Success;
             public bool Right;
-        }
-
-        private sealed class Pair
-        {
-            private readonly string _key;
-            private double _reward;
-            private int _rewards;
-
-            public Pair(string key)
-            {
-                _key = key;
-            }
-
-            public long Answers { get; set; }
-
-            public long Right { get; set; }
-
-            public void Add(double reward)
-            {
-                _reward += reward;
-                _rewards++;
-            }
-
-            public void Report(int id, List<TauStat> stats)
-            {
-                if (id < MostPairs && _rewards > 0)
-                {
-                    stats.Add(Mean(_key, _reward, _rewards));
-                }
-                _reward = 0.0;
-                _rewards = 0;
-            }
         }
     }
 }
