@@ -23,7 +23,12 @@ namespace Tau
         [RuntimeInitializeOnLoadMethod(RuntimeInitializeLoadType.AfterSceneLoad)]
         private static void Begin()
         {
-            string[] arguments = Environment.GetCommandLineArgs();
+            Begin(Environment.GetCommandLineArgs());
+        }
+
+        /// <summary>Begins as this command line says.</summary>
+        internal static void Begin(IReadOnlyList<string> arguments)
+        {
             Scene opened = SceneManager.GetActiveScene();
             TauScene marked = SceneSearch.Find<TauScene>(opened);
             if (marked == null && !HasFlag(arguments, null) && !SceneSearch.IsEmpty(opened))

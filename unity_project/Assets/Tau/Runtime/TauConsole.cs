@@ -1,4 +1,5 @@
 using System;
+using System.Collections.Generic;
 using Tau.Core;
 using UnityEngine;
 
@@ -29,6 +30,15 @@ namespace Tau
         private ConsoleView _view;
         private string _headline = "";
         private float _nextLook;
+
+        /// <summary>The console is shown, not only the headline.</summary>
+        internal bool IsOpen => _open;
+
+        /// <summary>What is shown while the console is closed; empty: nothing.</summary>
+        internal string Headline => _headline;
+
+        /// <summary>What the console shows, oldest line first.</summary>
+        internal IReadOnlyList<ConsoleText.Line> Lines => _text.Lines;
 
         /// <summary>Shows the console with a text.</summary>
         public void Open(string text)

@@ -173,7 +173,7 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>Counts and means since the run began; a pair that runs counts as training between decisions.</summary>
+        /// <summary>Counts and means since the run began; between decisions a running pair counts as training.</summary>
         public PairMetrics Metrics()
         {
             return _decisions.Metrics(_active ? PairState.Training : State, _error);
