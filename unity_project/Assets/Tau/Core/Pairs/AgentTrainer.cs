@@ -173,7 +173,7 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>Counts and means since the run began; between decisions a running pair counts as training.</summary>
+        /// <summary>Counts and means so far; between decisions a running pair counts as training.</summary>
         public PairMetrics Metrics()
         {
             return _decisions.Metrics(_active ? PairState.Training : State, _error);
