@@ -7,6 +7,7 @@ namespace Tau
     internal abstract class AnswererJob
     {
         private readonly Action<TauException> _failed;
+        private bool _over;
 
         /// <summary>A job.</summary>
         /// <param name="failed">Gets the mistake that ended the job.</param>
@@ -24,10 +25,20 @@ namespace Tau
         /// <exception cref="TauException">It cannot be read.</exception>
         public abstract void Take(float[] output, double milliseconds);
 
-        /// <summary>The job ends with a mistake.</summary>
+        /// <summary>The job ends with a mistake, unless it has ended before.</summary>
         public void Fail(TauException mistake)
         {
-            _failed(mistake);
+            if (!_over)
+            {
+                _over = true;
+                _failed(mistake);
+            }
+        }
+
+        /// <summary>The job has ended well; to be called before anybody is told.</summary>
+        protected void Finish()
+        {
+            _over = true;
         }
     }
 }

@@ -32,6 +32,7 @@ namespace Tau
             _evaluation.Add(output);
             if (_evaluation.Done == _evaluation.Total)
             {
+                Finish();
                 _done(_evaluation);
             }
         }

@@ -154,9 +154,15 @@ namespace Tau
             return false;
         }
 
-        /// <summary>Before every step of the academy.</summary>
+        /// <summary>
+        /// Before every step of the academy; once more after another listener of the same step has cancelled.
+        /// </summary>
         private void OnStep(int step)
         {
+            if (!IsRunning)
+            {
+                return;
+            }
             try
             {
                 FollowRules();
@@ -172,7 +178,7 @@ namespace Tau
 
         private void OnReset()
         {
-            _round.Reset();
+            _round?.Reset();
             _rulesChanged = true;
         }
 

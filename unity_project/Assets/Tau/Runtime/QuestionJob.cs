@@ -41,6 +41,7 @@ namespace Tau
         public override void Take(float[] output, double milliseconds)
         {
             int answer = Decoding.Nearest(output, _task.Targets);
+            Finish();
             _answered(new TauAnswer(_typed, _match, _task.Dataset.Answers[answer], milliseconds));
         }
     }

@@ -31,6 +31,7 @@ namespace Tau
         private float[] _output = Array.Empty<float>();
         private VectorSensorComponent _targetSensor;
         private Action<float[]> _answered;
+        private string _hostName = "";
         private bool _open;
         private bool _acted;
 
@@ -51,6 +52,7 @@ namespace Tau
             VectorSensorComponent sensor = targetSensor ? AddTargetSensor(host, profile) : null;
             var agent = host.AddComponent<TauAgent>();
             agent.MaxStep = 0;
+            agent._hostName = name;
             agent._targetSensor = sensor;
             agent._target = new float[profile.ActionSize];
             agent._output = new float[profile.ActionSize];
@@ -92,8 +94,16 @@ namespace Tau
         /// <summary>Asks for an answer to a prompt in the running step of the academy.</summary>
         /// <param name="prompt">Embedding, 384 floats; kept until the next prompt, not changed.</param>
         /// <param name="target">The answer's vector, for the sensor <c>target</c>; kept, not changed.</param>
+        /// <exception cref="TauException">
+        /// The agent was destroyed or switched off, in the editor or by a script: an answer would never come.
+        /// </exception>
         public void RequestDecision(float[] prompt, float[] target)
         {
+            if (this == null || !isActiveAndEnabled)
+            {
+                throw new TauException(
+                    $"The agent `{_hostName}` was destroyed or switched off while it was in use; leave it as it is.");
+            }
             _prompt = prompt;
             _target = target;
             _open = true;

@@ -64,7 +64,7 @@ namespace Tau
             _data = options.Data ?? _data;
             _profile = options.Given("--tau-profile") ? options.Profile : _profile;
             _targetSensor = _targetSensor || options.TargetSensor;
-            Leave();
+            Leave(new TauException("The model did not answer before it was set up anew; ask again."));
             _task = null;
             _matcher = null;
         }
@@ -95,7 +95,7 @@ namespace Tau
 
         private void OnDestroy()
         {
-            Leave();
+            Leave(new TauException("The model did not answer before its scene was closed; ask again."));
         }
 
         private void Enqueue(AnswererJob job)
@@ -133,6 +133,7 @@ namespace Tau
             {
                 return;
             }
+            Unsubscribe(); // an agent that somebody destroyed has left its listener behind
             _agent = TauAgent.Create(null, "Tau Answerer Agent", _task.Profile, _targetSensor);
             var behavior = _agent.GetComponent<BehaviorParameters>();
             behavior.DeterministicInference = true;
@@ -144,22 +145,38 @@ namespace Tau
             _academy.AgentPreStep += OnStep;
         }
 
-        private void Leave()
+        private void Unsubscribe()
         {
             if (_academy != null && Academy.IsInitialized && Academy.Instance == _academy)
             {
                 _academy.AgentPreStep -= OnStep;
             }
             _academy = null;
+        }
+
+        /// <summary>Takes the agent out of the game; whoever waits for an answer is told why none comes.</summary>
+        private void Leave(TauException mistake)
+        {
+            var jobs = new List<AnswererJob>();
+            if (_job != null)
+            {
+                jobs.Add(_job);
+            }
+            jobs.AddRange(_jobs);
             _jobs.Clear();
             _job = null;
             _waiting = false;
+            Unsubscribe();
             if (_agent != null)
             {
                 _agent.Deactivate();
                 Destroy(_agent.gameObject);
             }
             _agent = null;
+            foreach (AnswererJob job in jobs)
+            {
+                job.Fail(mistake);
+            }
         }
 
         /// <summary>Before every step of the academy.</summary>
@@ -167,14 +184,25 @@ namespace Tau
         {
             if (_waiting && _agent.IsDeciding)
             {
-                FailAll();
-                return;
+                Leave(NoAnswer());
             }
-            if (_waiting || FindPrompt())
+            else if (_waiting || FindPrompt())
             {
-                _waiting = true;
-                _watch.Restart();
+                Show();
+            }
+        }
+
+        private void Show()
+        {
+            _waiting = true;
+            _watch.Restart();
+            try
+            {
                 _agent.RequestDecision(_prompt, _target);
+            }
+            catch (TauException mistake)
+            {
+                Leave(mistake);
             }
         }
 
@@ -195,34 +223,27 @@ namespace Tau
         private void OnAnswer(float[] output)
         {
             _waiting = false;
+            AnswererJob job = _job;
             try
             {
-                _job.Take(output, _watch.Elapsed.TotalMilliseconds);
+                job.Take(output, _watch.Elapsed.TotalMilliseconds);
             }
             catch (TauException mistake)
             {
-                AnswererJob job = _job;
                 _job = null;
                 job.Fail(mistake);
             }
         }
 
         /// <summary>A whole step has gone by without an answer: there will be none, for any question.</summary>
-        private void FailAll()
+        private TauException NoAnswer()
         {
             TauProfile profile = _task.Profile;
-            var mistake = new TauException(FormattableString.Invariant(
+            return new TauException(FormattableString.Invariant(
                 $"The model did not answer: it could not be loaded, or it does not fit profile {profile.Name} ")
                 + FormattableString.Invariant(
                     $"({TauProfile.EmbeddingSize} observations, {profile.ActionSize} actions); the log says why. ")
                 + "Name its profile with --tau-profile, or train another model.");
-            var jobs = new List<AnswererJob> { _job };
-            jobs.AddRange(_jobs);
-            Leave();
-            foreach (AnswererJob job in jobs)
-            {
-                job.Fail(mistake);
-            }
         }
     }
 }
