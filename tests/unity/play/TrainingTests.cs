@@ -151,6 +151,19 @@ namespace Tau.Play
         }
 
         [Test]
+        public void StatisticsGoOnFromRoundToRoundAndAccuracyBeginsAnew()
+        {
+            Stage stage = Stage.WithTrainer(0.1f, 0.1f, 0.1f);
+            ParallelTrainerManager manager = stage.Train("--tau-pairs", "10", "--tau-decisions", "60");
+            var added = Academy.Instance.StatsRecorder.Added;
+            stage.PlayUntil(() => added.Any());
+            Assert.Equal(1, manager.Rounds, "a thousand answers are more than a round");
+            Assert.Equal(1000f, added.Single(stat => stat.Key == "Tau/Decisions").Value);
+            stage.PlayUntil(() => manager.Rounds == 3);
+            Assert.True(manager.Report.Pairs.All(pair => double.IsNaN(pair.Accuracy) == (pair.Decisions == 0)));
+        }
+
+        [Test]
         public void TrainingTwiceAtATimeIsRefused()
         {
             Stage stage = Stage.WithTrainer();

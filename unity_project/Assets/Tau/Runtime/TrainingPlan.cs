@@ -32,10 +32,14 @@ namespace Tau
             TauProfile profile = ProfileOf(options, parameters);
             Task = new TauTask(TauData.Open(options.Data), profile, options.Rules);
             Task.Update(parameters.Get);
+            Stats = new TauStats(Task);
         }
 
         /// <summary>The task, shared by all pairs of all rounds.</summary>
         public TauTask Task { get; }
+
+        /// <summary>Statistics of all pairs; they go on from round to round.</summary>
+        public TauStats Stats { get; }
 
         /// <summary>Number of pairs.</summary>
         public int Pairs { get; }
@@ -56,23 +60,22 @@ namespace Tau
         /// <summary>New pairs, not started: agents hang under <paramref name="parent"/>.</summary>
         /// <param name="parent">Where the agents hang in the scene.</param>
         /// <param name="round">From 0; each has streams of prompts of its own.</param>
-        /// <param name="stats">Shared by all pairs.</param>
-        public ParallelTrainer MakePairs(Transform parent, int round, TauStats stats)
+        public ParallelTrainer MakePairs(Transform parent, int round)
         {
             var pairs = new AgentTrainerPair[Pairs];
             for (var id = 0; id < Pairs; id++)
             {
-                pairs[id] = MakePair(parent, id, unchecked(_seed + round), stats);
+                pairs[id] = MakePair(parent, id, unchecked(_seed + round));
             }
-            return new ParallelTrainer(pairs, _maxConcurrent, stats);
+            return new ParallelTrainer(pairs, _maxConcurrent, Stats);
         }
 
-        private AgentTrainerPair MakePair(Transform parent, int id, long seed, TauStats stats)
+        private AgentTrainerPair MakePair(Transform parent, int id, long seed)
         {
             TauAgent agent = TauAgent.Create(
                 parent, FormattableString.Invariant($"TauAgent {id}"), Task.Profile, _targetSensor);
             var window = new RewardWindow(_options.Aggregate, _options.Window, _options.Values);
-            var trainer = new AgentTrainer(id, Task, agent, seed, window, stats);
+            var trainer = new AgentTrainer(id, Task, agent, seed, window, Stats);
             agent.Connect(trainer.Answer);
             return new AgentTrainerPair(trainer, agent, Quota);
         }

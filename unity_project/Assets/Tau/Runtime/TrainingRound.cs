@@ -21,8 +21,9 @@ namespace Tau
         {
             try
             {
-                _stats = new TauStats(plan.Task);
-                _trainer = plan.MakePairs(_agents.transform, number, _stats);
+                _stats = plan.Stats;
+                _stats.BeginRound();
+                _trainer = plan.MakePairs(_agents.transform, number);
             }
             catch
             {
