@@ -18,7 +18,7 @@ from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION
 from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SamplerKind, TrainingEnvironment
-from tau_trainer.errors import SettingsError
+from tau_trainer.errors import PortInUseError, SettingsError
 from tau_trainer.settings import (
     GaussianSampler,
     ParameterValue,
@@ -157,7 +157,13 @@ def _editor_parameters(command: Command, settings: RunSettings) -> dict[str, flo
 def _ports(settings: RunSettings, pairs: int, editor: bool) -> tuple[int, ...]:
     """The default base port means: from there up, whatever is free."""
     if editor:
-        return tuple(engine_ports(1, EDITOR_PORT))
+        try:
+            return tuple(engine_ports(1, EDITOR_PORT))
+        except PortInUseError:
+            raise PortInUseError(
+                f"port {EDITOR_PORT}, where the Unity editor connects, is taken by another program; "
+                "end it: it may be another trainer that waits for the editor"
+            ) from None
     base = settings.env_settings.base_port
     return tuple(engine_ports(pairs, None if base == BASE_PORT else base))
 

@@ -71,6 +71,16 @@ def test_the_editor_is_one(tmp_path: Path) -> None:
     assert plan.fixed_ports
 
 
+def test_where_the_editors_port_is_taken_no_other_would_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("tau_trainer.training.plan.EDITOR_PORT", port)
+        with pytest.raises(PortInUseError, match=f"port {port}, where the Unity editor connects, is taken"):
+            plan_of(tmp_path, env_settings__env_path="editor", tau__pairs=1)
+
+
 def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, env_settings__env_path="editor", tau__pairs=1, environment_parameters={"columns": 2})
     assert plan.engine_parameters(0, 0) == {"profile": 1.0, "num_agents": 4.0, "target_sensor": 1.0, "columns": 2.0}
