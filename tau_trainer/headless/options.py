@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from tau_trainer.headless.scenes.faulty import Fault
-    from tau_trainer.headless.scenes.tau import TauRules
 
 SYNTHETIC: Final = "synthetic"
 """Name of the Tau data set that is made of numbers alone."""
@@ -45,22 +44,6 @@ class EngineOptions:
     write_build: Path | None = None
     unknown: tuple[str, ...] = ()
     """Arguments that this engine does not know and ignores, as a Unity build does."""
-
-    def tau_rules(self) -> TauRules:
-        """The Tau scene's rules."""
-        from tau_trainer.headless.scenes.tau import TauRules
-
-        rules = TauRules(
-            reward=self.tau_reward,
-            columns=self.tau_columns,
-            threshold=self.tau_threshold,
-            reward_threshold=self.tau_reward_threshold,
-            faithful_terminal=self.tau_faithful_terminal,
-            split=self.tau_split,
-        )
-        if self.max_decisions is None:
-            return rules
-        return replace(rules, max_decisions=self.max_decisions)
 
     def make_fault(self) -> Fault | None:
         """The fault to have, if any; the scene ``faulty`` crashes unless told otherwise."""

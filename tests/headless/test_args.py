@@ -6,6 +6,7 @@ import pytest
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.headless.args import _FAULTS, _PROFILES, _REWARDS, build_arguments, log_file, parse_args
+from tau_trainer.headless.scenes import tau_rules
 from tau_trainer.headless.scenes.faulty import FaultKind
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES
@@ -60,11 +61,11 @@ def test_tau_flags_make_the_rules() -> None:
     rewards = ["--tau-reward", "binary", "--tau-columns", "2", "--tau-threshold", "0.3"]
     ends = ["--tau-reward-threshold", "-7", "--tau-faithful-terminal", "--max-decisions", "9"]
     options = parse_args(["--tau-agents", "5", *rewards, *ends, "--tau-split", "evaluation"])
-    rules = options.tau_rules()
+    rules = tau_rules(options)
     assert options.agents == 5
     assert (rules.reward, rules.columns, rules.threshold, rules.reward_threshold) == ("binary", 2, 0.3, -7.0)
     assert (rules.faithful_terminal, rules.split, rules.max_decisions) == (True, "evaluation", 9)
-    assert parse_args([]).tau_rules().max_decisions == 2500
+    assert tau_rules(parse_args([])).max_decisions == 2500
 
 
 def test_the_scene_faulty_crashes_and_any_scene_can_fail() -> None:

@@ -6,6 +6,7 @@ Each scene's module is imported when it is played, so that the engine starts fas
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tau_trainer.errors import SettingsError
@@ -14,6 +15,7 @@ from tau_trainer.headless.parameters import Parameters
 if TYPE_CHECKING:
     from tau_trainer.headless.options import EngineOptions
     from tau_trainer.headless.scene import Scene
+    from tau_trainer.headless.scenes.tau import TauRules
 
 MOST_AGENTS = 1_000_000
 """More agents than any machine plays; a larger number is a slip."""
@@ -52,9 +54,24 @@ def _tau(options: EngineOptions, parameters: Parameters, agents: int, seed: int)
         profile=resolve_profile(options.tau_profile, parameters),
         agents=agents,
         seed=seed,
-        rules=options.tau_rules(),
+        rules=tau_rules(options),
         target_sensor=bool(parameters.get("target_sensor", options.tau_target_sensor)),
     )
+
+
+def tau_rules(options: EngineOptions) -> TauRules:
+    """The Tau scene's rules, as the command line says them."""
+    from tau_trainer.headless.scenes.tau import TauRules
+
+    rules = TauRules(
+        reward=options.tau_reward,
+        columns=options.tau_columns,
+        threshold=options.tau_threshold,
+        reward_threshold=options.tau_reward_threshold,
+        faithful_terminal=options.tau_faithful_terminal,
+        split=options.tau_split,
+    )
+    return rules if options.max_decisions is None else replace(rules, max_decisions=options.max_decisions)
 
 
 def _balance(options: EngineOptions, parameters: Parameters, agents: int, seed: int) -> Scene:
