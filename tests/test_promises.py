@@ -101,13 +101,16 @@ def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 of the parameters of every checkpoint of a run."""
+    """SHA-256 of the parameters of every checkpoint of a run, by learner and step.
+
+    After a kill between two learners of a generation the one that was ahead saves that step again, as ``<step>.2``.
+    """
     found = {}
     for path in sorted((folder / "checkpoints").glob("*-*")):
         if path.is_dir() and not path.name.startswith("."):  # a kill in the middle of a write leaves its staging folder
             tensors = load_file(path / "tensors.safetensors")
             content = b"".join(tensors[name].tobytes() for name in sorted(tensors))
-            found[path.name] = hashlib.sha256(content).hexdigest()
+            found[path.name.partition(".")[0]] = hashlib.sha256(content).hexdigest()
     return found
 
 
