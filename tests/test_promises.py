@@ -284,6 +284,13 @@ CASES = {
     "no pairs": Case(("parallel", "--pairs", "0"), ("--pairs", "0")),
     "missing file": Case(("parallel", "nothing.yaml"), ("nothing.yaml",)),
     "port taken": Case(("parallel", "--pairs", "1", "--base-port", "{port}"), ("{port}", "--base-port")),
+    "half a certificate": Case(("parallel", "--listen", "::1", "--tls-cert", "c.pem"), ("--tls-key", "give both")),
+    "no certificate": Case(
+        ("parallel", "--listen", "::1", "--tls-cert", "c.pem", "--tls-key", "k.pem"), ("--tls-cert c.pem", "check")
+    ),
+    "certificate for nobody": Case(
+        ("parallel", "--tls-cert", "c.pem", "--tls-key", "k.pem"), ("add listen", "--listen")
+    ),
     "missing program": Case(("parallel", "--env", "nothing"), ("nothing", "--env")),
     "no program": Case(("parallel", "--env", "./plain.x86_64"), ("not executable", "chmod")),
     "exits at once": Case((*FAULTY, "--env-args", "--fault", "exit"), ("exit code 70", "log")),

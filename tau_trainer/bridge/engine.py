@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
 
 from tau_trainer.bridge.codec import (
     EngineMessage,
@@ -22,7 +21,9 @@ from tau_trainer.bridge.codec import (
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
 from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, STATUS_OK, Command
 from tau_trainer.bridge.server import EngineServer
+from tau_trainer.bridge.serving import Server
 from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SideChannelHub, TrainingEnvironment
+from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import (
     EngineError,
     EngineExitedError,
@@ -34,34 +35,6 @@ from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 _WATCH_S = 0.25
 _CLOSE_S = 10.0
-
-
-def _new_server(transport: Literal["own", "grpcio"]) -> Server:
-    if transport == "own":
-        return EngineServer()
-    from tau_trainer.bridge import grpcio_server  # grpcio is slow to import and seldom asked for
-
-    return grpcio_server.EngineServer()
-
-
-class Server(Protocol):
-    """What an engine needs of a server; see :class:`~tau_trainer.bridge.server.EngineServer`."""
-
-    async def start(self, port: int = 0, listen: str | None = None) -> int:
-        """Listen; the port."""
-
-    def receive(self) -> asyncio.Future[bytes]:
-        """A future of the engine's next message."""
-
-    @property
-    def owes_reply(self) -> bool:
-        """Whether the engine stands still, waiting for us."""
-
-    def reply(self, data: bytes) -> None:
-        """Answer the call that is pending."""
-
-    async def stop(self, grace: float = 0.5) -> None:
-        """Stop listening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +49,18 @@ class EngineOptions:
     configuration: EngineConfiguration = field(default_factory=EngineConfiguration)
     trainer: TrainingEnvironment | None = None
     """What engine 0 is told of us over the training analytics channel; None: nothing."""
-    transport: Literal["own", "grpcio"] = "own"
-    """Whose gRPC server: ours, or grpcio's, which understands every client but costs ten times as much."""
     listen: str | None = None
-    """An address to listen on instead of loopback."""
+    """An address for engines on other machines, served by grpcio; None: loopback alone, by our own server."""
+    tls: Tls | None = None
+    """What that server shows its clients; None: clear text."""
+
+    def server(self) -> Server:
+        """A new server for one engine."""
+        if self.listen is None:
+            return EngineServer()
+        from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom asked for
+
+        return GrpcioServer(self.listen, self.tls)
 
 
 class Engine:
@@ -105,11 +86,11 @@ class Engine:
         self._launch = launch
         self._options = options
         self._codec = TrainerCodec()
-        self._server = _new_server(options.transport)
+        self._server = options.server()
         self._watcher: asyncio.Task[None] | None = None
         self._waiting: asyncio.Future[bytes] | None = None
         self._waiting_since = 0.0
-        self._stage = "connect"
+        self._stage = "connect" if options.tls is None else "connect with TLS (which ML-Agents' own client cannot)"
 
     @property
     def specs(self) -> Mapping[str, BehaviorSpec]:
@@ -131,7 +112,7 @@ class Engine:
 
         Raises PortInUseError, LaunchError, EngineExitedError, EngineTimeoutError, VersionError.
         """
-        self.port = await self._server.start(self.port, self._options.listen)
+        self.port = await self._server.start(self.port)
         try:
             if self._launch is not None:
                 self.process = await EngineProcess.start(self._launch, self.port, self.index)

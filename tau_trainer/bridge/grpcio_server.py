@@ -1,128 +1,98 @@
-"""The same server as in :mod:`~tau_trainer.bridge.server`, on grpcio: its yardstick, and a fallback.
+"""The server on grpcio, for engines on other machines: what faces strangers is a library's, with TLS if asked for.
 
-Where an engine's gRPC client does something that our own HTTP/2 does not know, this one can take its place: the class
-has the same name and methods. An exchange costs several times as much.
+An exchange costs several times as much as with :mod:`~tau_trainer.bridge.server`, which stays on loopback.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from typing import Final
 
 import grpc
 import grpc.aio
 
-from tau_trainer.bridge.ports import has_ipv6
-from tau_trainer.bridge.protocol import METHOD
+from tau_trainer.bridge.ports import port_taken
+from tau_trainer.bridge.protocol import METHOD_NAME, SERVICE
+from tau_trainer.bridge.serving import Server
+from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import PortInUseError
 
-LOOPBACK: Final = ("127.0.0.1", "[::1]")
-"""Engines connect to the name ``localhost``, which is either of these."""
-
-_TRIES: Final = 5
-"""A port that is free on one loopback address may be taken on the other."""
-
-_OPTIONS: Final = (
-    ("grpc.so_reuseport", 0),  # a second listener on the port is an error, not a silent partner
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-)
+MAX_MESSAGE: Final = 2**28
+"""Bytes of the largest message that is taken: a step of 3,000 agents with a camera of 84 x 84 in colour. gRPC's own
+4 MiB are too few, and without a limit anybody who reaches the port could fill the memory."""
 
 
-class EngineServer:
-    """Receives an engine's calls one at a time and answers each when told to.
+class GrpcioServer(Server):
+    """See :class:`~tau_trainer.bridge.serving.Server`."""
 
-    Use: ``port = await start()``, then ``data = await receive()`` and ``reply(...)`` in turn, ``await stop()``.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, address: str, tls: Tls | None = None) -> None:
+        """``address``: the one to listen on. ``tls`` None: in clear text, as ML-Agents' engines speak."""
+        super().__init__()
+        self._address = address.strip("[]")
+        self._tls = tls
         self._server: grpc.aio.Server | None = None
         self._pending: asyncio.Future[bytes] | None = None
-        self._waiter: asyncio.Future[bytes] | None = None
-        self._arrived: bytes | None = None
-        self.port = 0
 
-    async def start(self, port: int = 0, listen: str | None = None) -> int:
-        """Listen on both loopback addresses, or on ``listen`` alone; port 0 lets the system choose.
-
-        Returns the port. Raises PortInUseError.
-        """
-        for _ in range(1 if port else _TRIES):
-            server = grpc.aio.server(options=_OPTIONS)
-            server.add_generic_rpc_handlers((_ExchangeHandler(self),))
-            bound = _bind(server, port, (listen,) if listen else LOOPBACK)
-            if bound:
-                await server.start()
-                self._server, self.port = server, bound
-                return bound
-            await server.start()  # one that never started keeps what it has bound
-            await server.stop(None)
-        raise PortInUseError(
-            f"port {port or '(any)'} is taken by another program; choose another --base-port, or leave the flag out to "
-            "let free ports be found"
+    async def start(self, port: int = 0) -> int:
+        """See :meth:`Server.start`. Also raises PortInUseError for an address that is not this machine's."""
+        server = grpc.aio.server(
+            options=[
+                ("grpc.so_reuseport", 0),  # a second listener on the port is an error, not a silent partner
+                ("grpc.max_receive_message_length", MAX_MESSAGE),
+            ]
         )
+        exchange = grpc.unary_unary_rpc_method_handler(self._exchange)  # without serializers: bytes in, bytes out
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD_NAME: exchange}),))
+        try:
+            self.port = self._listen(server, port)
+        except RuntimeError as error:
+            raise self._refusal(port) from error
+        await server.start()
+        self._server = server
+        return self.port
 
-    def receive(self) -> asyncio.Future[bytes]:
-        """A future of the engine's next message. It can be cancelled or given an exception from outside."""
-        waiter = asyncio.get_running_loop().create_future()
-        if self._arrived is not None:
-            waiter.set_result(self._arrived)
-            self._arrived = None
-        else:
-            self._waiter = waiter
-        return waiter
+    def _listen(self, server: grpc.aio.Server, port: int) -> int:
+        host = f"[{self._address}]" if ":" in self._address else self._address
+        if self._tls is None:
+            return int(server.add_insecure_port(f"{host}:{port}"))
+        credentials = grpc.ssl_server_credentials([(self._tls.key, self._tls.certificate)])
+        return int(server.add_secure_port(f"{host}:{port}", credentials))
+
+    def _refusal(self, port: int) -> PortInUseError:
+        """Why grpcio could not listen, which it does not say: a socket of our own fails for the same reason."""
+        reason = "grpcio refuses it"
+        try:
+            family, kind, _, _, place = socket.getaddrinfo(self._address, port, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family, kind) as probe:
+                probe.bind(place)
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return port_taken(port)
+            reason = error.strerror or str(error)
+        return PortInUseError(f"cannot listen on {self._address}: {reason}; give --listen an address of this machine")
+
+    async def _exchange(self, request: bytes, _context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        """Called by the engine: hand on its message, wait for the answer."""
+        pending: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._pending = pending
+        self._deliver(request)
+        return await pending
 
     @property
     def owes_reply(self) -> bool:
-        """Whether the engine stands still, waiting for us."""
+        """See :attr:`Server.owes_reply`."""
         return self._pending is not None and not self._pending.done()
 
     def reply(self, data: bytes) -> None:
-        """Answer the call that is pending; without one this does nothing (the engine is gone)."""
+        """See :meth:`Server.reply`."""
         if self._pending is not None and not self._pending.done():
             self._pending.set_result(data)
         self._pending = None
 
-    async def exchange(self, data: bytes) -> bytes:
-        """Called by the engine: hand on its message, wait for the answer."""
-        pending: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._pending = pending
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(data)
-        else:
-            self._arrived = data
-        self._waiter = None
-        return await pending
-
     async def stop(self, grace: float = 0.5) -> None:
-        """Stop listening; calls that are still pending end after ``grace`` seconds."""
+        """See :meth:`Server.stop`."""
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop(grace)
-
-
-def _bind(server: grpc.aio.Server, port: int, hosts: tuple[str, ...]) -> int:
-    """The port that ``server`` got on all ``hosts``; 0 if one refused. A machine without IPv6 is no refusal."""
-    bound = 0
-    for host in hosts:
-        try:
-            bound = server.add_insecure_port(f"{host}:{port or bound}") or bound
-        except RuntimeError:
-            if host == LOOPBACK[1] and not has_ipv6():
-                continue
-            return 0
-    return bound
-
-
-class _ExchangeHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """The one method of the service, without serializers: bytes in, bytes out."""
-
-    def __init__(self, server: EngineServer) -> None:
-        async def exchange(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
-            return await server.exchange(request)
-
-        self._method = grpc.unary_unary_rpc_method_handler(exchange)
-
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
-        """Answer the path of ML-Agents' service only."""
-        return self._method if details.method == METHOD else None

@@ -40,6 +40,14 @@ def has_ipv6() -> bool:
     return True
 
 
+def port_taken(port: int) -> PortInUseError:
+    """What to raise where another program has ``port`` (0: whatever the system chose)."""
+    return PortInUseError(
+        f"port {port or '(any)'} is taken by another program; choose another --base-port, or leave the flag out to let "
+        "free ports be found"
+    )
+
+
 def engine_ports(count: int, base_port: int | None = None) -> list[int]:
     """Ports for ``count`` engines.
 
@@ -54,10 +62,7 @@ def engine_ports(count: int, base_port: int | None = None) -> list[int]:
                     f"port {port} does not exist; choose --base-port between 1 and {_HIGHEST + 1 - count}"
                 )
             if not is_free(port):
-                raise PortInUseError(
-                    f"port {port} is taken by another program; choose another --base-port, or leave the flag out to "
-                    "let free ports be found"
-                )
+                raise port_taken(port)
         return ports
     ports = []
     for port in range(BASE_PORT, BASE_PORT + _SEARCH):

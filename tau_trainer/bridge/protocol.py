@@ -18,7 +18,8 @@ COMMUNICATION_VERSION: Final = "1.5.0"
 PACKAGE_VERSION: Final = "1.1.0"
 """The Python package version announced to the engine: that of the trainer whose place we take."""
 SERVICE: Final = "communicator_objects.UnityToExternalProto"
-METHOD: Final = f"/{SERVICE}/Exchange"
+METHOD_NAME: Final = "Exchange"
+METHOD: Final = f"/{SERVICE}/{METHOD_NAME}"
 """HTTP/2 path of the one unary call."""
 STATUS_OK: Final = 200
 STATUS_CLOSE: Final = 400

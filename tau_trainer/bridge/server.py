@@ -1,4 +1,4 @@
-"""One gRPC server for one engine, on asyncio: the engine calls, our answer travels in the response.
+"""Our own gRPC server for one engine on loopback: the engine calls, our answer travels in the response.
 
 The reference leaves several doors open that are closed here: it listens on all interfaces, lets two trainers share a
 port silently, and refuses messages over 4 MiB.
@@ -13,7 +13,8 @@ from typing import Final
 
 from tau_trainer.bridge.frames import ProtocolError
 from tau_trainer.bridge.http2 import Call, Connection
-from tau_trainer.bridge.ports import has_ipv6
+from tau_trainer.bridge.ports import has_ipv6, port_taken
+from tau_trainer.bridge.serving import Server
 from tau_trainer.errors import PortInUseError
 
 LOOPBACK: Final = ("127.0.0.1", "::1")
@@ -23,40 +24,28 @@ _TRIES: Final = 5
 """A port that is free on one loopback address may be taken on the other."""
 
 
-class EngineServer:
-    """Receives an engine's calls one at a time and answers each when told to.
-
-    Use: ``port = await start()``, then ``data = await receive()`` and ``reply(...)`` in turn, ``await stop()``.
-    """
+class EngineServer(Server):
+    """See :class:`~tau_trainer.bridge.serving.Server`. Listens on both loopback addresses and nowhere else."""
 
     def __init__(self) -> None:
-        self.port = 0
+        super().__init__()
         self._servers: list[asyncio.Server] = []
         self._links: set[_Link] = set()
         self._empty = asyncio.Event()
         self._pending: tuple[_Link, int] | None = None
-        self._waiter: asyncio.Future[bytes] | None = None
-        self._arrived: bytes | None = None
 
-    async def start(self, port: int = 0, listen: str | None = None) -> int:
-        """Listen on both loopback addresses, or on ``listen`` alone; port 0 lets the system choose.
-
-        Returns the port. Raises PortInUseError.
-        """
+    async def start(self, port: int = 0) -> int:
+        """See :meth:`Server.start`."""
         for _ in range(1 if port else _TRIES):
-            bound = await self._bind(port, (listen,) if listen else LOOPBACK)
-            if bound:
-                self.port = bound
-                return bound
-        raise PortInUseError(
-            f"port {port or '(any)'} is taken by another program; choose another --base-port, or leave the flag out to "
-            "let free ports be found"
-        )
+            self.port = await self._bind(port)
+            if self.port:
+                return self.port
+        raise port_taken(port)
 
-    async def _bind(self, port: int, hosts: tuple[str, ...]) -> int:
-        """The port that all ``hosts`` got; 0 if it is taken on one. A machine without IPv6 is no refusal."""
+    async def _bind(self, port: int) -> int:
+        """The port of both addresses; 0 if it is taken on one. A machine without IPv6 is no refusal."""
         loop = asyncio.get_running_loop()
-        for host in hosts:
+        for host in LOOPBACK:
             if host == LOOPBACK[1] and not has_ipv6():
                 continue
             try:
@@ -65,7 +54,9 @@ class EngineServer:
                 await self._close_servers()
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):
                     return 0
-                raise PortInUseError(f"cannot listen on {host}: {error.strerror}; check --listen") from error
+                raise PortInUseError(
+                    f"cannot listen on {host}: {error.strerror}; is this machine's loopback up?"
+                ) from error
             self._servers.append(server)
             port = int(server.sockets[0].getsockname()[1])
         return port
@@ -77,23 +68,13 @@ class EngineServer:
         for server in servers:
             await server.wait_closed()
 
-    def receive(self) -> asyncio.Future[bytes]:
-        """A future of the engine's next message. It can be cancelled or given an exception from outside."""
-        waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        if self._arrived is not None:
-            waiter.set_result(self._arrived)
-            self._arrived = None
-        else:
-            self._waiter = waiter
-        return waiter
-
     @property
     def owes_reply(self) -> bool:
-        """Whether the engine stands still, waiting for us."""
+        """See :attr:`Server.owes_reply`."""
         return self._pending is not None
 
     def reply(self, data: bytes) -> None:
-        """Answer the call that is pending; without one this does nothing (the engine is gone)."""
+        """See :meth:`Server.reply`."""
         if self._pending is not None:
             (link, stream), self._pending = self._pending, None
             link.respond(stream, data)
@@ -101,11 +82,7 @@ class EngineServer:
     def called(self, link: _Link, stream: int, data: bytes) -> None:
         """The engine calls: hand on its message."""
         self._pending = (link, stream)
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(data)
-        else:
-            self._arrived = data
+        self._deliver(data)
 
     def gave_up(self, link: _Link, stream: int | None = None) -> None:
         """The engine broke off a call, or (``stream`` None) its connection is gone."""
@@ -122,7 +99,7 @@ class EngineServer:
         self._empty.clear()
 
     async def stop(self, grace: float = 0.5) -> None:
-        """Stop listening; connections may end by themselves within ``grace`` seconds."""
+        """See :meth:`Server.stop`."""
         if self._links:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._empty.wait(), grace)

@@ -126,8 +126,16 @@ class EngineFlags:
     ] = None
     listen: Annotated[
         str | None,
-        _text(ENGINES, "Address to listen on instead of this machine alone; nothing protects it.", "ADDRESS"),
+        _text(ENGINES, "Address to listen on instead of this machine alone; no password protects it.", "ADDRESS"),
         Sets("collection.listen"),
+    ] = None
+    tls_cert: Annotated[
+        str | None,
+        _text(ENGINES, "Certificate (PEM) for --listen, which is clear text without.", "FILE"),
+        Sets("collection.tls_cert"),
+    ] = None
+    tls_key: Annotated[
+        str | None, _text(ENGINES, "Private key (PEM) of --tls-cert.", "FILE"), Sets("collection.tls_key")
     ] = None
     timeout_wait: Annotated[
         str | None,

@@ -91,9 +91,24 @@ class CollectionSettings(Section):
     """Learning and collection take turns, engines in fixed order: the same seed is the same run, to the bit."""
     max_policy_age: NaturalInt = 1
     """Updates that the acting policy may be behind the learner."""
-    transport: Literal["own", "grpcio"] = "own"
-    """Who speaks HTTP/2: this package, in a twelfth of the time, or the grpcio library, for an engine whose gRPC
-    client asks for more than ML-Agents' does."""
     listen: Text | None = None
     """Address that engines connect to; None = this machine only. Whoever can reach another address can act as an
     engine, so it must be asked for."""
+    tls_cert: Path | None = None
+    """Certificate (PEM) that is shown to engines at ``listen``; None = clear text."""
+    tls_key: Path | None = None
+    """The certificate's private key (PEM)."""
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise PydanticCustomError(
+                "tls_in_half", "tls_cert and tls_key (--tls-cert, --tls-key) belong together; give both or neither"
+            )
+        if self.tls_cert is not None and self.listen is None:
+            raise PydanticCustomError(
+                "tls_on_loopback",
+                "tls_cert and tls_key (--tls-cert, --tls-key) are for engines on other machines; "
+                "add listen (--listen) or leave them out",
+            )
+        return self

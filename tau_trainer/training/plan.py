@@ -18,6 +18,7 @@ from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION
 from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SamplerKind, TrainingEnvironment
+from tau_trainer.bridge.tls import read_tls
 from tau_trainer.errors import PortInUseError, SettingsError
 from tau_trainer.settings import (
     GaussianSampler,
@@ -191,8 +192,8 @@ def _engine_options(settings: RunSettings) -> EngineOptions:
             num_envs=env.num_envs,
             num_environment_parameters=len(settings.environment_parameters or {}),
         ),
-        transport=settings.collection.transport,
         listen=settings.collection.listen,
+        tls=read_tls(settings.collection.tls_cert, settings.collection.tls_key),
     )
 
 

@@ -49,9 +49,12 @@ class TrainingRun:
         self.hub = hub
         self.task = TauTask(plan.tau) if plan.tau is not None and plan.tau.evaluate else None
         if plan.engine.listen:
+            how, can = "without encryption or password", "can"
+            if plan.engine.tls is not None:
+                how, can = "with TLS, which asks no client who it is", "can still"
             hub.warning(
-                f"listening on {plan.engine.listen}, without encryption or password: whoever reaches it can act as an "
-                "engine; leave --listen out where the engines run on this machine"
+                f"listening on {plan.engine.listen}, {how}: whoever reaches it {can} act as an engine; "
+                "leave --listen out where the engines run on this machine"
             )
         skipped = self.task.dataset.skipped_sentence() if self.task is not None else None
         if skipped:

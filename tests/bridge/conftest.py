@@ -1,35 +1,50 @@
-"""What the tests of the wire share: both servers, and a real gRPC client as Unity has one."""
+"""What the tests of the wire share: both servers, a real gRPC client as Unity has one, and a certificate."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
 import pytest
 
-from tau_trainer.bridge import grpcio_server, server
+from tau_trainer.bridge.grpcio_server import GrpcioServer
 from tau_trainer.bridge.protocol import METHOD
+from tau_trainer.bridge.server import EngineServer
+from tau_trainer.bridge.serving import Server
+from tau_trainer.bridge.tls import Tls, read_tls
 
-ServerClass = type[server.EngineServer] | type[grpcio_server.EngineServer]
+DATA = Path(__file__).parent / "data"
+NewServer = Callable[[], Server]
 
 
-@pytest.fixture(params=[server.EngineServer, grpcio_server.EngineServer], ids=["native", "grpcio"])
-def server_class(request: pytest.FixtureRequest) -> ServerClass:
-    """Each of the two servers."""
-    found: ServerClass = request.param
+@pytest.fixture(params=[EngineServer, lambda: GrpcioServer("127.0.0.1")], ids=["native", "grpcio"])
+def new_server(request: pytest.FixtureRequest) -> NewServer:
+    """Makes one of the two servers."""
+    found: NewServer = request.param
     return found
+
+
+@pytest.fixture
+def tls() -> Tls:
+    """A certificate of localhost, and its key."""
+    pair = read_tls(DATA / "certificate.pem", DATA / "key.pem")
+    assert pair is not None
+    return pair
 
 
 class Client:
     """An engine's end: grpcio's C core, which blocks, so calls run in threads."""
 
-    def __init__(self, target: str) -> None:
-        self.channel = grpc.insecure_channel(
-            target, options=[("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-        )
+    def __init__(self, target: str, trusted: bytes | None = None) -> None:
+        """``trusted``: a certificate (PEM) of the server's; None: clear text."""
+        options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+        if trusted is None:
+            self.channel = grpc.insecure_channel(target, options=options)
+        else:
+            self.channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(trusted), options=options)
         self._exchange = self.channel.unary_unary(METHOD)
 
     def begin(self, data: bytes) -> grpc.Future:
@@ -44,9 +59,9 @@ class Client:
 
 
 @contextlib.contextmanager
-def client(port: int, host: str = "localhost") -> Iterator[Client]:
+def client(port: int, host: str = "localhost", trusted: bytes | None = None) -> Iterator[Client]:
     """A client of ``host:port``."""
-    made = Client(f"{host}:{port}")
+    made = Client(f"{host}:{port}", trusted)
     try:
         yield made
     finally:

@@ -1,41 +1,238 @@
-"""What only the server on grpcio has to show: that it can take the other's place. Its behavior is in test_server."""
+"""What only the server on grpcio does: addresses, TLS, and a limit. What both do is in test_server."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 
-from tau_trainer.bridge import grpcio_server, server
-from tests.bridge.conftest import client
+from tau_trainer.bridge import grpcio_server
+from tau_trainer.bridge.engine import Engine, EngineOptions
+from tau_trainer.bridge.grpcio_server import GrpcioServer
+from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.ports import engine_ports, has_ipv6
+from tau_trainer.bridge.protocol import METHOD
+from tau_trainer.bridge.server import EngineServer
+from tau_trainer.bridge.tls import Tls
+from tau_trainer.errors import EngineExitedError, EngineTimeoutError, PortInUseError
+from tau_trainer.headless import create_scene
+from tau_trainer.headless.args import parse_args
+from tau_trainer.headless.client import Engine as HeadlessEngine
+from tau_trainer.specs import Actions, StepBatch
+from tests.bridge.conftest import DATA, Client, client
+from tests.bridge.test_server import connects, echo
+
+ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")
 
 
-def test_it_has_the_same_methods_with_the_same_parameters() -> None:
-    def of(kind: type) -> dict[str, str]:
-        return {
-            name: str(inspect.signature(member)) if inspect.isfunction(member) else "property"
-            for name, member in vars(kind).items()
-            if not name.startswith("_")
-        }
+def serve(server: GrpcioServer, play: Callable[[GrpcioServer], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await server.start()
+        try:
+            await play(server)
+        finally:
+            await server.stop()
 
-    own = {"called", "gave_up", "opened"}  # for its connections
-    ours = {name: signature for name, signature in of(server.EngineServer).items() if name not in own}
-    theirs = {name: signature for name, signature in of(grpcio_server.EngineServer).items() if name != "exchange"}
-    assert ours == theirs
-    assert {"start", "receive", "owes_reply", "reply", "stop"} == set(ours)
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_which_server_serves_where(tls: Tls) -> None:
+    assert isinstance(EngineOptions().server(), EngineServer)
+    assert isinstance(EngineOptions(listen="127.0.0.1").server(), GrpcioServer)
+    assert isinstance(EngineOptions(listen="127.0.0.1", tls=tls).server(), GrpcioServer)
+
+
+def test_grpcio_is_imported_for_other_machines_only() -> None:
+    code = (
+        "import sys; from tau_trainer.bridge.engine import EngineOptions; EngineOptions().server(); "
+        "assert 'grpc' not in sys.modules; EngineOptions(listen='::1').server(); assert 'grpc' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_only_the_services_own_path_is_answered() -> None:
-    async def main() -> None:
-        listening = grpcio_server.EngineServer()
-        port = await listening.start()
-        with client(port) as engine:
+    async def play(server: GrpcioServer) -> None:
+        with client(server.port) as engine:
             other = engine.channel.unary_unary("/another.Service/Method")
             with pytest.raises(grpc.RpcError) as refusal:
                 await asyncio.to_thread(other, b"", timeout=5)
-        assert refusal.value.code() is grpc.StatusCode.UNIMPLEMENTED
-        await listening.stop()
+            assert refusal.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
-    asyncio.run(main())
+    serve(GrpcioServer("127.0.0.1"), play)
+
+
+@ipv6
+def test_one_address_is_listened_on() -> None:
+    async def play(server: GrpcioServer) -> None:
+        assert await asyncio.to_thread(connects, "127.0.0.1", server.port)
+        assert not await asyncio.to_thread(connects, "::1", server.port)
+
+    serve(GrpcioServer("127.0.0.1"), play)
+
+
+@ipv6
+@pytest.mark.parametrize("address", ["::1", "[::1]", "::", "0.0.0.0", "localhost"])
+def test_addresses_of_every_kind(address: str) -> None:
+    async def play(server: GrpcioServer) -> None:
+        with client(server.port) as engine:
+            assert await echo(server, engine, b"hello") == b"olleh"
+
+    serve(GrpcioServer(address), play)
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "no-such-host.invalid", "127.0.0.1:5005"])  # RFC 5737, RFC 2606
+def test_an_address_that_is_not_ours(address: str) -> None:
+    with pytest.raises(PortInUseError, match=rf"^cannot listen on {address}: .*; give --listen an address of this mac"):
+        asyncio.run(GrpcioServer(address).start())
+
+
+def test_a_port_that_another_program_has() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=rf"^port {port} is taken by another program; choose another --base-p"):
+            asyncio.run(GrpcioServer("127.0.0.1").start(port))
+
+
+def test_a_certificate_that_grpcio_refuses() -> None:
+    with pytest.raises(PortInUseError, match=r"^cannot listen on 127\.0\.0\.1: grpcio refuses it"):
+        asyncio.run(GrpcioServer("127.0.0.1", Tls(b"no", b"no")).start())
+
+
+def test_messages_beyond_the_limit_are_refused_and_the_next_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert grpcio_server.MAX_MESSAGE == 256 * 2**20
+    monkeypatch.setattr(grpcio_server, "MAX_MESSAGE", 5 * 2**20)
+
+    async def play(server: GrpcioServer) -> None:
+        with client(server.port) as engine:
+            with pytest.raises(grpc.RpcError) as refusal:
+                await engine.call(bytes(5 * 2**20 + 1))
+            assert refusal.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert not server.owes_reply
+            assert await echo(server, engine, bytes(5 * 2**20)) == bytes(5 * 2**20)
+
+    serve(GrpcioServer("127.0.0.1"), play)
+
+
+class TestTls:
+    @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+    def test_a_client_that_knows_the_certificate_is_served(self, tls: Tls, host: str) -> None:
+        async def play(server: GrpcioServer) -> None:
+            with client(server.port, host, tls.certificate) as engine:
+                assert await echo(server, engine, b"secret") == b"terces"
+
+        serve(GrpcioServer("127.0.0.1", tls), play)
+
+    @pytest.mark.parametrize("trusted", [None, (DATA / "another-certificate.pem").read_bytes()], ids=["plain", "other"])
+    def test_a_client_in_clear_text_or_with_another_authority_is_refused(self, tls: Tls, trusted: bytes | None) -> None:
+        async def play(server: GrpcioServer) -> None:
+            waiting = server.receive()
+            with client(server.port, trusted=trusted) as engine:
+                exchange = engine.channel.unary_unary(METHOD)
+                with pytest.raises(grpc.RpcError) as refusal:
+                    await asyncio.to_thread(exchange, b"hello", timeout=10)
+                assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert not waiting.done()
+            with client(server.port, trusted=tls.certificate) as engine:  # and it costs nobody else anything
+                call = engine.call(b"hello")
+                assert await waiting == b"hello"
+                server.reply(b"here")
+                assert await call == b"here"
+
+        serve(GrpcioServer("127.0.0.1", tls), play)
+
+
+class GrpcioLink:
+    """The headless engine's way to the trainer, on grpcio's own client."""
+
+    def __init__(self, engine: Client) -> None:
+        self._engine = engine
+
+    def connect(self, request: bytes, seconds: float) -> bytes:
+        return self.exchange(request)
+
+    def exchange(self, request: bytes) -> bytes:
+        return bytes(self._engine.begin(request).result(20))
+
+
+BALANCE = ("--agents", "3", "--max-decisions", "9")
+
+
+def play_scene(port: int, trusted: bytes | None) -> threading.Thread:
+    """The headless engine in a thread, over grpcio's client."""
+    options = parse_args(["--scene", "balance", *BALANCE])
+
+    def work() -> None:
+        with client(port, trusted=trusted) as engine:
+            link: Any = GrpcioLink(engine)
+            HeadlessEngine(link, lambda told, trainer: create_scene(options, told, seed=trainer.seed)).run()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def spin(engine: Engine, batch: StepBatch) -> dict[str, Actions]:
+    """Actions that depend on what was seen, so that one wrong bit shows in every later step."""
+    return {batch.behavior: Actions(np.tanh(batch.obs[0][:, 2:4]), np.zeros((len(batch), 0), np.int32))}
+
+
+def game(options: EngineOptions, launch: LaunchSpec | None) -> list[StepBatch]:
+    """Thirty steps, some of which end episodes."""
+    port = engine_ports(1)[0]
+
+    async def main() -> list[StepBatch]:
+        engine = Engine(0, port, launch, options)
+        await engine.start()
+        batches = await engine.reset()
+        for _ in range(30):
+            batches += await engine.step(spin(engine, batches[-1]))
+        await engine.close()
+        return batches
+
+    trusted = options.tls.certificate if options.tls is not None else None
+    thread = play_scene(port, trusted) if launch is None else None
+    batches = asyncio.run(asyncio.wait_for(main(), 40))
+    if thread is not None:
+        thread.join(20)
+        assert not thread.is_alive()
+    return batches
+
+
+@pytest.fixture(scope="module")
+def over_loopback() -> list[StepBatch]:
+    return game(EngineOptions(seed=3), LaunchSpec.of("headless:balance", env_args=BALANCE))
+
+
+class TestScene:
+    """The same game, bit for bit, whoever serves and whoever calls."""
+
+    @pytest.mark.parametrize("caller", ["our client", "grpcio", "grpcio with TLS"])
+    def test_on_an_address(self, over_loopback: list[StepBatch], caller: str, tls: Tls) -> None:
+        options = EngineOptions(seed=3, listen="127.0.0.1", tls=tls if "TLS" in caller else None)
+        launch = LaunchSpec.of("headless:balance", env_args=BALANCE) if caller == "our client" else None
+        batches = game(options, launch)
+        assert len(batches) == len(over_loopback) == 31
+        for ours, theirs in zip(batches, over_loopback, strict=True):
+            for name in ("agent_ids", "reward"):
+                assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes()
+                assert getattr(ours.terminals, name).tobytes() == getattr(theirs.terminals, name).tobytes()
+            assert ours.obs[0].tobytes() == theirs.obs[0].tobytes()
+        assert sum(len(batch.terminals) for batch in batches) >= 9
+
+    def test_an_engine_in_clear_text_never_meets_a_tls_server(self, tls: Tls) -> None:
+        options = EngineOptions(listen="127.0.0.1", tls=tls)
+        with pytest.raises(EngineExitedError, match=r"ended while it should connect with TLS .which ML-Agents' own c"):
+            game(options, LaunchSpec.of("headless:balance"))
+
+    def test_somebody_who_never_comes_is_told_of_tls_too(self, tls: Tls) -> None:
+        engine = Engine(0, 0, None, EngineOptions(listen="127.0.0.1", tls=tls, timeout_s=0.1))
+        with pytest.raises(EngineTimeoutError, match=r"engine 0 did not connect with TLS .* within 0\.1 s"):
+            asyncio.run(engine.start())

@@ -190,6 +190,18 @@ CASES = {
         "environment_parameters: {m: {curriculum: [{Lesson0: {value: 1}}]}}",
         "environment_parameters.m.curriculum[0].name is missing and has no default; add it",
     ),
+    "half a certificate": (
+        "collection: {listen: '::', tls_cert: c.pem}",
+        "collection: tls_cert and tls_key (--tls-cert, --tls-key) belong together; give both or neither",
+    ),
+    "a certificate for nobody": (
+        "collection: {tls_cert: c.pem, tls_key: k.pem}",
+        "collection: tls_cert and tls_key (--tls-cert, --tls-key) are for engines on other machines; add listen",
+    ),
+    "a transport to choose, as there was once": (
+        "collection: {transport: own}",
+        "collection.transport is no known key; known here: deterministic, max_policy_age, listen, tls_cert, tls_key",
+    ),
     "old file format": (
         "Agent: {trainer: ppo, batch_size: 10}",
         "is a file for ML-Agents 0.16 or older; convert it with `python -m mlagents.trainers.upgrade_config`, "

@@ -12,6 +12,8 @@ from tau_trainer.settings import load_settings
 from tau_trainer.training.plan import RunPlan, make_plan
 from tests.training.fakes import tau_settings
 
+PEM = Path(__file__).parents[1] / "bridge" / "data"
+
 
 def plan_of(tmp_path: Path, command: Any = "parallel", **overrides: Any) -> RunPlan:
     return make_plan(command, tau_settings(tmp_path, **overrides), tmp_path / "run_logs")
@@ -149,6 +151,18 @@ def test_environment_parameters_as_they_travel(tmp_path: Path) -> None:
 def test_no_graphics_monitor_shows_the_first(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, engine_settings__no_graphics_monitor=True)
     assert [launch.no_graphics for launch in plan.launch if launch] == [False, True]
+
+
+def test_where_and_how_engines_are_listened_for(tmp_path: Path) -> None:
+    here = plan_of(tmp_path)
+    assert (here.engine.listen, here.engine.tls) == (None, None)
+    told = {"collection__tls_cert": str(PEM / "certificate.pem"), "collection__tls_key": str(PEM / "key.pem")}
+    there = plan_of(tmp_path, collection__listen="0.0.0.0", **told)
+    assert there.engine.listen == "0.0.0.0"
+    assert there.engine.tls is not None
+    assert there.engine.tls.certificate == (PEM / "certificate.pem").read_bytes()
+    with pytest.raises(SettingsError, match=r"--tls-key .* cannot be read"):
+        plan_of(tmp_path, collection__listen="0.0.0.0", **told | {"collection__tls_key": str(tmp_path / "k.pem")})
 
 
 def test_engine_options(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ from safetensors.numpy import load_file
 
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Aggregation, Stat
+from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
-from tau_trainer.metrics import RunSnapshot, keys, read_log
+from tau_trainer.metrics import MetricsHub, RunSnapshot, keys, read_log
 from tau_trainer.training import PairState, RunReport
 from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.plan import make_plan
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.watchdog import watch
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
@@ -102,6 +105,29 @@ def test_every_pairs_reward_goes_to_its_own_trainer(stage: Stage, tmp_path: Path
 def test_the_states_of_a_pair(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     train(tau_settings(tmp_path), memory)
     assert memory.states(0) == memory.states(1) == ["Preparing", "Training", "Evaluating", "Completed"]
+
+
+@pytest.mark.parametrize(
+    ("tls", "sentence"),
+    [
+        (None, "listening on 127.0.0.1, without encryption or password: whoever reaches it can act as an engine"),
+        (
+            Tls(b"", b""),
+            "listening on 127.0.0.1, with TLS, which asks no client who it is: whoever reaches it can",
+        ),
+    ],
+    ids=["clear text", "TLS"],
+)
+def test_an_open_door_is_told_of(stage: Stage, tmp_path: Path, memory: Memory, tls: Tls | None, sentence: str) -> None:
+    plan = make_plan("parallel", tau_settings(tmp_path), tmp_path)
+    hub = MetricsHub([memory])
+    for options in (plan.engine, replace(plan.engine, listen="127.0.0.1", tls=tls)):
+        assert memory.warnings == []
+        TrainingRun(replace(plan, engine=options), "run", tmp_path, hub, resume=False).pool.close()
+        hub.drain(10.0)
+    (warning,) = memory.warnings
+    assert warning.startswith(sentence)
+    hub.close()
 
 
 def test_a_failing_pair_never_stops_another(stage: Stage, tmp_path: Path, memory: Memory) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ class Wishes:
     resets: Sequence[int] = ()
     parameters: Mapping[str, float | Sampler] = field(default_factory=dict)
     later: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-    transport: Literal["own", "grpcio"] = "own"
+    listen: str | None = None
 
 
 @dataclass
@@ -93,7 +93,7 @@ def play(build: Path, folder: Path, flags: Sequence[str], wishes: Wishes) -> See
     seen = Seen()
 
     async def main() -> None:
-        options = EngineOptions(seed=wishes.seed, num_areas=wishes.areas, timeout_s=20.0, transport=wishes.transport)
+        options = EngineOptions(seed=wishes.seed, num_areas=wishes.areas, timeout_s=20.0, listen=wishes.listen)
         launch = LaunchSpec((str(build),), env_args=("--tau-data", str(DATA), *flags), log_folder=folder)
         engine = Engine(0, 0, launch, options, SideChannelHub(seen.stats.append))
         await engine.start()
@@ -182,7 +182,7 @@ GAMES = {
             resets=(7, 8),
         ),
     ),
-    "grpcio's server": (["--tau-agents", "60", "--tau-max-decisions", "4"], Wishes(60, transport="grpcio")),
+    "grpcio's server": (["--tau-agents", "60", "--tau-max-decisions", "4"], Wishes(60, listen="localhost")),
 }
 
 
@@ -216,7 +216,7 @@ def test_ends_are_told_apart(engine_build: Path, tmp_path: Path) -> None:
 
 def test_a_large_message_passes_the_servers_windows(engine_build: Path, tmp_path: Path) -> None:
     flags = ["--tau-agents", "4000", "--tau-profile", "tau384"]
-    wishes = Wishes(2, transport="grpcio")
+    wishes = Wishes(2, listen="localhost")
     seen = play(engine_build, tmp_path, flags, wishes)
     assert seen.batches[0].obs[0].nbytes > 4 * 2**20
     assert_same(seen.batches, play_here(flags, wishes))

@@ -1,0 +1,47 @@
+"""The certificate and key of a server that listens beyond this machine."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from tau_trainer.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What a server shows its clients, in PEM. Clients are not asked for a certificate of their own."""
+
+    certificate: bytes
+    """The server's certificate, followed by those that vouch for it, if any."""
+    key: bytes = field(repr=False)
+
+
+def read_tls(certificate: Path | None, key: Path | None) -> Tls | None:
+    """The two files, once they are known to belong together; None without them.
+
+    Raises SettingsError for a file that cannot be read, is no PEM, is locked by a password, or is of another pair.
+    """
+    if certificate is None or key is None:
+        return None
+    certificate, key = certificate.expanduser(), key.expanduser()
+    try:
+        pair = Tls(certificate.read_bytes(), key.read_bytes())
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, lambda: _refuse_password(key))
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise SettingsError(f"--tls-key {key} is not the key of --tls-cert {certificate}; give its own") from error
+        raise SettingsError(
+            f"--tls-cert {certificate} and --tls-key {key} cannot be used ({error.reason or 'no PEM'}); "
+            "give a certificate and its key in PEM form"
+        ) from error
+    except OSError as error:
+        flag = "--tls-cert" if error.filename == str(certificate) else "--tls-key"
+        raise SettingsError(f"{flag} {error.filename} cannot be read: {error.strerror}; check the path") from error
+    return pair
+
+
+def _refuse_password(key: Path) -> NoReturn:
+    raise SettingsError(f"--tls-key {key} asks for a password; write it without one: openssl pkey -in {key} -out FILE")
