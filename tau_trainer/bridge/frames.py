@@ -16,8 +16,8 @@ PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 """Kinds of frames (RFC 9113, 6)."""
-END_STREAM, ACK, END_HEADERS, PADDED = 0x1, 0x1, 0x4, 0x8
-"""Flags."""
+END_STREAM, ACK, END_HEADERS = 0x1, 0x1, 0x4
+"""Flags (RFC 9113, 6). Not PADDED: no gRPC library pads, and padded data is refused for its length."""
 HEADER_TABLE_SIZE, ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 0x1, 0x2, 0x4, 0x5
 """Settings (RFC 9113, 6.5.2)."""
 CANCEL: Final = 0x8
@@ -84,13 +84,6 @@ def read_goaway(payload: bytes) -> tuple[int, int]:
     """The last stream that will be answered, and the error code, of a GOAWAY whose size is right."""
     last, code = _GOAWAY.unpack_from(payload)
     return last & LARGEST_WINDOW, code
-
-
-def unpadded(payload: bytes) -> bytes:
-    """The data of a padded frame (RFC 9113, 6.1). Raises ProtocolError."""
-    if not payload or payload[0] >= len(payload):
-        raise ProtocolError("a frame is padded beyond its length")
-    return payload[1 : len(payload) - payload[0]]
 
 
 def wrap(message: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """The server's end of unary gRPC over HTTP/2, without I/O: bytes in, calls out; answers in, bytes out.
 
-What a general client may send (pings, priorities, continuations, padding, flow control, settings) is understood.
+What a gRPC client may send (pings, priorities, continuations, flow control, settings) is understood.
 The client's end is :mod:`tau_trainer.headless.http2`.
 """
 
@@ -22,7 +22,6 @@ from tau_trainer.bridge.frames import (
     INITIAL_WINDOW_SIZE,
     LARGEST_WINDOW,
     MAX_FRAME_SIZE,
-    PADDED,
     PING,
     PREFACE,
     RESPONSE,
@@ -37,7 +36,6 @@ from tau_trainer.bridge.frames import (
     hello,
     read_settings,
     read_window_update,
-    unpadded,
     unwrap,
     window_update,
     wrap,
@@ -179,9 +177,8 @@ class Connection:
             self._out += window_update(self._unread)
             self._unread = 0
         body = self._bodies.get(stream)
-        data = unpadded(payload) if flags & PADDED else payload
         if body is not None:
-            body += data
+            body += payload
         return self._end(stream) if flags & END_STREAM else None
 
     def _end(self, stream: int) -> Call | None:

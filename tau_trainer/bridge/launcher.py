@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,10 +104,9 @@ class LaunchSpec:
 class EngineProcess:
     """A running engine: in a process group of its own, so that its children end with it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, argv: Sequence[str], log: Path | None) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, log: Path | None) -> None:
         self._process = process
         self._over = False
-        self.argv = tuple(argv)
         self.log = log
 
     @staticmethod
@@ -141,7 +139,7 @@ class EngineProcess:
         finally:
             if not isinstance(output, int):
                 output.close()
-        return EngineProcess(process, argv, log)
+        return EngineProcess(process, log)
 
     @property
     def pid(self) -> int:

@@ -11,7 +11,7 @@ import re
 from importlib import resources
 from typing import Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, message_factory
 
 COMMUNICATION_VERSION: Final = "1.5.0"
 """The communicator API this package speaks (``com.unity.ml-agents`` 1.9-preview to 4.x)."""
@@ -84,18 +84,10 @@ def _file_descriptor(text: str) -> Any:
     return file
 
 
-def _message_class(name: str) -> Any:
-    descriptor = _POOL.FindMessageTypeByName(f"tau_trainer.wire.{name}")
-    if hasattr(message_factory, "GetMessageClass"):
-        return message_factory.GetMessageClass(descriptor)
-    factory: Any = message_factory.MessageFactory(_POOL)  # protobuf 3.20
-    return factory.GetPrototype(descriptor)
+_FILE = _file_descriptor(resources.files(__package__).joinpath("wire.proto").read_text("utf-8"))
+_CLASSES = message_factory.GetMessages([_FILE])
 
-
-_POOL = descriptor_pool.DescriptorPool()
-_POOL.AddSerializedFile(
-    _file_descriptor(resources.files(__package__).joinpath("wire.proto").read_text("utf-8")).SerializeToString()
-)
-
-Message: Any = _message_class("Message")
+Message: Any = _CLASSES[f"{_FILE.package}.Message"]
 """The one message of the protocol: a header and either the engine's output or the trainer's input."""
+TrainingEnvironmentInitialized: Any = _CLASSES[f"{_FILE.package}.TrainingEnvironmentInitialized"]
+"""What the training analytics channel carries."""

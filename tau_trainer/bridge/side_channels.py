@@ -9,10 +9,12 @@ import enum
 import struct
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
-from tau_trainer.bridge.records import delimited, varint
+from google.protobuf.any_pb2 import Any
+
+from tau_trainer.bridge.protocol import TrainingEnvironmentInitialized
 from tau_trainer.errors import DecodeError
 
 ENGINE_CONFIGURATION: Final = uuid.UUID("e951342c-4f7e-11ea-b238-784f4387d1f7")
@@ -53,11 +55,6 @@ class Writer:
     def __bytes__(self) -> bytes:
         return bytes(self._data)
 
-    def boolean(self, value: bool) -> Writer:
-        """One byte."""
-        self._data += struct.pack("<?", value)
-        return self
-
     def int32(self, value: int) -> Writer:
         """Four bytes, signed."""
         self._data += struct.pack("<i", value)
@@ -71,7 +68,9 @@ class Writer:
     def string(self, value: str) -> Writer:
         """int32 byte count and ASCII bytes (others are replaced by ``?``)."""
         text = value.encode("ascii", "replace")
-        return self.int32(len(text)).raw(text)
+        self.int32(len(text))
+        self._data += text
+        return self
 
     def float_list(self, values: Sequence[float]) -> Writer:
         """int32 count and float32 values."""
@@ -79,14 +78,9 @@ class Writer:
         self._data += struct.pack(f"<{len(values)}f", *values)
         return self
 
-    def raw(self, value: bytes) -> Writer:
-        """Bytes as they are."""
-        self._data += value
-        return self
-
 
 class Reader:
-    """Reads a payload; past the end every call returns its default, as ML-Agents' readers do."""
+    """Reads a payload; past the end every call returns a default, as ML-Agents' readers do."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -100,26 +94,21 @@ class Reader:
         self._position += size
         return values
 
-    def boolean(self, default: bool = False) -> bool:
-        """One byte."""
-        values = self._take("<?")
-        return default if values is None else bool(values[0])
-
     def int32(self, default: int = 0) -> int:
-        """Four bytes, signed."""
+        """Four bytes, signed; ``default`` past the end."""
         values = self._take("<i")
         return default if values is None else int(values[0])
 
-    def float32(self, default: float = 0.0) -> float:
-        """Four bytes."""
+    def float32(self) -> float:
+        """Four bytes; 0 past the end."""
         values = self._take("<f")
-        return default if values is None else float(values[0])
+        return 0.0 if values is None else float(values[0])
 
-    def string(self, default: str = "") -> str:
-        """int32 byte count and ASCII bytes."""
+    def string(self) -> str:
+        """int32 byte count and ASCII bytes; empty past the end."""
         length = self.int32(-1)
         if length < 0 or self._position + length > len(self._data):
-            return default
+            return ""
         text = self._data[self._position : self._position + length]
         self._position += length
         return text.decode("ascii", "replace")
@@ -130,12 +119,6 @@ class Reader:
         if count < 0 or self._position + 4 * count > len(self._data):
             return []
         return list(self._take(f"<{count}f") or ())
-
-    def rest(self) -> bytes:
-        """All bytes not read yet."""
-        data = self._data[self._position :]
-        self._position = len(self._data)
-        return data
 
 
 class Aggregation(enum.IntEnum):
@@ -170,16 +153,6 @@ def parse_stat(payload: bytes) -> Stat:
     return Stat(key, value, Aggregation(aggregation))
 
 
-class EngineConfigurationKind(enum.IntEnum):
-    """The settings of the engine configuration channel."""
-
-    SCREEN_RESOLUTION = 0
-    QUALITY_LEVEL = 1
-    TIME_SCALE = 2
-    TARGET_FRAME_RATE = 3
-    CAPTURE_FRAME_RATE = 4
-
-
 @dataclass(frozen=True, slots=True)
 class EngineConfiguration:
     """Screen size in pixels, quality level, time scale, frame rates in frames a second (-1: as fast as possible)."""
@@ -192,28 +165,14 @@ class EngineConfiguration:
     capture_frame_rate: int = 60
 
     def payloads(self) -> list[bytes]:
-        """One payload a setting, in the order ML-Agents sends them."""
-        kind = EngineConfigurationKind
+        """One payload a setting, each after its number, in the order ML-Agents sends them."""
         return [
-            bytes(Writer().int32(kind.SCREEN_RESOLUTION).int32(self.width).int32(self.height)),
-            bytes(Writer().int32(kind.QUALITY_LEVEL).int32(self.quality_level)),
-            bytes(Writer().int32(kind.TIME_SCALE).float32(self.time_scale)),
-            bytes(Writer().int32(kind.TARGET_FRAME_RATE).int32(self.target_frame_rate)),
-            bytes(Writer().int32(kind.CAPTURE_FRAME_RATE).int32(self.capture_frame_rate)),
+            bytes(Writer().int32(0).int32(self.width).int32(self.height)),
+            bytes(Writer().int32(1).int32(self.quality_level)),
+            bytes(Writer().int32(2).float32(self.time_scale)),
+            bytes(Writer().int32(3).int32(self.target_frame_rate)),
+            bytes(Writer().int32(4).int32(self.capture_frame_rate)),
         ]
-
-
-def parse_engine_configuration(payload: bytes) -> tuple[EngineConfigurationKind, tuple[float, ...]]:
-    """Which setting, and its value or values. Raises DecodeError for an unknown setting."""
-    reader = Reader(payload)
-    kind = reader.int32(-1)
-    if kind not in EngineConfigurationKind.__members__.values():
-        raise DecodeError(f"engine configuration has no setting {kind}; known are 0 to 4")
-    if kind == EngineConfigurationKind.SCREEN_RESOLUTION:
-        return EngineConfigurationKind(kind), (reader.int32(), reader.int32())
-    if kind == EngineConfigurationKind.TIME_SCALE:
-        return EngineConfigurationKind(kind), (reader.float32(),)
-    return EngineConfigurationKind(kind), (reader.int32(),)
 
 
 class SamplerKind(enum.IntEnum):
@@ -280,16 +239,11 @@ class TrainingEnvironment:
 
     def payload(self) -> bytes:
         """The message inside a ``google.protobuf.Any``, as the channel carries it."""
-        texts = (self.trainer_version, self.envs_version, self.python_version, self.torch_version, self.device)
-        body = b"".join(delimited(number, text.encode()) for number, text in enumerate(texts, start=1))
-        for number, value in ((6, self.num_envs), (7, self.num_environment_parameters)):
-            body += varint(number << 3) + varint(value)
-        return delimited(1, _ANALYTICS_TYPE.encode()) + delimited(2, body)
+        message = TrainingEnvironmentInitialized(**asdict(self))
+        return bytes(Any(type_url=_ANALYTICS_TYPE, value=message.SerializeToString()).SerializeToString())
 
 
 _ANALYTICS_TYPE: Final = "type.googleapis.com/communicator_objects.TrainingEnvironmentInitialized"
-
-Handler = Callable[[bytes], None]
 
 
 class SideChannelHub:
@@ -297,17 +251,7 @@ class SideChannelHub:
 
     def __init__(self, on_stat: Callable[[Stat], None] | None = None) -> None:
         self._outgoing = bytearray()
-        self._handlers: dict[uuid.UUID, Handler] = {}
-        self.unknown: set[uuid.UUID] = set()
-        """Channels that sent something nobody listens to (skipped, as ML-Agents does)."""
-        if on_stat is not None:
-            self.register(STATS, lambda payload: on_stat(parse_stat(payload)))
-
-    def register(self, channel: uuid.UUID, handler: Handler) -> None:
-        """Call ``handler`` with every payload of ``channel``. Raises ValueError if the channel is taken."""
-        if channel in self._handlers:
-            raise ValueError(f"side channel {channel} is registered already")
-        self._handlers[channel] = handler
+        self._on_stat = on_stat
 
     def send(self, channel: uuid.UUID, payload: bytes) -> None:
         """Queue a payload for the next reply."""
@@ -339,13 +283,10 @@ class SideChannelHub:
         return data
 
     def receive(self, data: bytes) -> None:
-        """Hand every message of one exchange to its handler. Raises DecodeError."""
+        """Hand on the statistics of one exchange; other channels are passed over. Raises DecodeError."""
         for channel, payload in unpack(data):
-            handler = self._handlers.get(channel)
-            if handler is None:
-                self.unknown.add(channel)
-            else:
-                handler(payload)
+            if channel == STATS and self._on_stat is not None:
+                self._on_stat(parse_stat(payload))
 
 
 def joined(messages: Iterable[tuple[uuid.UUID, bytes]]) -> bytes:

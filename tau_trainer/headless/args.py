@@ -16,21 +16,11 @@ from typing import NoReturn
 from tau_trainer.errors import SettingsError
 from tau_trainer.headless.options import SYNTHETIC, EngineOptions
 from tau_trainer.headless.scenes import MOST_AGENTS, SCENES
+from tau_trainer.headless.scenes.faulty import FaultKind
+from tau_trainer.tau.formulas import REWARDS
+from tau_trainer.tau.profiles import PROFILES
 
-_FAULTS = (
-    "crash",
-    "stall",
-    "malformed",
-    "slow-start",
-    "nan-observation",
-    "nan-reward",
-    "wrong-version",
-    "silent",
-    "exit",
-)
 _FILES = ("--tau-data", "--report-file", "--fault-once")
-_REWARDS = ("binary", "difference", "incremental", "binary_strict", "binary01")
-_PROFILES = ("tau3", "tau384")
 
 
 def parse_args(arguments: Sequence[str]) -> EngineOptions:
@@ -133,7 +123,9 @@ def _add_scene_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_fault_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--fault", choices=_FAULTS, help="what goes wrong (scene faulty: crash)")
+    group.add_argument(
+        "--fault", choices=[kind.value for kind in FaultKind], help="what goes wrong (scene faulty: crash)"
+    )
     group.add_argument(
         "--fault-after", metavar="N", type=_whole(0), default=10, help="steps that go well (default: %(default)s)"
     )
@@ -144,13 +136,13 @@ def _add_fault_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_tau_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--tau-profile", choices=_PROFILES, default="tau3", help="default: %(default)s")
+    group.add_argument("--tau-profile", choices=PROFILES, default="tau3", help="default: %(default)s")
     group.add_argument("--tau-data", metavar="F", help="a Tau JSON file, or `synthetic` (default: the packaged data)")
     group.add_argument(
         "--tau-agents", dest="agents", metavar="N", type=_whole(1, MOST_AGENTS), help="the same as --agents"
     )
     group.add_argument("--tau-target-sensor", action="store_true", help="also send the answer's vector")
-    group.add_argument("--tau-reward", choices=_REWARDS, help="formula (default: the profile's)")
+    group.add_argument("--tau-reward", choices=REWARDS, help="formula (default: the profile's)")
     group.add_argument("--tau-columns", metavar="N", type=_whole(1), help="leading components that count")
     group.add_argument("--tau-threshold", metavar="X", type=_number(1e-9), default=0.1, help="default: %(default)s")
     group.add_argument(

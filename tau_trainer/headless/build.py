@@ -23,34 +23,26 @@ _FOREIGN: Final = ("PYTHONHOME", "PYTHONSTARTUP", "PYTHONOPTIMIZE", "PYTHONUSERB
 """Variables of the calling Python that would mislead ours."""
 
 
-def write_build(
-    folder: Path,
-    scene: str,
-    extra_args: Sequence[str] = (),
-    *,
-    name: str | None = None,
-    platform: str = sys.platform,
-) -> Path:
+def write_build(folder: Path, scene: str, extra_args: Sequence[str] = (), *, platform: str = sys.platform) -> Path:
     """Write a launcher that plays ``scene`` with ``extra_args``; return what to give as ``--env`` or ``file_name``.
 
-    The flags that the trainer adds come after ``extra_args`` and win over them. Linux: ``<folder>/<name>.x86_64``.
-    macOS: ``<folder>/<name>.app``. Windows: ``<folder>/<name>.bat``, which this package's launcher accepts; ML-Agents'
-    own looks for an ``.exe`` there, and a script cannot be one. An earlier launcher of the same name is replaced.
+    The flags that the trainer adds come after ``extra_args`` and win over them. Linux: ``<folder>/<scene>.x86_64``.
+    macOS: ``<folder>/<scene>.app``. Windows: ``<folder>/<scene>.bat``, which this package's launcher accepts;
+    ML-Agents' own looks for an ``.exe`` there, and a script cannot be one. An earlier launcher is replaced.
 
     Raises SettingsError for an unknown scene or a folder that cannot be written.
     """
     if scene not in SCENES:
         raise SettingsError(f"there is no scene `{scene}`; the scenes are {', '.join(SCENES)}.")
-    name = name or scene
     command = [sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", scene, *extra_args]
     try:
         folder = folder.resolve()
         if platform == "win32":
-            return _write(folder / f"{name}.bat", _batch(command), "\r\n")
+            return _write(folder / f"{scene}.bat", _batch(command), "\r\n")
         if platform == "darwin":
-            _write(folder / f"{name}.app" / "Contents" / "MacOS" / name, _shell(command), "\n")
-            return folder / f"{name}.app"
-        return _write(folder / f"{name}.x86_64", _shell(command), "\n")
+            _write(folder / f"{scene}.app" / "Contents" / "MacOS" / scene, _shell(command), "\n")
+            return folder / f"{scene}.app"
+        return _write(folder / f"{scene}.x86_64", _shell(command), "\n")
     except OSError as error:
         raise SettingsError(f"cannot write a build into {folder}: {error.strerror}; choose another folder.") from error
 

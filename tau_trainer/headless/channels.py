@@ -12,10 +12,8 @@ from tau_trainer.bridge.side_channels import (
     FLOAT_PROPERTIES,
     STATS,
     TRAINING_ANALYTICS,
-    EngineConfigurationKind,
     Stat,
     joined,
-    parse_engine_configuration,
     parse_environment_parameter,
     stat_payload,
     unpack,
@@ -23,8 +21,8 @@ from tau_trainer.bridge.side_channels import (
 from tau_trainer.headless.parameters import Parameters
 
 _log = logging.getLogger(__name__)
-_SILENT = frozenset({FLOAT_PROPERTIES, TRAINING_ANALYTICS})
-"""Channels that a trainer may use and that mean nothing to an engine without pictures."""
+_SILENT = frozenset({ENGINE_CONFIGURATION, FLOAT_PROPERTIES, TRAINING_ANALYTICS})
+"""Channels that a trainer may use and that mean nothing to an engine without pictures, always at full speed."""
 
 
 class EngineChannels:
@@ -32,8 +30,6 @@ class EngineChannels:
 
     def __init__(self) -> None:
         self.parameters = Parameters()
-        self.configuration: dict[EngineConfigurationKind, tuple[float, ...]] = {}
-        """Last values of the engine configuration. They change nothing here: no pictures, and always full speed."""
         self._unknown: set[uuid.UUID] = set()
 
     def receive(self, data: bytes) -> bool:
@@ -46,9 +42,6 @@ class EngineChannels:
             if channel == ENVIRONMENT_PARAMETERS:
                 self.parameters.set(*parse_environment_parameter(payload))
                 changed = True
-            elif channel == ENGINE_CONFIGURATION:
-                kind, values = parse_engine_configuration(payload)
-                self.configuration[kind] = values
             elif channel not in _SILENT and channel not in self._unknown:
                 self._unknown.add(channel)
                 _log.warning("messages of the unknown side channel %s are ignored", channel)

@@ -104,7 +104,7 @@ class Engine:
                 self._pace.spend(self._channels.parameters)
         finally:
             if report is not None:
-                report.__exit__(None, None, None)
+                report.close()
 
     def _request(
         self, scene: Scene, batch: StepBatch, announce: tuple[BehaviorSpec, ...], specs: dict[str, BehaviorSpec]

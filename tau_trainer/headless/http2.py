@@ -29,7 +29,6 @@ from tau_trainer.bridge.frames import (
     INITIAL_WINDOW_SIZE,
     LARGEST_WINDOW,
     MAX_FRAME_SIZE,
-    PADDED,
     PING,
     PREFACE,
     RST_STREAM,
@@ -44,7 +43,6 @@ from tau_trainer.bridge.frames import (
     read_settings,
     read_window_update,
     request_headers,
-    unpadded,
     unwrap,
     window_update,
     wrap,
@@ -225,12 +223,9 @@ class Http2Connection:
         if self._received >= _TOP_UP:
             self._send(window_update(self._received))
             self._received = 0
-        if stream != self._stream:
-            return
-        if flags & PADDED:
-            payload = unpadded(payload)
-        self._reply += payload
-        self._done |= bool(flags & END_STREAM)
+        if stream == self._stream:
+            self._reply += payload
+            self._done |= bool(flags & END_STREAM)
 
     def _on_window(self, stream: int, more: int) -> None:
         if stream == 0:

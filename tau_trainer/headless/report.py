@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
 
 import numpy as np
 
 from tau_trainer.specs import StepBatch
-
-INTERVAL_SECONDS: Final = 1.0
-"""Usual time between two lines."""
 
 
 class Report:
@@ -23,7 +18,7 @@ class Report:
     (mean over the episodes that ended since the last line; null if none did).
     """
 
-    def __init__(self, path: Path, agents: int, interval: float = INTERVAL_SECONDS) -> None:
+    def __init__(self, path: Path, agents: int, interval: float = 1.0) -> None:
         self._file = path.open("a", encoding="utf-8")
         self._returns = np.zeros(agents)
         self._decisions = self._exchanges = self._episodes = 0
@@ -31,12 +26,8 @@ class Report:
         self._interval = interval
         self._due = time.monotonic() + interval
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Write the last line."""
         self._write()
         self._file.close()
 

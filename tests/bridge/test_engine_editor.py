@@ -22,11 +22,10 @@ from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.bridge.side_channels import (
     STATS,
-    EngineConfigurationKind,
+    EngineConfiguration,
     SideChannelHub,
     Stat,
     pack,
-    parse_engine_configuration,
     parse_environment_parameter,
     stat_payload,
     unpack,
@@ -98,9 +97,7 @@ class TestEditor:
                 reply = decode_trainer_message(await script.greets(), {})
                 assert (reply.status, reply.command) == (200, Command.RESET)
                 payloads = [payload for _, payload in unpack(reply.side_channel)]
-                assert [parse_engine_configuration(payload)[0] for payload in payloads[:5]] == list(
-                    EngineConfigurationKind
-                )
+                assert payloads[:5] == EngineConfiguration().payloads()
                 assert parse_environment_parameter(payloads[5]) == ("gravity", -9.5)
 
         run(main())

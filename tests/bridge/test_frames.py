@@ -26,7 +26,6 @@ from tau_trainer.bridge.frames import (
     read_settings,
     read_window_update,
     request_headers,
-    unpadded,
     unwrap,
     window_update,
     wrap,
@@ -68,8 +67,9 @@ def test_sizes_of_frames(kind: int, right: tuple[int, ...], wrong: tuple[int, ..
 
 
 @given(st.binary(max_size=40), st.integers(0, 255))
-def test_padding_comes_off(data: bytes, padding: int) -> None:
-    assert unpadded(bytes([padding]) + data + bytes(padding)) == data
+def test_a_padded_message_is_refused_for_its_length(message: bytes, padding: int) -> None:
+    with pytest.raises(ProtocolError):
+        unwrap(bytes([padding]) + wrap(message) + bytes(padding))
 
 
 @given(st.binary(max_size=40))

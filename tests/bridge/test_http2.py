@@ -99,10 +99,7 @@ def conversations(draw: st.DrawFn) -> tuple[bytes, list[Call]]:
         framed = message(body)
         cuts = sorted({0, len(framed), *draw(st.lists(st.integers(0, len(framed)), max_size=3))})
         for first, last in itertools.pairwise(cuts):
-            end, padding = END_STREAM * (last == len(framed)), draw(st.integers(0, 9))
-            part = framed[first:last]
-            padded = bytes([padding]) + part + bytes(padding) if padding else part
-            data += frame(DATA, end | (PADDED if padding else 0), stream, padded)
+            data += frame(DATA, END_STREAM * (last == len(framed)), stream, framed[first:last])
         calls.append(Call(stream, body))
         stream += 2
     return bytes(data), calls
@@ -226,8 +223,7 @@ def test_the_connections_window_is_refilled(monkeypatch: pytest.MonkeyPatch) -> 
         b"GET / HTTP/1.1\r\n",
         b"\x16\x03\x01",  # TLS
         PREFACE[:-1] + b"?",
-        HELLO + frame(DATA, PADDED, 1, b""),
-        HELLO + frame(DATA, PADDED, 1, b"\x05abc"),
+        HELLO + frame(HEADERS, END_HEADERS, 1, BLOCK) + frame(DATA, PADDED | END_STREAM, 1, b"\x00" + message(b"abc")),
         HELLO + frame(WINDOW, 0, 0, b"abc"),
         HELLO + frame(PING, 0, 0, b"1234567"),
         HELLO + frame(SETTINGS, 0, 0, b"abc"),

@@ -133,7 +133,6 @@ def test_the_program_gets_its_arguments_as_they_are_and_no_shell(logs: Path, tmp
         process = await EngineProcess.start(spec, 5005, 0)
         assert await process.wait(5)
         assert process.returncode == 0
-        assert process.argv[3:8] == odd
 
     asyncio.run(main())
     assert tuple(json.loads((logs / "Player-0.log").read_text())) == odd

@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.headless.args import _FAULTS, _PROFILES, _REWARDS, build_arguments, log_file, parse_args
+from tau_trainer.headless.args import build_arguments, log_file, parse_args
 from tau_trainer.headless.scenes import tau_rules
 from tau_trainer.headless.scenes.faulty import FaultKind
-from tau_trainer.tau.formulas import REWARDS
-from tau_trainer.tau.profiles import PROFILES
 
 
 def test_a_unity_builds_flags_in_the_order_ml_agents_gives_them() -> None:
@@ -48,13 +46,6 @@ def test_a_wrong_value_of_a_known_flag_is_one_sentence(arguments: list[str], mes
     with pytest.raises(SettingsError, match=message) as caught:
         parse_args(arguments)
     assert "\n" not in str(caught.value)
-
-
-def test_choices_are_those_of_the_modules_behind_them() -> None:
-    """They are written out in `args.py` so that the command line needs none of those modules."""
-    assert set(_FAULTS) == {kind.value for kind in FaultKind}
-    assert set(_REWARDS) == set(REWARDS)
-    assert set(_PROFILES) == set(PROFILES)
 
 
 def test_tau_flags_make_the_rules() -> None:

@@ -84,11 +84,10 @@ def test_windows_gets_a_batch_file(tmp_path: Path) -> None:
     assert '--scene balance --agents 7 --report-file "100%% & more.jsonl" %*\r\n' in text
 
 
-def test_a_name_of_ones_own_and_a_second_time(tmp_path: Path) -> None:
-    first = write_build(tmp_path, "balance", name="game", platform="linux")
-    second = write_build(tmp_path, "balance", ["--agents", "2"], name="game", platform="linux")
+def test_an_earlier_launcher_is_replaced(tmp_path: Path) -> None:
+    first = write_build(tmp_path, "balance", platform="linux")
+    second = write_build(tmp_path, "balance", ["--agents", "2"], platform="linux")
     assert first == second
-    assert first.name == "game.x86_64"
     assert "--agents 2" in second.read_text("utf-8")
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ def test_counts_and_returns_are_those_of_the_engine(tmp_path: Path, monkeypatch:
     scene = BasicScene(agents=2)
     batch = scene.reset(Parameters())
     path = tmp_path / "counts.jsonl"
-    with Report(path, 2) as report:
+    with closing(Report(path, 2)) as report:
         for _ in range(10):
             now += 0.3
             actions = Actions(np.zeros((2, 0), np.float32), np.array([[2], [1]], np.int32))  # 7 steps; 3 steps
@@ -45,7 +46,7 @@ def test_a_reset_drops_running_episodes_and_files_are_continued(tmp_path: Path) 
     for _ in range(2):
         scene = BasicScene()
         scene.reset(Parameters())
-        with Report(path, 1) as report:
+        with closing(Report(path, 1)) as report:
             for _ in range(3):
                 report.add(1, scene.step(right))
             report.reset()
@@ -62,7 +63,7 @@ def test_lines_come_as_often_as_asked_for(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(time, "monotonic", lambda: now)
     scene = BasicScene()
     batch = scene.reset(Parameters())
-    with Report(tmp_path / "counts.jsonl", 1, interval=0.25) as report:
+    with closing(Report(tmp_path / "counts.jsonl", 1, interval=0.25)) as report:
         for _ in range(8):
             now += 0.125
             report.add(1, batch)
@@ -72,6 +73,5 @@ def test_lines_come_as_often_as_asked_for(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_no_episode_no_mean(tmp_path: Path) -> None:
     path = tmp_path / "counts.jsonl"
-    with Report(path, 1):
-        pass
+    Report(path, 1).close()
     assert json.loads(path.read_text("utf-8"))["mean_return"] is None

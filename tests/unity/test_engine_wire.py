@@ -31,7 +31,6 @@ from tau_trainer.bridge.frames import (
     GOAWAY,
     HEADERS,
     INITIAL_WINDOW_SIZE,
-    PADDED,
     PING,
     PREFACE,
     RST_STREAM,
@@ -47,6 +46,7 @@ from tau_trainer.tau.formulas import incremental
 DATA_FILE = Path(__file__).parents[2] / "tau_trainer" / "tau" / "data" / "tau.json"
 WAIT = 20.0
 UNKNOWN = 0x42
+PADDED = 0x8
 STATUS_OK = literal(b"grpc-status", b"0")
 
 

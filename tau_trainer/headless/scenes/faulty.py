@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -61,14 +60,12 @@ class Fault:
     once: Path | None = None
     """If set, only the first engine to reach the fault has it: it makes this file, and engines that find it are sound.
     So a restarted engine plays on."""
-    leave: Callable[[int], None] = os._exit
-    """How the process goes: at once, without cleaning up."""
     _steps: int = field(default=0, init=False)
 
     def before_connect(self) -> None:
         """Exit or sleep, if that is the fault."""
         if self._due(FaultKind.EXIT, 0):
-            self.leave(EXIT_CODE)
+            os._exit(EXIT_CODE)
         if self._due(FaultKind.SLOW_START, 0):
             time.sleep(self.seconds)
 
@@ -87,7 +84,7 @@ class Fault:
     def spoil(self, batch: StepBatch) -> StepBatch:
         """The batch to send, asked for each step; a crash comes here."""
         if self._due(FaultKind.CRASH, self.after):
-            self.leave(EXIT_CODE)
+            os._exit(EXIT_CODE)
         spoiled = batch
         if self._steps == self.after and len(batch):
             if self._due(FaultKind.NAN_OBSERVATION, self.after):

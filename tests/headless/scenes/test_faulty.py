@@ -54,8 +54,9 @@ def test_faults_while_playing_come_after_so_many_steps(kind: FaultKind, after: i
     assert played_steps(Fault(kind, after)) == after
 
 
-def test_a_crash_comes_after_so_many_steps() -> None:
-    fault = Fault(FaultKind.CRASH, 2, leave=leave)
+def test_a_crash_comes_after_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os._exit", leave)
+    fault = Fault(FaultKind.CRASH, 2)
     batch = BalanceScene(agents=3).reset(Parameters())
     assert fault.spoil(fault.spoil(batch)) is batch
     with pytest.raises(LeftError, match=str(EXIT_CODE)):
