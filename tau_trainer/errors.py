@@ -18,6 +18,7 @@ defect of this program.
     │   ├── EngineStoppedError   said goodbye (status 400)
     │   ├── VersionError         speaks another protocol version
     │   └── DecodeError          sent bytes or numbers that mean nothing
+    ├── LearnerError             the process that learns
     ├── CheckpointError          a checkpoint that is missing or does not fit
     ├── ExportError              a model that cannot be written or does not match
     ├── NonFiniteError           NaN or infinity in a number that learning depends on
@@ -73,6 +74,10 @@ class VersionError(EngineError):
 
 class DecodeError(EngineError):
     """The engine sent bytes that are not the protocol, or numbers that are not finite."""
+
+
+class LearnerError(TauError):
+    """The process in which an algorithm learns ended, or cannot be started."""
 
 
 class CheckpointError(TauError):

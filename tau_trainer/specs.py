@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
+Observations = tuple[NDArray[Any], ...]
+"""One [n, *shape] for each sensor, in wire order and in the sensor's own dtype."""
 
 
 class ObservationType(enum.IntEnum):
@@ -41,6 +44,8 @@ class ObservationSpec:
     shape: tuple[int, ...]
     dimension_property: tuple[DimensionProperty, ...] = ()
     observation_type: ObservationType = ObservationType.DEFAULT
+    dtype: DTypeLike = np.float32
+    """Of the values; uint8 for images."""
 
     @property
     def size(self) -> int:
@@ -84,6 +89,12 @@ class BehaviorSpec:
         """The behavior's name without the ``?team=`` part: the key under ``behaviors`` in the YAML."""
         return self.name.split("?", 1)[0]
 
+    @property
+    def team(self) -> int:
+        """The number behind ``?team=``; 0 without."""
+        team = self.name.partition("?team=")[2]
+        return int(team) if team.isdecimal() else 0
+
 
 @dataclass(slots=True)
 class Actions:
@@ -110,8 +121,8 @@ class Terminals:
 
     agent_ids: IntArray
     """int32 [n]."""
-    obs: tuple[FloatArray, ...]
-    """One float32 [n, *shape] for each sensor."""
+    obs: Observations
+    """The episode's last."""
     reward: FloatArray
     """float32 [n]: reward since the agent's previous message."""
     truncated: BoolArray
@@ -136,8 +147,7 @@ class StepBatch:
     """Full behavior name, with ``?team=``."""
     agent_ids: IntArray
     """int32 [n]; ids are kept over episodes."""
-    obs: tuple[FloatArray, ...]
-    """One float32 [n, *shape] for each sensor, in wire order."""
+    obs: Observations
     reward: FloatArray
     """float32 [n]: reward since the agent's previous message (of the action that came before this observation)."""
     group_id: IntArray
@@ -156,7 +166,7 @@ def empty_terminals(observations: tuple[ObservationSpec, ...], n: int = 0) -> Te
     """Zero-filled :class:`Terminals` for ``n`` agents with these sensors."""
     return Terminals(
         agent_ids=np.zeros(n, np.int32),
-        obs=tuple(np.zeros((n, *spec.shape), np.float32) for spec in observations),
+        obs=tuple(np.zeros((n, *spec.shape), spec.dtype) for spec in observations),
         reward=np.zeros(n, np.float32),
         truncated=np.zeros(n, np.bool_),
         group_id=np.zeros(n, np.int32),

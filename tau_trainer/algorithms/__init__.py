@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.base import Algorithm, Counters, Publish, Setup, State
+from tau_trainer.algorithms.on_policy import OnPolicy
 
-__all__ = ["PPO"]
+__all__ = ["Algorithm", "Counters", "OnPolicy", "Publish", "Setup", "State"]

@@ -1,7 +1,6 @@
-"""PPO's minibatch with torch's automatic differentiation: the general path.
+"""PPO's minibatch with torch's own differentiation and optimizer: the path of every network.
 
-Slower than :mod:`tau_trainer.algorithms.fused` and the same numbers; it is where another kind of network goes in first,
-because only :meth:`ActorCritic.forward` knows what the network is made of.
+Plain networks take :mod:`tau_trainer.algorithms.fused` instead, which computes the same numbers faster.
 """
 
 from __future__ import annotations
@@ -9,65 +8,86 @@ from __future__ import annotations
 import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Samples
-from tau_trainer.algorithms.fused import Numbers, Optimizer, descend
+from tau_trainer.algorithms.fused import Numbers
+from tau_trainer.algorithms.parameters import AdamState, FlatParameters
 from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.distributions import evaluate_actions
 
 
 def minibatch_loss(
-    network: ActorCritic, numbers: Numbers, flat: torch.Tensor, samples: Samples
+    network: ActorCritic, numbers: Numbers, samples: Samples
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Loss of one minibatch (Schulman et al. 2017, equation 9), as a function of the flat parameter vector.
+    """Loss of one minibatch (Schulman et al. 2017, equation 9).
 
     ``- mean(min(r A, clip(r, 1 - epsilon, 1 + epsilon) A)) + 0.5 mean((V - R)²) - beta H``, the first mean over
-    samples and, where components have ratios of their own, over components.
+    samples and action components, each of which has a ratio of its own.
 
     Returns:
-        The loss [], and of each sample the log ratio [B, G], the value [B, R]; the mean entropy [].
+        The loss [], and of each sample the log ratio [B, K], the value [B, R]; the mean entropy [].
     """
-    parameters = network.layout.views(flat)
-    outputs, values = network.forward(parameters, samples.observations)
+    answer = network(samples.inputs, samples.state if len(samples.state) else None)
     log_prob, entropies = evaluate_actions(
-        network.actions,
-        outputs,
-        parameters["action.log_sigma"],
+        network.spec.actions,
+        answer.outputs,
+        network.action.log_sigma,
         samples.continuous,
         samples.discrete,
         samples.mask if len(samples.mask) else None,
     )
-    if samples.log_prob.shape[1] == 1:
-        log_prob = log_prob.sum(dim=1, keepdim=True)
     log_ratio = log_prob - samples.log_prob
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - numbers.epsilon, 1.0 + numbers.epsilon)
     policy_loss = -torch.minimum(ratio * samples.advantage, clipped * samples.advantage).mean()
-    value_loss = (values - samples.returns).square().mean()
+    value_loss = (answer.values - samples.returns).square().mean()
     entropy = entropies.mean()
     loss = policy_loss + 0.5 * value_loss - numbers.beta * entropy
-    return loss, log_ratio.detach(), values.detach(), entropy.detach()
+    return loss, log_ratio.detach(), answer.values.detach(), entropy.detach()
 
 
-def run_epoch(
-    network: ActorCritic,
-    numbers: Numbers,
-    optimizer: Optimizer,
-    samples: Samples,
-    statistics: EpochStatistics,
-) -> None:
-    """Learn from consecutive minibatches of shuffled ``samples``; the same contract as the fused path."""
-    minibatches = len(statistics.entropy)
-    batch = len(statistics.values) // minibatches
-    taken = int(optimizer.step)
-    for index in range(minibatches):
-        rows = slice(index * batch, (index + 1) * batch)
-        minibatch = Samples(*(field[rows] if len(field) else field for field in samples))
-        with torch.enable_grad():
-            flat = optimizer.parameters.detach().requires_grad_()
-            loss, log_ratio, values, entropy = minibatch_loss(network, numbers, flat, minibatch)
-            (gradient,) = torch.autograd.grad(loss, flat)
-        optimizer.gradient.copy_(gradient)
-        statistics.log_ratio[rows] = log_ratio
-        statistics.values[rows] = values
-        statistics.entropy[index] = entropy
-        descend(numbers, optimizer, taken + index + 1, statistics.gradient_norm[index])
-    optimizer.step.add_(minibatches)
+class AutogradEpochs:
+    """Epochs with :class:`torch.optim.AdamW` over the flat vector: two long tensors, whatever the network."""
+
+    def __init__(self, network: ActorCritic, parameters: FlatParameters) -> None:
+        self._network, self._adam = network, parameters.adam
+        parts = slice(0, parameters.decayed), slice(parameters.decayed, None)
+        self._vectors = [_vector(parameters.adam, part) for part in parts]
+        self._optimizer = torch.optim.AdamW([{"params": [vector]} for vector in self._vectors], eps=1e-8, foreach=False)
+        for vector, part in zip(self._vectors, parts, strict=True):
+            self._optimizer.state[vector] = {
+                "step": torch.zeros(()),
+                "exp_avg": parameters.adam.exp_avg[part],
+                "exp_avg_sq": parameters.adam.exp_avg_sq[part],
+            }
+
+    def run(self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, batch: int) -> None:
+        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``."""
+        minibatches = len(statistics.entropy)
+        self._prepare(numbers)
+        for index in range(minibatches):
+            rows = slice(index * batch, (index + 1) * batch)
+            minibatch = samples.map(lambda values, rows=rows: values[rows])  # type: ignore[misc]
+            self._adam.gradient.zero_()
+            with torch.enable_grad():
+                loss, log_ratio, values, entropy = minibatch_loss(self._network, numbers, minibatch)
+                loss.backward()  # type: ignore[no-untyped-call]
+            statistics.log_ratio[rows], statistics.values[rows] = log_ratio, values
+            statistics.entropy[index] = entropy
+            norm = torch.linalg.vector_norm(self._adam.gradient)
+            statistics.gradient_norm[index] = norm
+            if numbers.max_grad_norm > 0.0:
+                self._adam.gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
+            self._optimizer.step()
+        self._adam.step.add_(minibatches)
+
+    def _prepare(self, numbers: Numbers) -> None:
+        """Learning rate and weight decay of this update; steps as the checkpoint may have changed them."""
+        decays = numbers.weight_decay, 0.0
+        for vector, group, decay in zip(self._vectors, self._optimizer.param_groups, decays, strict=True):
+            group["lr"], group["weight_decay"] = numbers.learning_rate, decay
+            self._optimizer.state[vector]["step"].fill_(float(self._adam.step))
+
+
+def _vector(adam: AdamState, part: slice) -> torch.nn.Parameter:
+    vector = torch.nn.Parameter(adam.parameters[part])
+    vector.grad = adam.gradient[part]
+    return vector

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
 
 
 class Samples(NamedTuple):
-    """``N`` transitions as an update needs them."""
+    """``N`` transitions as an update needs them. What does not exist has length 0."""
 
-    observations: torch.Tensor
-    """float32 [N, D], normalised."""
+    inputs: list[torch.Tensor]
+    """What :meth:`ActorCritic.prepare` made of the observations; the first is float32 [N, D], normalised."""
+    state: torch.Tensor
+    """float32 [N, towers, M]: recurrent state when the decision was made."""
     continuous: torch.Tensor
     """float32 [N, c], raw samples."""
     discrete: torch.Tensor
     """int64 [N, b]."""
     mask: torch.Tensor
-    """bool [N, sum of branches], True = forbidden; [0, 0] where there is none."""
+    """bool [N, sum of branches], True = forbidden."""
     log_prob: torch.Tensor
-    """float32 [N, G] when acting, of each group of components that has a ratio of its own."""
+    """float32 [N, K] when acting, of each action component."""
     advantage: torch.Tensor
-    """float32 [N, G], or [N, 1] where one advantage counts for all groups."""
+    """float32 [N, K], or [N, 1] where one advantage counts for all components."""
     returns: torch.Tensor
-    """float32 [N, R]."""
+    """float32 [N, R], of all reward streams side by side."""
+
+    def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Samples:
+        """The same with ``change`` made to everything that exists."""
+        inputs, *others = self
+        return Samples([change(one) for one in inputs], *(change(one) if len(one) else one for one in others))
 
 
 class EpochStatistics(NamedTuple):
     """What an epoch leaves behind, one row a sample or a minibatch; read once an update."""
 
     log_ratio: torch.Tensor
-    """float32 [N, G]: log of new over old probability, when the minibatch was learned from."""
+    """float32 [N, K]: log of new over old probability, when the minibatch was learned from."""
     values: torch.Tensor
     """float32 [N, R]."""
     entropy: torch.Tensor
@@ -42,7 +49,7 @@ class EpochStatistics(NamedTuple):
 
 def new_statistics(samples: Samples, rows: int, minibatches: int) -> EpochStatistics:
     """Empty statistics of an epoch over ``rows`` samples in ``minibatches``."""
-    device = samples.observations.device
+    device = samples.returns.device
     return EpochStatistics(
         log_ratio=torch.empty(rows, samples.log_prob.shape[1], device=device),
         values=torch.empty(rows, samples.returns.shape[1], device=device),
@@ -53,7 +60,7 @@ def new_statistics(samples: Samples, rows: int, minibatches: int) -> EpochStatis
 
 def shuffled(samples: Samples, order: torch.Tensor) -> Samples:
     """Copy of the samples in this order (int64 [n]): minibatches are then views."""
-    return Samples(*(field.index_select(0, order) if len(field) else field for field in samples))
+    return samples.map(lambda values: values.index_select(0, order))
 
 
 def in_parts(samples: Samples, statistics: EpochStatistics, parts: int) -> Iterator[tuple[Samples, EpochStatistics]]:
@@ -64,7 +71,7 @@ def in_parts(samples: Samples, statistics: EpochStatistics, parts: int) -> Itera
         some = slice(begin, begin + stretch)
         rows = slice(begin * batch, (begin + stretch) * batch)
         yield (
-            Samples(*(field[rows] if len(field) else field for field in samples)),
+            samples.map(lambda values, rows=rows: values[rows]),  # type: ignore[misc]
             EpochStatistics(
                 statistics.log_ratio[rows],
                 statistics.values[rows],

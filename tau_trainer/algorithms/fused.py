@@ -6,11 +6,13 @@ restricted to what TorchScript understands; scripted, a whole epoch runs without
 interpreter's lock**, so learning in a thread neither waits for an event loop nor delays it. Where TorchScript is
 missing the same functions run as ordinary Python.
 
-The formulas are those of :mod:`tau_trainer.algorithms.autograd`; tests hold both against each other.
+The formulas are those of :mod:`tau_trainer.algorithms.autograd`; tests hold both against each other. ``B`` is the
+minibatch, ``H`` the hidden units, ``c`` continuous actions, ``b`` branches, ``M`` their sizes together, ``K = c + b``.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -19,11 +21,12 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Samples
+from tau_trainer.algorithms.parameters import AdamState, FlatParameters
 from tau_trainer.models.actor_critic import ActorCritic
 
 
 class Weights(NamedTuple):
-    """Parameters, or their gradients: views of one flat vector. Shapes as in :attr:`ActorCritic.layout`."""
+    """Parameters, or their gradients: views of one flat vector. Shapes as in the module's own parameters."""
 
     body_weight: list[torch.Tensor]
     body_bias: list[torch.Tensor]
@@ -32,19 +35,6 @@ class Weights(NamedTuple):
     log_sigma: torch.Tensor
     value_weight: torch.Tensor
     value_bias: torch.Tensor
-
-
-class Optimizer(NamedTuple):
-    """Flat vectors of Adam."""
-
-    parameters: torch.Tensor
-    gradient: torch.Tensor
-    exp_avg: torch.Tensor
-    exp_avg_sq: torch.Tensor
-    scratch: torch.Tensor
-    """Working memory."""
-    step: torch.Tensor
-    """int64 []: steps taken."""
 
 
 class Workspace(NamedTuple):
@@ -67,11 +57,11 @@ class Workspace(NamedTuple):
     log_prob: torch.Tensor
     """[B, c + b]."""
     ratio: torch.Tensor
-    """[B, G]."""
+    """[B, K]."""
     surrogate: torch.Tensor
-    """[B, G]: first the unclipped objective, then the gradient at the log-probability."""
+    """[B, K]: first the unclipped objective, then the gradient at the log-probability."""
     clipped: torch.Tensor
-    """[B, G]."""
+    """[B, K]."""
 
 
 class Numbers(NamedTuple):
@@ -89,35 +79,38 @@ class Numbers(NamedTuple):
     """Length of the part of the flat vector that weight decay touches."""
 
 
-def new_workspace(network: ActorCritic, batch: int, groups: int, device: torch.device) -> Workspace:
-    """Memory for minibatches of ``batch`` rows with ``groups`` probability ratios."""
-    actions, layers = network.actions, network.num_layers
+def new_workspace(network: ActorCritic, batch: int) -> Workspace:
+    """Memory for minibatches of ``batch`` rows."""
+    actions, layers, like = network.spec.actions, len(network.body), network.action.weight
     outputs = actions.continuous_size + actions.mask_size
 
     def make(*shape: int) -> torch.Tensor:
-        return torch.zeros(*shape, device=device)
+        return like.new_zeros(*shape)
+
+    def hidden() -> list[torch.Tensor]:
+        return [make(network.towers, batch, network.body.size) for _ in range(layers)]
 
     return Workspace(
-        pre=[make(network.towers, batch, network.hidden_units) for _ in range(layers)],
-        post=[make(network.towers, batch, network.hidden_units) for _ in range(layers)],
-        grad=[make(network.towers, batch, network.hidden_units) for _ in range(layers)],
+        pre=hidden(),
+        post=hidden(),
+        grad=hidden(),
         outputs=make(batch, outputs),
         grad_outputs=make(batch, outputs),
-        grad_values=make(batch, network.values),
+        grad_values=make(batch, network.value.bias.numel()),
         error=make(batch, actions.continuous_size),
         log_prob=make(batch, actions.components),
-        ratio=make(batch, groups),
-        surrogate=make(batch, groups),
-        clipped=make(batch, groups),
+        ratio=make(batch, actions.components),
+        surrogate=make(batch, actions.components),
+        clipped=make(batch, actions.components),
     )
 
 
-def named_weights(network: ActorCritic, flat: torch.Tensor) -> Weights:
-    """The parts of a flat vector under the names that this module uses."""
-    views = network.layout.views(flat)
+def named_weights(views: dict[str, torch.Tensor]) -> Weights:
+    """The parameters of a plain network, or their gradients, under the names that this module uses."""
+    layers = sum(name.startswith("body.") for name in views) // 2
     return Weights(
-        body_weight=[views[f"body.{layer}.weight"] for layer in range(network.num_layers)],
-        body_bias=[views[f"body.{layer}.bias"] for layer in range(network.num_layers)],
+        body_weight=[views[f"body.{layer}.weight"] for layer in range(layers)],
+        body_bias=[views[f"body.{layer}.bias"] for layer in range(layers)],
         action_weight=views["action.weight"],
         action_bias=views["action.bias"],
         log_sigma=views["action.log_sigma"],
@@ -147,10 +140,12 @@ def forward(weights: Weights, space: Workspace, observations: torch.Tensor, valu
 def gaussian(numbers: Numbers, weights: Weights, space: Workspace, continuous: torch.Tensor) -> torch.Tensor:
     """Write errors and log-probabilities of the continuous actions [B, c]; returns their mean entropy []."""
     size = numbers.continuous
+    # e = (a - mu) / sigma; log N(a; mu, sigma) = -e² / 2 - log sigma - log sqrt(2 pi)
     torch.sub(continuous, space.outputs[:, :size], out=space.error)
     space.error.mul_(torch.exp(-weights.log_sigma))
     peak = -weights.log_sigma - 0.9189385332046727
     torch.addcmul(peak, space.error, space.error, value=-0.5, out=space.log_prob[:, :size])
+    # H = log sigma + log sqrt(2 pi e), the mean over actions as in ML-Agents
     return weights.log_sigma.mean() + 1.4189385332046727
 
 
@@ -176,17 +171,15 @@ def categorical(
 def surrogate(
     numbers: Numbers, space: Workspace, old: torch.Tensor, advantage: torch.Tensor, log_ratio: torch.Tensor
 ) -> None:
-    """Write ``log_ratio`` [B, G] and leave in ``space.surrogate`` the gradient of the policy loss at it."""
-    if old.size(1) == 1:
-        torch.sum(space.log_prob, dim=[1], keepdim=True, out=log_ratio)
-        log_ratio.sub_(old)
-    else:
-        torch.sub(space.log_prob, old, out=log_ratio)
+    """Write ``log_ratio`` [B, K] and leave in ``space.surrogate`` the gradient of the policy loss at it."""
+    torch.sub(space.log_prob, old, out=log_ratio)
     torch.exp(log_ratio, out=space.ratio)
+    # L = -min(r A, clip(r, 1 - epsilon, 1 + epsilon) A), the mean over samples and components (PPO, equation 7)
     torch.mul(space.ratio, advantage, out=space.surrogate)
     torch.clamp(space.ratio, 1.0 - numbers.epsilon, 1.0 + numbers.epsilon, out=space.clipped)
     space.clipped.mul_(advantage)
     # The minimum passes a gradient where the unclipped objective is the smaller one, or where both are the same.
+    # There dL/d log r = -r A / (B K).
     active = torch.le(space.surrogate, space.clipped)
     space.surrogate.mul_(active).mul_(-1.0 / float(log_ratio.numel()))
 
@@ -194,10 +187,12 @@ def surrogate(
 def backward_gaussian(numbers: Numbers, weights: Weights, gradient: Weights, space: Workspace) -> None:
     """Gradients at the means (into ``space.grad_outputs``) and at log sigma."""
     size = numbers.continuous
-    upstream = space.surrogate if space.surrogate.size(1) == 1 else space.surrogate[:, :size]
+    upstream = space.surrogate[:, :size]
     at_mean = upstream * space.error
+    # d log N / d log sigma = e² - 1, and the entropy bonus: -beta / c
     torch.sum(at_mean * space.error - upstream, dim=[0], out=gradient.log_sigma)
     gradient.log_sigma.sub_(numbers.beta / float(size))
+    # d log N / d mu = e / sigma
     torch.mul(at_mean, torch.exp(-weights.log_sigma), out=space.grad_outputs[:, :size])
 
 
@@ -211,11 +206,12 @@ def backward_categorical(
     """Gradient at the logits, into ``space.grad_outputs``."""
     begin, rows = numbers.continuous, float(discrete.size(0))
     for branch, row in enumerate(all_log_prob):
-        column = numbers.continuous + branch if space.surrogate.size(1) > 1 else 0
+        column = numbers.continuous + branch
         upstream = space.surrogate[:, column : column + 1]
         probability = row.exp()
         # d(-beta * H / B) / d logit_j = beta / B * p_j * (log p_j + H)
         bonus = (row + entropies[:, branch : branch + 1]).mul_(probability).mul_(numbers.beta / rows)
+        # d log p_a / d logit_j = [j = a] - p_j
         bonus.sub_(probability * upstream)
         bonus.scatter_add_(1, discrete[:, branch : branch + 1], upstream.contiguous())
         end = begin + row.size(1)
@@ -256,7 +252,7 @@ def backward_body(weights: Weights, gradient: Weights, space: Workspace, observa
             torch.bmm(grad, weights.body_weight[layer].transpose(1, 2), out=space.grad[layer - 1])
 
 
-def descend(numbers: Numbers, optimizer: Optimizer, step: int, norm: torch.Tensor) -> None:
+def descend(numbers: Numbers, optimizer: AdamState, step: int, norm: torch.Tensor) -> None:
     """Clip by the global norm (written to ``norm`` []) and take AdamW's step number ``step`` (1 = the first).
 
     Adam as Kingma and Ba (2015) with betas 0.9 and 0.999 and epsilon 1e-8, on flat vectors; its bias corrections are
@@ -269,6 +265,7 @@ def descend(numbers: Numbers, optimizer: Optimizer, step: int, norm: torch.Tenso
         gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
     if numbers.weight_decay > 0.0:
         optimizer.parameters[: numbers.decayed].mul_(1.0 - numbers.learning_rate * numbers.weight_decay)
+    # m = 0.9 m + 0.1 g; v = 0.999 v + 0.001 g²; theta -= rate m / (sqrt(v) + epsilon')
     optimizer.exp_avg.lerp_(gradient, 0.1)
     optimizer.exp_avg_sq.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
     correction = math.sqrt(1.0 - 0.999 ** float(step))
@@ -288,7 +285,8 @@ def compute_gradient(
     values: torch.Tensor,
 ) -> torch.Tensor:
     """Write the gradient of one minibatch's loss, ``log_ratio`` and ``values``; returns the mean entropy []."""
-    forward(weights, space, samples.observations, values)
+    observations = samples.inputs[0]
+    forward(weights, space, observations, values)
     entropy = torch.zeros([], device=values.device)
     all_log_prob: list[torch.Tensor] = []
     entropies = entropy
@@ -302,14 +300,15 @@ def compute_gradient(
         backward_gaussian(numbers, weights, gradient, space)
     if len(numbers.branches) > 0:
         backward_categorical(numbers, space, samples.discrete, all_log_prob, entropies)
+    # d 0.5 mean((V - R)²) / dV
     torch.sub(values, samples.returns, out=space.grad_values)
     space.grad_values.mul_(1.0 / float(values.numel()))
     if len(space.pre) > 0:
         last = space.post[len(space.pre) - 1]
         backward_heads(weights, gradient, space, last[0], last[-1])
-        backward_body(weights, gradient, space, samples.observations)
+        backward_body(weights, gradient, space, observations)
     else:
-        backward_heads(weights, gradient, space, samples.observations, samples.observations)
+        backward_heads(weights, gradient, space, observations, observations)
     return entropy
 
 
@@ -317,7 +316,7 @@ def run_epoch(
     numbers: Numbers,
     weights: Weights,
     gradient: Weights,
-    optimizer: Optimizer,
+    optimizer: AdamState,
     space: Workspace,
     samples: Samples,
     statistics: EpochStatistics,
@@ -331,7 +330,8 @@ def run_epoch(
         if mask.size(0) > 0:
             mask = mask[begin:end]
         minibatch = Samples(
-            samples.observations[begin:end],
+            [samples.inputs[0][begin:end]],
+            samples.state,
             samples.continuous[begin:end],
             samples.discrete[begin:end],
             mask,
@@ -346,8 +346,9 @@ def run_epoch(
     optimizer.step.add_(minibatches)
 
 
+@functools.cache
 def compiled() -> Callable[..., None]:
-    """:func:`run_epoch`, scripted where TorchScript can."""
+    """:func:`run_epoch`, scripted where TorchScript can; compiled once a process."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -355,3 +356,25 @@ def compiled() -> Callable[..., None]:
     except (RuntimeError, AttributeError, OSError):
         # A torch without TorchScript, or a package without its source text (TorchScript reads it).
         return run_epoch
+
+
+class FusedEpochs:
+    """The fused path with the memory that it works in."""
+
+    def __init__(self, network: ActorCritic, parameters: FlatParameters) -> None:
+        self._network, self._adam = network, parameters.adam
+        self._weights = named_weights(parameters.views(parameters.adam.parameters))
+        self._gradient = named_weights(parameters.views(parameters.adam.gradient))
+        self._space: Workspace | None = None
+        self._epoch = compiled()
+
+    @property
+    def scripted(self) -> bool:
+        """Whether epochs run without the interpreter's lock."""
+        return self._epoch is not run_epoch
+
+    def run(self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, batch: int) -> None:
+        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``."""
+        if self._space is None or len(self._space.outputs) != batch:
+            self._space = new_workspace(self._network, batch)
+        self._epoch(numbers, self._weights, self._gradient, self._adam, self._space, samples, statistics)

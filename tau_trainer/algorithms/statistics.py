@@ -12,7 +12,7 @@ from tau_trainer.algorithms.batch import EpochStatistics, Samples
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class UpdateSummary:
     """Numbers of one update.
 
     Attributes:
@@ -35,18 +35,18 @@ class Summary:
 
     @staticmethod
     def kl_of(epoch: torch.Tensor) -> float:
-        """The KL in one epoch's row of :func:`summarize`."""
+        """The KL in one epoch's row of :func:`summarize_epoch`."""
         return float(epoch[3])
 
     @staticmethod
-    def mean_of(per_epoch: list[torch.Tensor], minibatches: int) -> Summary:
-        """Join the rows of :func:`summarize`; ``minibatches`` in each epoch."""
+    def mean_of(per_epoch: list[torch.Tensor], minibatches: int) -> UpdateSummary:
+        """Join the rows of :func:`summarize_epoch`; ``minibatches`` in each epoch."""
         mean = torch.stack(per_epoch).mean(dim=0).tolist()
         last = per_epoch[-1].tolist()
-        return Summary(mean[0], mean[1], mean[2], last[3], last[4], mean[5], minibatches * len(per_epoch))
+        return UpdateSummary(mean[0], mean[1], mean[2], last[3], last[4], mean[5], minibatches * len(per_epoch))
 
 
-def summarize(samples: Samples, statistics: EpochStatistics, epsilon: float) -> torch.Tensor:
+def summarize_epoch(samples: Samples, statistics: EpochStatistics, epsilon: float) -> torch.Tensor:
     """One epoch as a float32 row of 6: policy loss, value loss, entropy, KL, clip fraction, gradient norm.
 
     The KL is Schulman's estimator ``k3 = (r - 1) - log r`` (joschu.net/blog/kl-approx.html): never negative, little

@@ -13,7 +13,7 @@ from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
-    from tau_trainer.tau.evaluation import TauEvaluation
+    from tau_trainer.training.task import Evaluation
 
 Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
 ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")]
@@ -41,7 +41,7 @@ def evaluate(
     return 0
 
 
-def table(result: TauEvaluation) -> list[str]:
+def table(result: Evaluation) -> list[str]:
     """The policy between its baselines, worst first, and the verdict."""
     scores = {name: (entry.reward, entry.accuracy) for name, entry in result.baselines.items()}
     scores["the policy"] = (result.reward, result.accuracy)

@@ -1,141 +1,137 @@
-"""One forward pass for everything that is ready: decisions of one policy, for all engines that wait for one."""
+"""One forward pass for everything that is ready: decisions of a policy, for all environments that wait for one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tau_trainer.specs import BoolArray, FloatArray, IntArray
-
-Observations = tuple[FloatArray, ...]
-
-
-class Decision(Protocol):
-    """What a policy decides for ``n`` agents."""
-
-    @property
-    def continuous(self) -> FloatArray:
-        """float32 [n, continuous_size]: raw sample, before clipping."""
-
-    @property
-    def discrete(self) -> IntArray:
-        """int32 [n, branches]."""
-
-    @property
-    def log_prob(self) -> FloatArray:
-        """float32 [n, components]."""
+from tau_trainer.columns import ColumnTable, Rows
+from tau_trainer.models import Decision, Policy
+from tau_trainer.specs import BoolArray, Observations
 
 
-class ActingPolicy(Protocol):
-    """A policy that decides for a batch of agents."""
+class Actor:
+    """What acts for a (behavior, team): a policy, its random numbers, and what it carries of each agent.
 
-    @property
-    def version(self) -> int:
-        """Number of updates behind it."""
+    Attributes:
+        policy: may be replaced at any time, from any thread; the next forward pass uses the new one.
+        state: the policy's ``state_columns`` by memory row, for recurrence and for noise that remembers.
+        parties: environments that ask. One alone is answered at once: there is nobody to share a pass with.
+    """
 
-    def act(
-        self, obs: Observations, mask: BoolArray | None, rng: np.random.Generator, deterministic: bool = False
-    ) -> Decision:
-        """Decide for ``n`` agents; ``obs`` holds one [n, *shape] array a sensor."""
+    def __init__(self, policy: Policy, rng: np.random.Generator, *, deterministic: bool = False) -> None:
+        self.policy = policy
+        self.rng = rng
+        self.deterministic = deterministic
+        self.state = ColumnTable(policy.state_columns)
+        self.parties = 0
+
+    def forget(self, rows: Rows) -> None:
+        """Episodes of these rows ended, or their engine was lost: they begin without a past."""
+        if self.state.columns:
+            self.state.clear(rows)
+
+    def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
+        """One forward pass for ``n`` agents. Raises NonFiniteError."""
+        policy, before = self.policy, {}
+        if self.state.columns:
+            self.state.fit(rows)
+            before = {column.name: self.state[column.name][rows] for column in self.state.columns}
+        decision = policy.act(obs, mask, self.rng, state=before, deterministic=self.deterministic)
+        for column in self.state.columns:
+            self.state[column.name][rows] = decision.state[column.name]
+        return decision
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One engine's agents that ask."""
+    """Agents of one environment and one behavior that ask."""
 
+    rows: Rows
     obs: Observations
     mask: BoolArray | None
-    answer: asyncio.Future[tuple[Decision, int]]
+    answer: asyncio.Future[Decision]
 
 
 class DecisionBatcher:
-    """Gathers the requests of one turn of the event loop and answers them with one forward pass.
+    """Gathers the requests of one turn of the event loop and answers them with one forward pass an actor.
 
-    ``policy`` may be replaced at any time; the next pass uses the new one.
+    Attributes:
+        actors: who acts for each (behavior's key, team).
+        passes: forward passes so far. decisions: decisions asked for so far.
     """
 
-    def __init__(
-        self,
-        policy: ActingPolicy,
-        make: Callable[[FloatArray, IntArray, FloatArray], Decision],
-        rng: np.random.Generator,
-        *,
-        deterministic: bool = False,
-    ) -> None:
-        """``make(continuous, discrete, log_prob)`` builds the part of a decision that belongs to one request."""
-        self.policy = policy
+    def __init__(self) -> None:
+        self.actors: dict[tuple[str, int], Actor] = {}
         self.passes = 0
-        """Forward passes so far."""
         self.decisions = 0
-        """Decisions asked for so far."""
-        self._make = make
-        self._rng = rng
-        self._deterministic = deterministic
-        self._requests: list[_Request] = []
-        self.parties = 0
-        """Pairs that ask here. One alone is answered at once, for there is nobody to share a pass with."""
+        self._requests: dict[Actor, list[_Request]] = {}
 
-    def decide(self, obs: Observations, mask: BoolArray | None) -> asyncio.Future[tuple[Decision, int]]:
-        """Ask for ``n`` decisions; the answer comes with the version of the policy that made them."""
+    def decide(
+        self, behavior: str, team: int, rows: Rows, obs: Observations, mask: BoolArray | None
+    ) -> asyncio.Future[Decision]:
+        """Ask for ``n`` decisions.
+
+        Args:
+            behavior: key of the behavior whose actor decides.
+            team: the agents' team.
+            rows: the agents' rows in the learner's memory, under which state is kept.
+            obs: one [n, *shape] for each sensor that the policy sees.
+            mask: bool [n, sum of branches], True = forbidden; None forbids nothing.
+        """
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[tuple[Decision, int]] = loop.create_future()
-        if self.parties <= 1:
-            self._answer([_Request(obs, mask, answer)])
-            return answer
+        request = _Request(rows, obs, mask, loop.create_future())
+        actor = self.actors[behavior, team]
+        if actor.parties <= 1:
+            self._answer(actor, [request])
+            return request.answer
         if not self._requests:
             loop.call_soon(self._flush)
-        self._requests.append(_Request(obs, mask, answer))
-        return answer
+        self._requests.setdefault(actor, []).append(request)
+        return request.answer
 
     def _flush(self) -> None:
-        requests = [request for request in self._requests if not request.answer.done()]
-        self._requests = []
-        if requests:
-            self._answer(requests)
+        waiting, self._requests = self._requests, {}
+        for actor, requests in waiting.items():
+            alive = [request for request in requests if not request.answer.done()]
+            if alive:
+                self._answer(actor, alive)
 
-    def _answer(self, requests: list[_Request]) -> None:
-        policy = self.policy  # the version that is told is that of the policy that decided
+    def _answer(self, actor: Actor, requests: list[_Request]) -> None:
+        sizes = [len(request.rows) for request in requests]
         self.passes += 1
+        self.decisions += sum(sizes)
         try:
-            parts = self._forward(policy, requests)
-        except Exception as error:  # every waiting pair must learn of it, whatever it is
+            decision = actor.decide(_join([request.rows for request in requests]), *_together(requests, sizes))
+        except Exception as error:  # every environment that waits must learn of it, whatever it is
             for request in requests:
                 request.answer.set_exception(error)
             return
-        for request, part in zip(requests, parts, strict=True):
-            request.answer.set_result((part, policy.version))
-
-    def _forward(self, policy: ActingPolicy, requests: list[_Request]) -> list[Decision]:
-        sizes = [len(request.obs[0]) for request in requests]
-        self.decisions += sum(sizes)
         if len(requests) == 1:
-            return [policy.act(requests[0].obs, requests[0].mask, self._rng, self._deterministic)]
-        obs = tuple(np.concatenate(sensor) for sensor in zip(*(request.obs for request in requests), strict=True))
-        decision = policy.act(obs, _join_masks(requests, sizes), self._rng, self._deterministic)
-        bounds = np.cumsum(sizes)[:-1]
-        return [
-            self._make(continuous, discrete, log_prob)
-            for continuous, discrete, log_prob in zip(
-                np.split(decision.continuous, bounds),
-                np.split(decision.discrete, bounds),
-                np.split(decision.log_prob, bounds),
-                strict=True,
-            )
-        ]
+            requests[0].answer.set_result(decision)
+            return
+        begin = 0
+        for request, size in zip(requests, sizes, strict=True):
+            request.answer.set_result(decision.part(slice(begin, begin + size)))
+            begin += size
 
 
-def _join_masks(requests: list[_Request], sizes: list[int]) -> BoolArray | None:
-    """A request without a mask forbids nothing."""
+def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _together(requests: list[_Request], sizes: list[int]) -> tuple[Observations, BoolArray | None]:
+    """Observations and masks of all requests; one without a mask forbids nothing."""
+    obs = tuple(_join(list(sensor)) for sensor in zip(*(request.obs for request in requests), strict=True))
     width = next((request.mask.shape[1] for request in requests if request.mask is not None), None)
     if width is None:
-        return None
-    return np.concatenate(
-        [
-            np.zeros((size, width), np.bool_) if request.mask is None else request.mask
-            for request, size in zip(requests, sizes, strict=True)
-        ]
-    )
+        return obs, None
+    masks = [
+        np.zeros((size, width), np.bool_) if request.mask is None else request.mask
+        for request, size in zip(requests, sizes, strict=True)
+    ]
+    return obs, _join(masks)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tau_trainer.export.graph import Linear, Normalization, PolicyGraph
-from tau_trainer.export.onnx import export_onnx
+from tau_trainer.export.onnx import check_export, export_onnx
 from tau_trainer.export.unity import unity_check
 from tau_trainer.export.verify import Verification, verify
 
-__all__ = ["Linear", "Normalization", "PolicyGraph", "Verification", "export_onnx", "unity_check", "verify"]
+__all__ = ["Verification", "check_export", "export_onnx", "unity_check", "verify"]

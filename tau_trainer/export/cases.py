@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tau_trainer.export.graph import PolicyGraph
-from tau_trainer.specs import BoolArray, FloatArray
+from tau_trainer.models.masks import branch_bounds
+from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray, Observations
 
 _LARGE = 1e3
 
@@ -18,29 +18,42 @@ class Case:
     """One batch of inputs."""
 
     name: str
-    obs: tuple[FloatArray, ...]
-    """One float32 [n, *shape] per sensor."""
+    obs: Observations
+    """One [n, *shape] per sensor of the behavior, in the sensor's own dtype."""
     forbidden: BoolArray | None
     """bool [n, sum of branches], True = forbidden; None for policies without discrete actions."""
+    state: FloatArray | None
+    """float32 [n, M]: recurrent state; None for policies without memory."""
 
 
-def cases(graph: PolicyGraph, rng: np.random.Generator) -> Iterator[Case]:
+def cases(spec: BehaviorSpec, memory: int, rng: np.random.Generator) -> Iterator[Case]:
     """Inputs worth trying: batches of 1 and 7; zeros, ordinary, large; free, random and single-action masks."""
     for n in (1, 7):
         for name, scale in (("zeros", 0.0), ("ordinary", 1.0), ("large", _LARGE)):
-            obs = tuple(
-                (scale * rng.standard_normal((n, *sensor.shape))).astype(np.float32) for sensor in graph.observations
-            )
-            if not graph.branches:
-                yield Case(f"{name} observations, batch {n}", obs, None)
+            obs = random_observations(spec, n, scale, rng)
+            state = rng.uniform(-1.0, 1.0, (n, memory)).astype(np.float32) if memory else None
+            if not spec.actions.discrete_size:
+                yield Case(f"{name} observations, batch {n}", obs, None, state)
                 continue
             for mask, allowed in (("no", 1.0), ("a random", 0.5), ("a single-action", 0.0)):
-                yield Case(f"{name} observations, {mask} mask, batch {n}", obs, random_mask(graph, n, allowed, rng))
+                forbidden = random_mask(spec, n, allowed, rng)
+                yield Case(f"{name} observations, {mask} mask, batch {n}", obs, forbidden, state)
 
 
-def random_mask(graph: PolicyGraph, n: int, allowed: float, rng: np.random.Generator) -> BoolArray:
+def random_observations(spec: BehaviorSpec, n: int, scale: float, rng: np.random.Generator) -> Observations:
+    """Gaussian numbers of that scale; whole numbers from 0 to 255 for sensors of bytes."""
+    return tuple(
+        rng.integers(0, 256 if scale else 1, (n, *sensor.shape), np.uint8)
+        if sensor.dtype == np.uint8
+        else (scale * rng.standard_normal((n, *sensor.shape))).astype(np.float32)
+        for sensor in spec.observations
+    )
+
+
+def random_mask(spec: BehaviorSpec, n: int, allowed: float, rng: np.random.Generator) -> BoolArray:
     """A mask, True = forbidden, that leaves each action with probability ``allowed`` and one per branch for certain."""
-    forbidden = rng.random((n, graph.actions.mask_size)) >= allowed
-    for part, size in zip(graph.branch_slices, graph.actions.discrete_branches, strict=True):
-        forbidden[np.arange(n), part.start + rng.integers(size, size=n)] = False
+    branches = spec.actions.discrete_branches
+    forbidden = rng.random((n, spec.actions.mask_size)) >= allowed
+    for (begin, _), size in zip(branch_bounds(branches), branches, strict=True):
+        forbidden[np.arange(n), begin + rng.integers(size, size=n)] = False
     return forbidden

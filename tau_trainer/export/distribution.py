@@ -8,11 +8,12 @@ import numpy as np
 import onnxruntime
 
 from tau_trainer.errors import ExportError
-from tau_trainer.export import names
-from tau_trainer.export.cases import random_mask
-from tau_trainer.export.graph import ACTION_LIMIT, PolicyGraph
-from tau_trainer.export.reference import Float64Array, forward
-from tau_trainer.export.session import run
+from tau_trainer.export.cases import Case, random_mask, random_observations
+from tau_trainer.export.reference import Float64Array, Reference
+from tau_trainer.export.session import run_case
+from tau_trainer.models import tensor_names as names
+from tau_trainer.models.action_head import ACTION_LIMIT
+from tau_trainer.specs import BehaviorSpec, FloatArray
 
 SAMPLES = 4096
 """Draws behind each check."""
@@ -20,20 +21,27 @@ SAMPLES = 4096
 _SIGMAS = 6.0  # a right model fails a check of this width once in 5e8 draws; the draws are seeded besides
 
 
-def check_distribution(session: onnxruntime.InferenceSession, graph: PolicyGraph, rng: np.random.Generator) -> None:
+def check_distribution(
+    session: onnxruntime.InferenceSession,
+    reference: Reference,
+    spec: BehaviorSpec,
+    visible: tuple[int, ...],
+    log_sigma: FloatArray,
+    memory: int,
+    rng: np.random.Generator,
+) -> None:
     """One agent's observation, ``SAMPLES`` draws: mean and width of the Gaussian, frequencies of the branches.
 
     Raises:
         ExportError: names the output and by how much it is off beyond chance.
     """
-    obs = tuple(
-        np.repeat(rng.standard_normal((1, *sensor.shape)).astype(np.float32), SAMPLES, axis=0)
-        for sensor in graph.observations
-    )
-    mask = np.repeat(random_mask(graph, 1, 0.7, rng), SAMPLES, axis=0) if graph.branches else None
-    outputs, expected = run(session, graph, obs, mask), forward(graph, obs, mask)
-    if graph.mu is not None and graph.log_sigma is not None:
-        mean, std = clipped_gaussian(expected.mu.value[0], np.exp(graph.log_sigma.astype(np.float64)))
+    obs = tuple(np.repeat(values, SAMPLES, axis=0) for values in random_observations(spec, 1, 1.0, rng))
+    mask = np.repeat(random_mask(spec, 1, 0.7, rng), SAMPLES, axis=0) if spec.actions.discrete_size else None
+    state = np.zeros((SAMPLES, memory), np.float32) if memory else None
+    outputs = run_case(session, spec, Case("many draws", obs, mask, state))
+    expected = reference(tuple(obs[i][:1] for i in visible), None if mask is None else mask[:1])
+    if spec.actions.continuous_size:
+        mean, std = clipped_gaussian(expected.mu.value[0], np.exp(log_sigma.astype(np.float64)))
         sample = outputs[names.CONTINUOUS].astype(np.float64)
         slack = expected.continuous.error[0]
         off = np.abs(sample.mean(axis=0) - mean) - _SIGMAS * std / math.sqrt(SAMPLES) - slack
@@ -41,7 +49,7 @@ def check_distribution(session: onnxruntime.InferenceSession, graph: PolicyGraph
         for fault, what in ((off, "mean"), (wide, "width")):
             if not (fault <= 0).all():
                 raise ExportError(f"The {what} of '{names.CONTINUOUS}' is off by {fault.max():.3g} beyond chance.")
-    for branch, size in enumerate(graph.actions.discrete_branches):
+    for branch, size in enumerate(spec.actions.discrete_branches):
         p = expected.probabilities(branch)[0]
         frequency = np.bincount(outputs[names.DISCRETE][:, branch], minlength=size) / SAMPLES
         fault = np.abs(frequency - p) - _SIGMAS * (np.sqrt(p * (1 - p) / SAMPLES) + 1 / SAMPLES)

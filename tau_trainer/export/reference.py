@@ -1,30 +1,28 @@
-"""The same network in numpy and float64, with a bound on what float32 may make of it.
-
-An exported model is compared with this. The bound follows every layer: a layer of float32 arithmetic adds at most
-a small multiple of the sum of its terms' absolute values, and hands on the errors of the layer before as
-independent ones (root of summed squares), so that it neither hides a wrong weight nor fails a right model when
-observations or weights are large.
-"""
+"""What a network says, computed twice: in float64 as the truth, in float32 to know how far rounding leads from it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from tau_trainer.export.graph import ACTION_LIMIT, MASKED_LOGIT, NORMALIZED_LIMIT, Linear, PolicyGraph
-from tau_trainer.specs import BoolArray, FloatArray
+from tau_trainer.models import ActorCritic
+from tau_trainer.models.action_head import ACTION_LIMIT
+from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.specs import BoolArray, FloatArray, Observations
 
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
 
-ROUNDING = 1e-6
-"""Error of one float32 operation relative to the sum of its terms' absolute values: 16 times machine precision."""
+ROUNDING = 1e-5
+"""Error that is always granted, relative to a value (and to 1)."""
 
-_SWISH_SLOPE = 1.1  # largest derivative of x * sigmoid(x)
+_UNLIKE = 16.0
+"""onnxruntime adds in another order than torch: its rounding may be so many times torch's own."""
 
 
 class Value(NamedTuple):
@@ -42,12 +40,14 @@ class ReferenceOutput:
     """[n, continuous_size]: the Gaussian's mean before clipping."""
     branches: tuple[Value, ...]
     """Masked logits, [n, branch size] per branch."""
+    state: Value
+    """[n, M]: recurrent state of the actor."""
 
     @property
     def continuous(self) -> Value:
         """[n, continuous_size]: deterministic actions, ``clip(mu, -3, 3) / 3``."""
         clipped = np.clip(self.mu.value, -ACTION_LIMIT, ACTION_LIMIT)
-        return Value(clipped / ACTION_LIMIT, self.mu.error / ACTION_LIMIT + ROUNDING)
+        return Value(clipped / ACTION_LIMIT, self.mu.error / ACTION_LIMIT)
 
     def best(self) -> Int64Array:
         """int64 [n, branches]: the most likely action of each branch."""
@@ -61,45 +61,49 @@ class ReferenceOutput:
         return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float64)
 
 
-def forward(graph: PolicyGraph, obs: Sequence[FloatArray], forbidden: BoolArray | None = None) -> ReferenceOutput:
-    """Runs ``graph`` on observations of ``n`` agents.
+class Reference:
+    """The network's own module, asked about observations. Both copies stay as they are when it learns on."""
 
-    Args:
-        graph: the policy.
-        obs: one float32 [n, *shape] for every sensor of ``graph.observations``.
-        forbidden: bool [n, sum of branches], True = forbidden; None allows everything.
-    """
-    n = len(obs[0])
-    features = _input(graph, obs)
-    for layer in graph.body:
-        features = _swish(_apply(layer, features))
-    nothing = Value(np.zeros((n, 0)), np.zeros((n, 0)))
-    mu = _apply(graph.mu, features) if graph.mu is not None else nothing
-    branches = [_apply(head, features) for head in graph.branches]
-    if forbidden is not None:
-        branches = [
-            Value(np.where(forbidden[:, part], MASKED_LOGIT, branch.value), branch.error)
-            for branch, part in zip(branches, graph.branch_slices, strict=True)
-        ]
-    return ReferenceOutput(mu, tuple(branches))
+    def __init__(self, network: ActorCritic) -> None:
+        self.actions = network.spec.actions
+        self._exact = copy.deepcopy(network).cpu().double().eval()
+        self._single = copy.deepcopy(network).cpu().float().eval()
 
+    def __call__(
+        self, obs: Observations, forbidden: BoolArray | None = None, state: FloatArray | None = None
+    ) -> ReferenceOutput:
+        """What it says about ``n`` agents.
 
-def _input(graph: PolicyGraph, obs: Sequence[FloatArray]) -> Value:
-    n = len(obs[0])
-    x = np.concatenate([obs[i].reshape(n, -1) for i in graph.sensors], axis=1).astype(np.float64)
-    if graph.normalization is None:
-        return Value(x, np.zeros_like(x))
-    mean, std = (values.astype(np.float64) for values in graph.normalization)
-    error = ROUNDING * (np.abs(x) + np.abs(mean)) / std
-    return Value(np.clip((x - mean) / std, -NORMALIZED_LIMIT, NORMALIZED_LIMIT), error)
+        Args:
+            obs: [n, *shape] for every sensor that the policy sees.
+            forbidden: bool [n, sum of branches], True = forbidden; None allows everything.
+            state: float32 [n, M], recurrent state of the actor; None = the beginning of an episode.
+        """
+        exact, exact_state = _ask(self._exact, obs, state)
+        single, single_state = _ask(self._single, obs, state)
+        outputs, size = _value(exact, single), self.actions.continuous_size
+        branches = []
+        for begin, end in branch_bounds(self.actions.discrete_branches):
+            logits = outputs.value[:, size + begin : size + end]
+            if forbidden is not None:
+                logits = np.where(forbidden[:, begin:end], MASKED_LOGIT, logits)
+            branches.append(Value(logits, outputs.error[:, size + begin : size + end]))
+        mu = Value(outputs.value[:, :size], outputs.error[:, :size])
+        return ReferenceOutput(mu, tuple(branches), _value(exact_state, single_state))
 
 
-def _apply(layer: Linear, x: Value) -> Value:
-    weight, bias = layer.weight.astype(np.float64), layer.bias.astype(np.float64)
-    terms = np.abs(x.value) @ np.abs(weight) + np.abs(bias)
-    return Value(x.value @ weight + bias, np.sqrt(x.error**2 @ weight**2) + ROUNDING * terms)
+@torch.no_grad()
+def _ask(network: ActorCritic, obs: Observations, state: FloatArray | None) -> tuple[Float64Array, Float64Array]:
+    """Outputs [n, c + M] and the actor's new state [n, M]."""
+    before = None
+    if state is not None:
+        # Every tower gets the same: only the actor's answer is looked at.
+        before = torch.from_numpy(state).to(network.action.weight.dtype)[:, None].expand(-1, network.towers, -1)
+    answer = network(network.prepare(obs), before)
+    return answer.outputs.double().numpy(), answer.state[:, 0].double().numpy()
 
 
-def _swish(x: Value) -> Value:
-    value = x.value * 0.5 * (1.0 + np.tanh(0.5 * x.value))
-    return Value(value, _SWISH_SLOPE * x.error + ROUNDING * np.abs(x.value))
+def _value(exact: Float64Array, single: Float64Array) -> Value:
+    rounding = np.abs(exact - single)
+    largest = rounding.max(axis=0, keepdims=True, initial=0.0)
+    return Value(exact, ROUNDING * (1.0 + np.abs(exact)) + _UNLIKE * np.broadcast_to(largest, exact.shape))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,9 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from tau_trainer.errors import ExportError
-from tau_trainer.export import names
-from tau_trainer.export.graph import PolicyGraph
-from tau_trainer.specs import BoolArray, FloatArray
+from tau_trainer.export.cases import Case
+from tau_trainer.models import tensor_names as names
+from tau_trainer.specs import BehaviorSpec
 
 Outputs = dict[str, NDArray[Any]]
 """A model's outputs by name."""
@@ -36,24 +35,26 @@ def session_of(model: bytes, seed: int = 0) -> onnxruntime.InferenceSession:
         raise ExportError(f"onnxruntime cannot load the model ({error}); export it again with this version.") from error
 
 
-def run(
-    session: onnxruntime.InferenceSession, graph: PolicyGraph, obs: Sequence[FloatArray], forbidden: BoolArray | None
-) -> Outputs:
-    """All outputs for ``n`` agents.
+def run_case(session: onnxruntime.InferenceSession, spec: BehaviorSpec, case: Case) -> Outputs:
+    """All outputs for one case.
 
     Args:
         session: from :func:`session_of`.
-        graph: the policy that the model was written from.
-        obs: one float32 [n, *shape] per sensor.
-        forbidden: bool [n, sum of branches], True = forbidden; None allows everything.
+        spec: the behavior that the model was written for.
+        case: inputs; bytes go in as Unity's images do, scaled to [0, 1].
 
     Raises:
         ExportError: the model fails on this input.
     """
-    feed: dict[str, NDArray[Any]] = {names.observation_name(i): values for i, values in enumerate(obs)}
-    if graph.branches:
-        allowed = np.ones((len(obs[0]), graph.actions.mask_size), np.float32)
-        feed[names.ACTION_MASKS] = allowed if forbidden is None else (~forbidden).astype(np.float32)
+    feed: dict[str, NDArray[Any]] = {
+        names.observation_name(i): values.astype(np.float32) / (255 if values.dtype == np.uint8 else 1)
+        for i, values in enumerate(case.obs)
+    }
+    if spec.actions.discrete_size:
+        allowed = np.ones((len(case.obs[0]), spec.actions.mask_size), np.float32)
+        feed[names.ACTION_MASKS] = allowed if case.forbidden is None else (~case.forbidden).astype(np.float32)
+    if case.state is not None:
+        feed[names.RECURRENT_IN] = case.state[:, None]
     return run_feed(session, feed)
 
 

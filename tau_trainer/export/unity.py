@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.errors import ExportError
-from tau_trainer.export import names
 from tau_trainer.export.session import Outputs, run_feed, session_of
+from tau_trainer.models import tensor_names as names
 from tau_trainer.specs import BehaviorSpec
 
 _TOLERATED = {names.ACTION_MASKS, names.RECURRENT_IN, "epsilon", "sequence_length", "prev_action"}
@@ -133,7 +133,7 @@ def _input_problems(probe: _Probe, spec: BehaviorSpec) -> list[str]:
             found = probe.inputs[name][1:]
             problems.append(f"Input '{name}' has shape {found}; sensor '{sensor.name}' has {sensor.shape}.")
     if probe.integer(names.MEMORY_SIZE) > 0:
-        for name, present in ((names.RECURRENT_IN, probe.inputs), ("recurrent_out", probe.outputs)):
+        for name, present in ((names.RECURRENT_IN, probe.inputs), (names.RECURRENT_OUT, probe.outputs)):
             if name not in present:
                 problems.append(f"The model does not contain '{name}' but has a memory_size.")
     if probe.branches and names.ACTION_MASKS not in probe.inputs:

@@ -1,31 +1,29 @@
-"""Proves that a model file says the same as the policy it was written from.
+"""Proves that a model file says the same as the network it was written from.
 
 A file counts as verified when the ONNX checker accepts it, its inputs and outputs are those of Unity's contract by
-name, order, type and shape, onnxruntime runs it on ordinary and on extreme inputs, its deterministic outputs agree
-with an independent float64 computation (and with the acting policy itself), and its random outputs stay in range,
+name, order, type and shape, onnxruntime runs it on ordinary and on extreme inputs, its deterministic outputs and its
+recurrent state agree with the network's own module (and with the acting policy), and its random outputs stay in range,
 respect masks and have the right distribution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
 from tau_trainer.errors import ExportError
-from tau_trainer.export import names
-from tau_trainer.export.build import expected_shapes
+from tau_trainer.export.build import expected_shapes, memory_size, visible_sensors
 from tau_trainer.export.cases import Case, cases
 from tau_trainer.export.distribution import check_distribution
-from tau_trainer.export.graph import PolicyGraph
-from tau_trainer.export.reference import ReferenceOutput, forward
-from tau_trainer.export.session import Outputs, run, session_of
-from tau_trainer.specs import Actions, BoolArray, FloatArray, IntArray
-
-Act = Callable[[tuple[FloatArray, ...], BoolArray | None], Actions]
-"""The policy's deterministic actions as the engine gets them: (visible observations, True = forbidden) to actions."""
+from tau_trainer.export.reference import Reference, ReferenceOutput, Value
+from tau_trainer.export.session import Outputs, run_case, session_of
+from tau_trainer.models import ActorCritic, Policy
+from tau_trainer.models import tensor_names as names
+from tau_trainer.models.masks import branch_bounds
+from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -33,40 +31,45 @@ class Verification:
     """What was compared, for reports."""
 
     rows: int
-    """Agents' observations that went through the model and the reference."""
+    """Agents' observations that went through the model and the module."""
     max_difference: float
     """Largest difference of a deterministic continuous action."""
 
 
-def verify(model: bytes, graph: PolicyGraph, act: Act | None = None, seed: int = 0) -> Verification:
-    """Checks a serialized model against the policy it was written from.
+def verify(
+    model: bytes, network: ActorCritic, spec: BehaviorSpec, policy: Policy | None = None, seed: int = 0
+) -> Verification:
+    """Checks a serialized model against the network it was written from.
 
     Args:
         model: content of the ``.onnx`` file.
-        graph: the policy that it must represent.
-        act: the acting policy; None compares with the float64 reference alone.
+        network: the module that it must represent.
+        spec: the behavior, with all its sensors.
+        policy: the acting policy, to be compared as well.
         seed: of the inputs and of the model's own random numbers.
 
     Raises:
         ExportError: names the tensor and the difference.
     """
-    check_structure(model, graph)
-    session = session_of(model, seed)
+    check_structure(model, network, spec)
+    session, reference = session_of(model, seed), Reference(network)
+    visible, memory = visible_sensors(network.spec, spec), memory_size(network)
     rows, worst = 0, 0.0
-    for case in cases(graph, np.random.default_rng(seed)):
-        outputs = run(session, graph, case.obs, case.forbidden)
-        expected = forward(graph, case.obs, case.forbidden)
-        worst = max(worst, _check_deterministic(case, graph, outputs, expected))
-        _check_constants(graph, outputs)
-        _check_samples(case, graph, outputs)
-        if act is not None:
-            _check_policy(case, graph, act, expected)
+    for case in cases(spec, memory, np.random.default_rng(seed)):
+        outputs = run_case(session, spec, case)
+        expected = reference(tuple(case.obs[i] for i in visible), case.forbidden, case.state)
+        worst = max(worst, _check_deterministic(case, spec.actions, outputs, expected))
+        _check_constants(spec.actions, memory, outputs)
+        _check_samples(case, spec.actions, outputs)
+        if policy is not None:
+            _check_policy(case, visible, policy, expected)
         rows += len(case.obs[0])
-    check_distribution(session, graph, np.random.default_rng(seed))
+    log_sigma = network.action.log_sigma.detach().cpu().numpy()
+    check_distribution(session, reference, spec, visible, log_sigma, memory, np.random.default_rng(seed))
     return Verification(rows, worst)
 
 
-def check_structure(data: bytes, graph: PolicyGraph) -> None:
+def check_structure(data: bytes, network: ActorCritic, spec: BehaviorSpec) -> None:
     """Checks format, operator set, and the names, order, types and shapes of all inputs and outputs.
 
     Raises:
@@ -86,10 +89,10 @@ def check_structure(data: bytes, graph: PolicyGraph) -> None:
         )
     if model.ir_version != names.IR_VERSION:
         raise ExportError(f"The exported model has IR version {model.ir_version}; version {names.IR_VERSION} is due.")
-    shapes = expected_shapes(graph)
-    inputs = names.input_names(len(graph.observations), graph.actions)
+    shapes, memory = expected_shapes(network, spec), memory_size(network)
+    inputs = names.input_names(len(spec.observations), spec.actions, memory)
     _check_values("inputs", model.graph.input, {name: shapes[name] for name in inputs})
-    outputs = names.output_names(graph.actions)
+    outputs = names.output_names(spec.actions, memory)
     _check_values("outputs", model.graph.output, {name: shapes[name] for name in outputs})
 
 
@@ -110,26 +113,34 @@ def _check_values(
             )
 
 
-def _check_deterministic(case: Case, graph: PolicyGraph, outputs: Outputs, expected: ReferenceOutput) -> float:
+def _check_deterministic(case: Case, actions: ActionSpec, outputs: Outputs, expected: ReferenceOutput) -> float:
     worst = 0.0
-    if graph.mu is not None:
+    if actions.continuous_size:
         found = outputs[names.DETERMINISTIC_CONTINUOUS]
-        worst = _compare(case, names.DETERMINISTIC_CONTINUOUS, found, expected, "the reference")
-    if graph.branches:
+        worst = _compare(case, names.DETERMINISTIC_CONTINUOUS, found, expected.continuous, "the network")
+    if actions.discrete_size:
         _compare_discrete(case, names.DETERMINISTIC_DISCRETE, outputs[names.DETERMINISTIC_DISCRETE], expected)
+    if case.state is not None:
+        _compare(case, names.RECURRENT_OUT, outputs[names.RECURRENT_OUT][:, 0], expected.state, "the network")
     return worst
 
 
-def _check_policy(case: Case, graph: PolicyGraph, act: Act, expected: ReferenceOutput) -> None:
-    actions = act(tuple(case.obs[i] for i in graph.sensors), case.forbidden)
-    if graph.mu is not None:
-        _compare(case, "continuous actions of the policy", actions.continuous, expected, "its exported network")
-    if graph.branches:
+def _check_policy(case: Case, visible: tuple[int, ...], policy: Policy, expected: ReferenceOutput) -> None:
+    state = {}
+    if case.state is not None:
+        (column,) = policy.state_columns
+        state = {column.name: np.broadcast_to(case.state[:, None], (len(case.state), *column.shape)).copy()}
+    obs, rng = tuple(case.obs[i] for i in visible), np.random.default_rng(0)
+    actions = policy.act(obs, case.forbidden, rng, state=state, deterministic=True).to_env()
+    if actions.continuous.shape[1]:
+        other = "its exported network"
+        _compare(case, "continuous actions of the policy", actions.continuous, expected.continuous, other)
+    if expected.branches:
         _compare_discrete(case, "discrete actions of the policy", actions.discrete, expected)
 
 
-def _compare(case: Case, tensor: str, found: FloatArray, expected: ReferenceOutput, other: str) -> float:
-    value, error = expected.continuous
+def _compare(case: Case, tensor: str, found: FloatArray, expected: Value, other: str) -> float:
+    value, error = expected
     if found.shape != value.shape:
         raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; {value.shape} is due.")
     difference = np.abs(found.astype(np.float64) - value)
@@ -158,29 +169,29 @@ def _compare_discrete(case: Case, tensor: str, found: IntArray, expected: Refere
             )
 
 
-def _check_constants(graph: PolicyGraph, outputs: Outputs) -> None:
-    expected: dict[str, list[float]] = {names.VERSION_NUMBER: [names.MODEL_VERSION], names.MEMORY_SIZE: [0]}
-    if graph.mu is not None:
-        expected[names.CONTINUOUS_SHAPE] = [graph.actions.continuous_size]
-    if graph.branches:
-        expected[names.DISCRETE_SHAPE] = list(graph.actions.discrete_branches)
+def _check_constants(actions: ActionSpec, memory: int, outputs: Outputs) -> None:
+    expected: dict[str, list[float]] = {names.VERSION_NUMBER: [names.MODEL_VERSION], names.MEMORY_SIZE: [memory]}
+    if actions.continuous_size:
+        expected[names.CONTINUOUS_SHAPE] = [actions.continuous_size]
+    if actions.discrete_size:
+        expected[names.DISCRETE_SHAPE] = list(actions.discrete_branches)
     for name, values in expected.items():
         if outputs[name].ravel().tolist() != values:
             raise ExportError(f"'{name}' is {outputs[name].ravel().tolist()}; {values} is due.")
 
 
-def _check_samples(case: Case, graph: PolicyGraph, outputs: Outputs) -> None:
-    if graph.mu is not None:
+def _check_samples(case: Case, actions: ActionSpec, outputs: Outputs) -> None:
+    if actions.continuous_size:
         sample = outputs[names.CONTINUOUS]
         if not (np.abs(sample) <= 1.0 + 1e-6).all():
             raise ExportError(f"'{names.CONTINUOUS}' leaves [-1, 1] for {case.name}: {np.abs(sample).max():.6g}.")
-    if graph.branches and case.forbidden is not None:
+    if actions.discrete_size and case.forbidden is not None:
         sample = outputs[names.DISCRETE]
-        for branch, part in enumerate(graph.branch_slices):
-            choice, size = sample[:, branch : branch + 1], graph.actions.discrete_branches[branch]
+        for branch, (begin, end) in enumerate(branch_bounds(actions.discrete_branches)):
+            choice, size = sample[:, branch : branch + 1], end - begin
             if ((choice < 0) | (choice >= size)).any():
                 raise ExportError(f"'{names.DISCRETE}' leaves branch {branch} of {size} actions for {case.name}.")
-            if np.take_along_axis(case.forbidden[:, part], choice, axis=1).any():
+            if np.take_along_axis(case.forbidden[:, begin:end], choice, axis=1).any():
                 raise ExportError(f"'{names.DISCRETE}' takes a forbidden action of branch {branch} for {case.name}.")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from tau_trainer.memory.base import Memory, Rewards, Values, Work, WorkData
 from tau_trainer.memory.rollout import RolloutMemory
 from tau_trainer.memory.trajectories import Rollout
 
-__all__ = ["Rollout", "RolloutMemory"]
+__all__ = ["Memory", "Rewards", "Rollout", "RolloutMemory", "Values", "Work", "WorkData"]

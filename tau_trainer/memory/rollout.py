@@ -1,57 +1,106 @@
 """On-policy experience of any number of agents, kept in order of arrival.
 
-A decision opens a *record* (observation, action, log-probability); the agent's next message closes it: now its reward
-and what came after are known, and it is a *transition*. Every agent owns a slot, a small integer that the caller
-chooses; a table holds each slot's open record. All calls are a handful of vectorised writes, whatever the number of
-agents, and :meth:`RolloutMemory.take` copies only what is still open.
+A decision opens a *record* (observation, action, whatever the algorithm declares); the agent's next message closes
+it: now its reward and what came after are known, and it is a *transition*. A table holds each row's open record. All
+calls are a handful of vectorised writes, whatever the number of agents, and :meth:`RolloutMemory.take` copies only
+what is still open.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tau_trainer.memory.log import ExperienceLog, IndexArray, RecordState
-from tau_trainer.memory.trajectories import Rollout
-from tau_trainer.specs import ActionSpec, BoolArray, FloatArray, IntArray, ObservationSpec
+from tau_trainer.columns import Column, ColumnTable, Rows
+from tau_trainer.memory.base import Rewards, Values, Work
+from tau_trainer.specs import BoolArray, Observations
+
+RECORD = (
+    Column("version", (), np.int32),
+    Column("row", (), np.int32),
+    Column("previous", (), np.intp),
+    Column("step", (), np.int32),
+    Column("state", (), np.uint8),
+)
+"""What every record has: the version of the policy that acted, whose it is, the record of the same agent's decision
+before (0 = none), its place within the horizon, and a :class:`RecordState`."""
+
+_SPARE = 4096
+"""Records beyond the expected ones that a log has room for: open decisions, and those that came with the last one.
+Room that nobody uses takes no memory."""
+
+
+class RecordState(IntEnum):
+    """What is known of a record beyond its successor."""
+
+    LIVE = 0
+    """Waits for its reward, or has a successor."""
+    TERMINATED = 1
+    """The episode really ended here: nothing comes after."""
+    TRUNCATED = 2
+    """A limit cut the episode: bootstrap from the final observation."""
+    VOID = 3
+    """The engine was lost before the outcome was known: not a transition."""
+
+
+class _Log:
+    """Records in order of arrival. Record 0 is a sentinel that takes what agents without an open record bring."""
+
+    def __init__(
+        self, columns: Sequence[Column], rewards: Sequence[Column], finals: Sequence[Column], room: int
+    ) -> None:
+        self.records = ColumnTable((*columns, *rewards, *RECORD), room)
+        self.finals = ColumnTable((*finals, Column("record", (), np.intp)))
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all records; the memory stays."""
+        self.size = 1
+        self.final_size = 0
+        self.given: set[str] = set()
+        """Columns that a decision brought values for."""
+        self.records["step"][0] = -1
 
 
 class RolloutMemory:
-    """Struct-of-arrays memory for on-policy algorithms.
+    """Memory of on-policy algorithms.
 
-    One thread writes (:meth:`append`, :meth:`end`, :meth:`abandon`, :meth:`take`); a :class:`Rollout` that was taken
+    One thread writes (:meth:`append`, :meth:`end`, :meth:`abandon`, :meth:`take`); :class:`Work` that was taken
     belongs to whoever holds it and may be read in another thread while writing goes on in other arrays.
 
     Args:
-        observations: the sensors that the policy sees.
-        actions: the behavior's actions.
+        observations: the sensors that the policy sees, a column each.
+        columns: what else a decision brings (actions, masks, log-probabilities, recurrent state, ...).
+        rewards: width ``R`` of each reward stream that is paid.
         capacity: transitions that are expected in one rollout; more is possible, the arrays grow.
         horizon: longest stretch of one agent's transitions before the trace is cut and bootstrapped
             (ML-Agents' ``time_horizon``).
-        reward_components: ``R``, numbers in one reward: 1, or one for each action component.
     """
 
     def __init__(
         self,
-        observations: tuple[ObservationSpec, ...],
-        actions: ActionSpec,
+        observations: Sequence[Column],
+        columns: Sequence[Column],
         *,
+        rewards: dict[str, int],
         capacity: int,
         horizon: int,
-        reward_components: int = 1,
     ) -> None:
-        if horizon < 1 or reward_components < 1:
-            raise ValueError(f"horizon and reward_components must be at least 1, not {horizon}, {reward_components}")
-        self.observations = observations
-        self.actions = actions
+        if horizon < 1 or not rewards or min(rewards.values()) < 1:
+            raise ValueError(f"horizon and the width of every reward must be at least 1, not {horizon}, {rewards}")
+        self.columns = (*observations, *columns)
         self.horizon = horizon
-        self.reward_components = reward_components
-        self._expected = max(capacity, 1)
+        self._observations = tuple(observations)
+        self._rewards = tuple(Column(f"reward.{name}", (width,)) for name, width in rewards.items())
+        self._room = max(capacity, 1) + 1 + _SPARE
         self._log = self._new_log()
-        self._free: deque[ExperienceLog] = deque()
-        self._open: IndexArray = np.zeros(64, np.intp)
+        self._free: deque[_Log] = deque()
+        self._open = ColumnTable((Column("record", (), np.intp),), 64)
         self._completed = 0
 
     def __len__(self) -> int:
@@ -64,128 +113,133 @@ class RolloutMemory:
         return self._completed
 
     @property
-    def open_slots(self) -> IndexArray:
-        """Slots whose last decision still waits for its outcome, ascending."""
-        return np.flatnonzero(self._open)
+    def open_rows(self) -> Rows:
+        """Rows whose last decision still waits for its outcome, ascending."""
+        return np.flatnonzero(self._open["record"])
 
-    def append(
-        self,
-        slots: IntArray | IndexArray,
-        reward: FloatArray,
-        obs: Sequence[FloatArray],
-        continuous: FloatArray,
-        discrete: IntArray,
-        log_prob: FloatArray,
-        mask: BoolArray | None,
-        version: int,
-    ) -> None:
-        """Record one decision of each slot; ``reward`` closes the slot's decision before, if there is one.
+    def append(self, rows: Rows, rewards: Rewards, values: Values, version: int) -> None:
+        """Record one decision of each row; ``rewards`` close the row's decision before, if there is one.
 
         Args:
-            slots: integers [n], each at most once.
-            reward: float32 [n, R] (or [n] where R is 1), for the action *before* this observation; ignored for a slot
-                that has no open record.
-            obs: one float32 [n, *shape] for each sensor.
-            continuous: float32 [n, c], the raw sample.
-            discrete: int32 [n, b].
-            log_prob: float32 [n, c + b], one for each action component.
-            mask: bool [n, sum of branches], True = forbidden; None = everything allowed.
-            version: version of the policy that acted.
+            rows: integers [n], each at most once.
+            rewards: float32 [n, R] by stream, for the action *before* this observation; ignored for a row that has no
+                open record.
+            values: [n, *shape] for every column; None = the column's ``fill``.
+            version: of the policy that acted.
         """
-        count = len(slots)
+        count = len(rows)
         if count == 0:
             return
         log, begin = self._log, self._log.size
         end = begin + count
-        log.reserve(end)
-        previous = self._close(slots, reward)
-        for store, values in zip(log.obs, obs, strict=True):
-            store[begin:end] = values
-        log.continuous[begin:end] = continuous
-        log.discrete[begin:end] = discrete
-        log.log_prob[begin:end] = log_prob
-        self._write_mask(mask, begin, end)
-        log.version[begin:end] = version
-        log.slot[begin:end] = slots
-        log.previous[begin:end] = previous
-        step = log.step[previous]
-        step += 1
+        log.records.reserve(end)
+        previous = self._close(rows, rewards)
+        records = log.records
+        for column in self.columns:
+            value = values[column.name]
+            records[column.name][begin:end] = column.fill if value is None else value
+            if value is not None:
+                log.given.add(column.name)
+        step = records["step"][previous] + 1
         step[step == self.horizon] = 0
-        log.step[begin:end] = step
-        log.state[begin:end] = RecordState.LIVE
-        self._open[slots] = np.arange(begin, end)
+        records["version"][begin:end] = version
+        records["row"][begin:end] = rows
+        records["previous"][begin:end] = previous
+        records["step"][begin:end] = step
+        records["state"][begin:end] = RecordState.LIVE
+        self._open["record"][rows] = np.arange(begin, end)
         log.size = end
 
-    def end(
-        self, slots: IntArray | IndexArray, reward: FloatArray, obs: Sequence[FloatArray], truncated: BoolArray
-    ) -> None:
-        """Close the open records of agents whose episode ended; slots without an open record are ignored.
+    def end(self, rows: Rows, rewards: Rewards, obs: Observations, truncated: BoolArray) -> None:
+        """Close the open records of agents whose episode ended; rows without an open record are ignored.
 
         Args:
-            slots: integers [m], each at most once.
-            reward: float32 [m, R] (or [m] where R is 1), the last reward.
-            obs: the episode's last observation, one float32 [m, *shape] for each sensor.
+            rows: integers [m], each at most once.
+            rewards: float32 [m, R] by stream, the last reward.
+            obs: the episode's last observation, [m, *shape] for each sensor.
             truncated: bool [m], True where a limit cut the episode: the rest is bootstrapped from ``obs``.
         """
-        if len(slots) == 0:
+        if len(rows) == 0:
             return
-        log = self._log
-        records = self._close(slots, reward)
-        log.state[records] = np.where(truncated, np.uint8(RecordState.TRUNCATED), np.uint8(RecordState.TERMINATED))
-        self._open[slots] = 0
-        rows = np.flatnonzero(truncated & (records > 0))
-        if len(rows):
-            log.add_final(records[rows], obs, rows)
+        records = self._close(rows, rewards)
+        states = np.where(truncated, np.uint8(RecordState.TRUNCATED), np.uint8(RecordState.TERMINATED))
+        self._log.records["state"][records] = states
+        self._open["record"][rows] = 0
+        cut = np.flatnonzero(truncated & (records > 0))
+        if len(cut):
+            self._keep_final(records[cut], obs, cut)
 
-    def abandon(self, slots: IntArray | IndexArray) -> None:
+    def abandon(self, rows: Rows) -> None:
         """Give up decisions whose outcome will never be known (the engine was lost).
 
         Their open records become no transitions; the transition before each is bootstrapped from the abandoned
         observation, so nothing else of the trajectory is lost.
         """
-        if len(slots) == 0:
-            return
-        self._fit(slots)
-        self._log.state[self._open[slots]] = RecordState.VOID
-        self._open[slots] = 0
+        self._open.fit(rows)
+        self._log.records["state"][self._open["record"][rows]] = RecordState.VOID
+        self._open["record"][rows] = 0
 
-    def take(self) -> Rollout:
+    def clear(self) -> None:
+        """Forget everything that was not handed out."""
+        self._log.clear()
+        self._open.clear()
+        self._completed = 0
+
+    def take(self) -> Work:
         """Hand out all transitions and go on with an empty log in which the open records are open again.
 
-        Cheap: arrays are handed over, not copied. Call :meth:`Rollout.release` when the rollout has been read, and
-        its arrays serve again.
+        Cheap: arrays are handed over, not copied. Read them with :class:`~tau_trainer.memory.trajectories.Rollout`.
         """
         taken, fresh = self._log, self._free.popleft() if self._free else self._new_log()
         fresh.clear()
-        slots = np.flatnonzero(self._open)
-        fresh.carry(taken, self._open[slots])
-        self._open[slots] = np.arange(1, 1 + len(slots))
-        self._log = fresh
-        size, self._completed = self._completed, 0
-        return Rollout(taken, size=size, horizon=self.horizon, recycle=self._free.append)
+        rows = self.open_rows
+        self._carry(taken, fresh, self._open["record"][rows])
+        self._open["record"][rows] = np.arange(1, 1 + len(rows))
+        self._log, self._completed = fresh, 0
+        free, leases = self._free, [taken]
 
-    def _new_log(self) -> ExperienceLog:
-        return ExperienceLog(self.observations, self.actions, self._expected, self.reward_components)
+        def release() -> None:
+            if leases:
+                free.append(leases.pop())
 
-    def _fit(self, slots: IntArray | IndexArray) -> None:
-        needed = int(slots.max()) + 1
-        if needed > len(self._open):
-            table = np.zeros(max(needed, 2 * len(self._open)), np.intp)
-            table[: len(self._open)] = self._open
-            self._open = table
+        return Work({**self._data(taken), "horizon": self.horizon}, release)
 
-    def _close(self, slots: IntArray | IndexArray, reward: FloatArray) -> IndexArray:
-        """Give ``reward`` to the open records of ``slots`` and return them (0 where there is none)."""
-        self._fit(slots)
-        records = self._open[slots]
-        # Row 0 takes the rewards of slots without a record; nobody reads it.
-        self._log.reward[records] = reward if reward.ndim == 2 else reward[:, None]
+    def _new_log(self) -> _Log:
+        return _Log(self.columns, self._rewards, self._observations, self._room)
+
+    def _data(self, log: _Log) -> dict[str, NDArray[Any] | int]:
+        """Views of what was written. A column that no decision brought a value for is left out."""
+        kept = [one.name for one in log.records.columns if one not in self.columns or one.name in log.given]
+        data: dict[str, NDArray[Any] | int] = {name: log.records[name][: log.size] for name in kept}
+        return data | {f"final.{one.name}": log.finals[one.name][: log.final_size] for one in log.finals.columns}
+
+    def _carry(self, source: _Log, target: _Log, records: Rows) -> None:
+        """Copy open ``records`` [m] to 1..m of an empty log, as decisions without a predecessor."""
+        end = 1 + len(records)
+        target.records.reserve(end)
+        for name in (*(column.name for column in self.columns), "version", "row"):
+            target.records[name][1:end] = source.records[name][records]
+        for name in ("previous", "step", "state"):
+            target.records[name][1:end] = 0
+        target.given |= source.given
+        target.size = end
+
+    def _close(self, rows: Rows, rewards: Rewards) -> Rows:
+        """Give ``rewards`` to the open records of ``rows`` and return them (0 where there is none)."""
+        self._open.fit(rows)
+        records: Rows = self._open["record"][rows]
+        for column in self._rewards:
+            # Record 0 takes the rewards of rows without an open one; nobody reads it.
+            self._log.records[column.name][records] = rewards[column.name.removeprefix("reward.")]
         self._completed += int(np.count_nonzero(records))
         return records
 
-    def _write_mask(self, mask: BoolArray | None, begin: int, end: int) -> None:
-        if mask is not None:
-            self._log.mask[begin:end] = mask
-            self._log.masked = True
-        elif self._log.mask.shape[1]:
-            self._log.mask[begin:end] = False
+    def _keep_final(self, records: Rows, obs: Observations, cut: Rows) -> None:
+        """Keep ``obs[:][cut]`` as the observations after ``records`` (both [m])."""
+        log = self._log
+        begin, end = log.final_size, log.final_size + len(records)
+        log.finals.reserve(end)
+        for column, values in zip(self._observations, obs, strict=True):
+            log.finals[column.name][begin:end] = values[cut]
+        log.finals["record"][begin:end] = records
+        log.final_size = end

@@ -1,165 +1,117 @@
-"""What a :class:`~tau_trainer.memory.rollout.RolloutMemory` hands to the learner, and advantages over it."""
+"""How an algorithm reads a rollout: transitions with their followers, and advantages over them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.memory.log import ExperienceLog, IndexArray, RecordState
-from tau_trainer.specs import BoolArray, FloatArray, IntArray
+from tau_trainer.columns import Rows
+from tau_trainer.memory.base import WorkData, array, number
+from tau_trainer.memory.rollout import RecordState
+from tau_trainer.specs import BoolArray, FloatArray, IntArray, Observations
 
 DoubleArray = NDArray[np.float64]
-
-_T = TypeVar("_T", bound=np.generic)
-
-
-class _Links:
-    """How transitions follow each other, from the rows of one log. ``N`` transitions, ``M`` bootstrap observations."""
-
-    def __init__(self, log: ExperienceLog, horizon: int) -> None:
-        size = log.size
-        state = log.state[:size]
-        successor = np.zeros(size, np.intp)
-        successor[log.previous[1:size]] = np.arange(1, size)
-        closed = (successor > 0) | (state == RecordState.TERMINATED) | (state == RecordState.TRUNCATED)
-        closed[0] = False
-        self.rows: IndexArray = np.flatnonzero(closed)
-        """[N]: log row of each transition."""
-        count = len(self.rows)
-        place = np.full(size, -1, np.intp)
-        place[self.rows] = np.arange(count)
-        follower = successor[self.rows]
-        self.following: IndexArray = place[follower]
-        """[N]: the next transition of the same agent, -1 = none in this rollout."""
-        self.truncated: BoolArray = state[self.rows] == RecordState.TRUNCATED
-        self.terminated: BoolArray = state[self.rows] == RecordState.TERMINATED
-        hanging = np.flatnonzero((follower > 0) & (self.following < 0))
-        self.hanging_rows: IndexArray = follower[hanging]
-        """Log rows of decisions that are not transitions but follow one: their observation bootstraps it."""
-        self.bootstrap: IndexArray = np.full(count, -1, np.intp)
-        """[N]: which bootstrap observation stands after the transition, -1 = none."""
-        self.bootstrap[hanging] = np.arange(len(hanging))
-        finals = place[log.final_record[: log.final_size]]
-        self.bootstrap[finals] = np.arange(len(hanging), len(hanging) + len(finals))
-        self.cut: BoolArray = log.step[self.rows] == horizon - 1
-        """[N]: the trace ends here because the horizon is reached."""
 
 
 class Rollout:
     """``N`` transitions in order of arrival, with the ``M`` further observations that bootstrapping needs.
 
-    Every array is built when it is first asked for, in the thread that asks. The arrays may be views: do not read
-    them after :meth:`release`.
+    A reader of the plain data that :meth:`RolloutMemory.take` hands out. Every array is worked out when it is first
+    asked for, in the thread that asks, and may be a view of the memory's.
     """
 
-    def __init__(
-        self, log: ExperienceLog, *, size: int, horizon: int, recycle: Callable[[ExperienceLog], None]
-    ) -> None:
-        self._log = log
-        self._size = size
-        self._horizon = horizon
-        self._recycle: Callable[[ExperienceLog], None] | None = recycle
+    def __init__(self, data: WorkData) -> None:
+        self._data = data
+        self._size = len(array(data, "row"))
+        self._horizon = number(data, "horizon")
 
     def __len__(self) -> int:
         """Number of transitions, ``N``."""
-        return self._size
+        return len(self._records)
 
-    def release(self) -> None:
-        """Give the arrays back to the memory; the rollout must not be read afterwards. Further calls do nothing."""
-        recycle, self._recycle = self._recycle, None
-        if recycle is not None:
-            recycle(self._log)
-
-    @cached_property
-    def _links(self) -> _Links:
-        return _Links(self._log, self._horizon)
+    def column(self, name: str) -> NDArray[Any]:
+        """[N, *shape] of a declared column. Raises KeyError for one that no decision brought a value for."""
+        values = array(self._data, name)
+        # Most rollouts are transitions throughout: then a view will do.
+        return values[1:] if len(self._records) == self._size - 1 else values[self._records]
 
     @cached_property
-    def observations(self) -> tuple[FloatArray, ...]:
-        """One float32 [N, *shape] for each sensor."""
-        return tuple(self._rows(array) for array in self._log.obs)
+    def observations(self) -> Observations:
+        """One [N, *shape] for each sensor."""
+        return tuple(self.column(name) for name in self._sensors)
 
     @cached_property
-    def bootstrap_observations(self) -> tuple[FloatArray, ...]:
-        """One float32 [M, *shape] for each sensor: what came after transitions that have no successor here."""
-        log, rows = self._log, self._links.hanging_rows
+    def bootstrap_observations(self) -> Observations:
+        """One [M, *shape] for each sensor: what came after transitions that have no successor here."""
         return tuple(
-            np.concatenate((array[rows], final[: log.final_size]))
-            for array, final in zip(log.obs, log.final_obs, strict=True)
+            np.concatenate((array(self._data, name)[self._hanging], array(self._data, f"final.{name}")))
+            for name in self._sensors
         )
-
-    @cached_property
-    def continuous(self) -> FloatArray:
-        """float32 [N, c], the raw sample."""
-        return self._rows(self._log.continuous)
-
-    @cached_property
-    def discrete(self) -> IntArray:
-        """int32 [N, b]."""
-        return self._rows(self._log.discrete)
-
-    @cached_property
-    def log_prob(self) -> FloatArray:
-        """float32 [N, c + b], of each action component when it was chosen."""
-        return self._rows(self._log.log_prob)
 
     @cached_property
     def mask(self) -> BoolArray | None:
         """Action masks, bool [N, sum of branches], True = forbidden; None where no mask was ever given."""
-        return self._rows(self._log.mask) if self._log.masked else None
+        return self.column("mask") if "mask" in self._data else None
 
     @cached_property
-    def reward(self) -> FloatArray:
-        """float32 [N, R]."""
-        return self._rows(self._log.reward)
+    def rewards(self) -> dict[str, FloatArray]:
+        """float32 [N, R] for each reward stream that was paid."""
+        names = [name for name in self._data if name.startswith("reward.")]
+        return {name.removeprefix("reward."): self.column(name) for name in names}
 
     @cached_property
     def version(self) -> IntArray:
         """int32 [N], version of the policy that acted."""
-        return self._rows(self._log.version)
+        return self.column("version")
 
     @cached_property
-    def slots(self) -> IntArray:
+    def rows(self) -> IntArray:
         """int32 [N], whose transition it is."""
-        return self._rows(self._log.slot)
+        return self.column("row")
 
-    @property
-    def following(self) -> IndexArray:
-        """[N], index of the same agent's next transition, -1 = none in this rollout."""
-        return self._links.following
-
-    @property
-    def bootstrap(self) -> IndexArray:
-        """[N], index into :attr:`bootstrap_observations`, -1 = none."""
-        return self._links.bootstrap
-
-    @property
+    @cached_property
     def terminated(self) -> BoolArray:
         """Bool [N]: the episode really ended after the transition."""
-        return self._links.terminated
+        terminated: BoolArray = self.column("state") == RecordState.TERMINATED
+        return terminated
 
-    @property
+    @cached_property
     def truncated(self) -> BoolArray:
         """Bool [N]: a limit cut the episode after the transition."""
-        return self._links.truncated
+        truncated: BoolArray = self.column("state") == RecordState.TRUNCATED
+        return truncated
 
-    @property
+    @cached_property
     def cut(self) -> BoolArray:
         """Bool [N]: the trace ends after the transition because the horizon is reached."""
-        return self._links.cut
+        cut: BoolArray = self.column("step") == self._horizon - 1
+        return cut
+
+    @cached_property
+    def following(self) -> Rows:
+        """[N], index of the same agent's next transition, -1 = none in this rollout."""
+        return self._place[self._successor[self._records]]
+
+    @cached_property
+    def bootstrap(self) -> Rows:
+        """[N], index into :attr:`bootstrap_observations`, -1 = none."""
+        result = np.full(len(self._records), -1, np.intp)
+        hanging = len(self._hanging)
+        result[self._hanging_after] = np.arange(hanging)
+        finals = self._place[array(self._data, "final.record")]
+        result[finals] = np.arange(hanging, hanging + len(finals))
+        return result
 
     def gae(
         self,
+        rewards: NDArray[np.floating],
         values: NDArray[np.floating],
         bootstrap_values: NDArray[np.floating],
         gamma: float,
         lambd: float,
-        *,
-        strength: float = 1.0,
     ) -> tuple[DoubleArray, DoubleArray]:
         """Generalised advantage estimates and returns (Schulman et al. 2016, equations 11 to 16).
 
@@ -167,36 +119,67 @@ class Rollout:
         a real end; the trace ends at the end of an episode, at the horizon, and where the rollout ends.
 
         Args:
-            values: [N, R] of :attr:`observations`.
-            bootstrap_values: [M, R] of :attr:`bootstrap_observations`.
+            rewards: [N, R] of one stream.
+            values: [N, R], the stream's values of :attr:`observations`.
+            bootstrap_values: [M, R], those of :attr:`bootstrap_observations`.
             gamma: discount.
             lambd: GAE's lambda.
-            strength: factor on the reward.
 
         Returns:
             Advantages and returns (advantage + value), float64 [N, R].
         """
-        links, count = self._links, len(self._links.rows)
-        reward = self.reward.astype(np.float64) * strength
+        reward = np.asarray(rewards, np.float64)
         current = np.asarray(values, np.float64).reshape(reward.shape)
         # One table of all values, with a row of zeros at its end for "nothing comes after".
         boot = np.asarray(bootstrap_values, np.float64).reshape(-1, reward.shape[1])
         table = np.concatenate((current, boot, np.zeros((1, reward.shape[1]))))
-        after = np.where(links.following >= 0, links.following, np.where(links.bootstrap >= 0, count, len(table) - 1))
-        after = after + np.where((links.following < 0) & (links.bootstrap >= 0), links.bootstrap, 0)
+        follows, boots = self.following >= 0, self.bootstrap >= 0
+        after = np.where(follows, self.following, np.where(boots, len(current) + self.bootstrap, len(table) - 1))
         delta = reward + gamma * table[after] - current
-        trace = np.where((links.following >= 0) & ~links.cut, gamma * lambd, 0.0)
-        advantage = accumulate(delta, trace, np.maximum(links.following, 0))
+        trace = np.where(follows & ~self.cut, gamma * lambd, 0.0)
+        advantage = accumulate(delta, trace, np.maximum(self.following, 0))
         return advantage, advantage + current
 
-    def _rows(self, array: NDArray[_T]) -> NDArray[_T]:
-        rows = self._links.rows
-        if len(rows) == self._log.size - 1:
-            return array[1 : self._log.size]
-        return array[rows]
+    @cached_property
+    def _sensors(self) -> tuple[str, ...]:
+        names = [name.removeprefix("final.") for name in self._data if name.startswith("final.obs_")]
+        return tuple(sorted(names, key=lambda name: int(name.removeprefix("obs_"))))
+
+    @cached_property
+    def _successor(self) -> Rows:
+        """[records]: the record of the same agent's next decision, 0 = none."""
+        successor = np.zeros(self._size, np.intp)
+        successor[array(self._data, "previous")[1:]] = np.arange(1, self._size)
+        return successor
+
+    @cached_property
+    def _records(self) -> Rows:
+        """[N]: which records are transitions."""
+        state = array(self._data, "state")
+        ended = (state == RecordState.TERMINATED) | (state == RecordState.TRUNCATED)
+        closed = (self._successor > 0) | ended
+        closed[0] = False
+        return np.flatnonzero(closed)
+
+    @cached_property
+    def _place(self) -> Rows:
+        """[records]: each record's index among the transitions, -1 = it is none."""
+        place = np.full(self._size, -1, np.intp)
+        place[self._records] = np.arange(len(self._records))
+        return place
+
+    @cached_property
+    def _hanging_after(self) -> Rows:
+        """Transitions followed by a decision that is no transition: its observation bootstraps them."""
+        return np.flatnonzero((self._successor[self._records] > 0) & (self.following < 0))
+
+    @cached_property
+    def _hanging(self) -> Rows:
+        """The records of those decisions."""
+        return self._successor[self._records[self._hanging_after]]
 
 
-def accumulate(delta: DoubleArray, factor: DoubleArray, following: IndexArray) -> DoubleArray:
+def accumulate(delta: DoubleArray, factor: DoubleArray, following: Rows) -> DoubleArray:
     """Solve ``A[i] = delta[i] + factor[i] * A[following[i]]`` for all rows at once by pointer jumping.
 
     Every pass doubles the stretch that each row has summed, so the longest chain of ``T`` rows takes ``log2(T)``

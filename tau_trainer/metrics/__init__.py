@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tau_trainer.metrics.hub import MetricsHub
 from tau_trainer.metrics.jsonl import JsonLines, JsonStream, read_log
+from tau_trainer.metrics.keys import TaskKeys
 from tau_trainer.metrics.plot import plot_learning_curve
 from tau_trainer.metrics.recorder import NullRecorder, Recorder
 from tau_trainer.metrics.recorders import run_recorders
@@ -13,7 +14,7 @@ from tau_trainer.metrics.summary import Aggregation, Event, Statistics, Summary
 from tau_trainer.metrics.table import render
 from tau_trainer.metrics.tensorboard import TensorBoard
 from tau_trainer.metrics.terminal import LiveTable, PlainLines, QuietLines, TerminalMode, terminal_recorder
-from tau_trainer.metrics.timing import RateMeter, Section, SectionTimer, eta_seconds, format_seconds
+from tau_trainer.metrics.timing import RateMeter, eta_seconds, format_seconds
 
 __all__ = [
     "Aggregation",
@@ -32,10 +33,9 @@ __all__ = [
     "Recorder",
     "RunResult",
     "RunSnapshot",
-    "Section",
-    "SectionTimer",
     "Statistics",
     "Summary",
+    "TaskKeys",
     "TensorBoard",
     "TerminalMode",
     "eta_seconds",

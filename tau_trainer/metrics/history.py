@@ -58,6 +58,8 @@ class History:
     """``baselines["ridge"]["accuracy"]``, also ``["reward"]``."""
     steps: dict[str, int] = field(default_factory=dict)
     """The last step of each behavior."""
+    task: dict[str, str] = field(default_factory=dict)
+    """What the task calls its scalars: ``reward`` of a decision, its ``success``."""
 
     @classmethod
     def load(cls, run_dir: Path) -> History:
@@ -78,6 +80,8 @@ class History:
                     history._add_summary(behavior, step, record)
                 case {"type": "event", "kind": "resumed", "fields": {"behavior": str(behavior), "step": int(step)}}:
                     history._cut(behavior, step)
+                case {"type": "event", "kind": "task", "fields": dict(names)}:
+                    history.task = {str(name): str(key) for name, key in names.items()}
                 case {"type": "event", "kind": "baselines", "fields": {"values": dict(values)}}:
                     history._add_baselines(values)
                 case {"type": "result"}:
@@ -104,7 +108,7 @@ class History:
         if len(self.steps) < 2 or not all(matches.values()) or len(names) != 1:
             return self
         [name] = names
-        merged = History(self.run_id, {}, self.baselines, {name: max(self.steps.values())})
+        merged = History(self.run_id, {}, self.baselines, {name: max(self.steps.values())}, self.task)
         for key in self.curves:
             own = self.overall(key)
             merged.curves[key] = {(name, behavior): curve for behavior, curve in own.items()}

@@ -146,6 +146,10 @@ class MetricsHub:
         """An event of kind ``warning`` with that sentence."""
         return self.event("warning", message=message, **fields)
 
+    def task(self, names: keys.TaskKeys) -> Event:
+        """Say under which names a task counts the rewards of single decisions."""
+        return self.event("task", reward=names.reward, success=names.success, aggregated=names.aggregated)
+
     def baselines(self, scores: Mapping[str, BaselineScore]) -> Event:
         """Say what the policy will be compared with: ``zeros``, ``constant``, ``majority``, ``ridge``."""
         return self.event("baselines", values=dict(scores))

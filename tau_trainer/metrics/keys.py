@@ -1,10 +1,12 @@
 """Names of the scalars, in one place. ``docs/metrics.md`` explains each of them.
 
 Names in ``Environment/``, ``Policy/`` and ``Losses/`` are ML-Agents' own, letter by letter, so that old TensorBoard
-dashboards keep working. ``Tau/``, ``Evaluation/``, ``Train/`` and ``Perf/`` are ours.
+dashboards keep working. ``Evaluation/``, ``Train/`` and ``Perf/`` are ours.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 GROUP_CUMULATIVE_REWARD = "Environment/Group Cumulative Reward"
@@ -14,21 +16,8 @@ POLICY_ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"
 POLICY_EPSILON = "Policy/Epsilon"
 POLICY_BETA = "Policy/Beta"
-EXTRINSIC_REWARD = "Policy/Extrinsic Reward"
-EXTRINSIC_VALUE = "Policy/Extrinsic Value Estimate"
 POLICY_LOSS = "Losses/Policy Loss"
 VALUE_LOSS = "Losses/Value Loss"
-
-MEAN_REWARD = "Tau/Mean Reward"
-"""Mean reward of one decision."""
-SUCCESS_RATE = "Tau/Success Rate"
-"""Share of binary rewards that are positive, 0 to 1."""
-AGGREGATED_REWARD = "Tau/Aggregated Reward"
-"""Binary reward aggregated over the window of `reward.window` decisions."""
-ENGINE_ACCURACY = "Tau/Accuracy"
-WITHIN_THRESHOLD = "Tau/Within Threshold"
-MEAN_ABSOLUTE_ERROR = "Tau/Mean Abs Error"
-ENGINE_DECISIONS = "Tau/Decisions"
 
 HELD_OUT_ACCURACY = "Evaluation/Accuracy"
 HELD_OUT_REWARD = "Evaluation/Reward"
@@ -44,6 +33,28 @@ DECISIONS_PER_SECOND = "Perf/Decisions per Second"
 POLICY_AGE = "Perf/Policy Age"
 HELD_SECONDS = "Perf/Held Seconds"
 UPDATE_SECONDS = "Perf/Update Seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKeys:
+    """Names under which a task counts the rewards of single decisions."""
+
+    reward: str
+    """Mean reward of one decision."""
+    success: str
+    """Share of binary rewards that are positive, 0 to 1."""
+    aggregated: str
+    """Binary reward aggregated over a window of decisions."""
+
+
+def mean_reward(stream: str) -> str:
+    """``Policy/Extrinsic Reward``, ``Policy/Curiosity Reward``, ...: mean reward of one decision."""
+    return f"Policy/{stream.capitalize()} Reward"
+
+
+def value_estimate(stream: str) -> str:
+    """``Policy/Extrinsic Value Estimate``, ...: mean value of a stream."""
+    return f"Policy/{stream.capitalize()} Value Estimate"
 
 
 def pair_key(key: str, pair: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.console import Console
 
 from tau_trainer.metrics import keys
@@ -19,13 +22,16 @@ class PlainLines(NullRecorder):
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._task: Mapping[str, Any] = {}
 
     def on_summary(self, summary: Summary) -> None:
         """Print the line of :func:`summary_line`."""
-        self._line(f"[INFO] {summary_line(summary)}")
+        self._line(f"[INFO] {summary_line(summary, self._task)}")
 
     def on_event(self, event: Event) -> None:
-        """Print the event's message, if it has one."""
+        """Print the event's message, if it has one; remember what a task calls its scalars."""
+        if event.kind == "task":
+            self._task = event.fields
         if event.message is not None:
             self._line(f"[{TAGS.get(event.kind, 'INFO')}] {event.message}")
 
@@ -57,34 +63,35 @@ class QuietLines(NullRecorder):
             print_line(self._console, result.verdict)
 
 
-def summary_line(summary: Summary) -> str:
+def summary_line(summary: Summary, task: Mapping[str, Any]) -> str:
     """ML-Agents' console line, then speed and ETA.
 
     ``TauAgent. Step: 1000. Time Elapsed: 1.234 s. Mean Reward: 0.900. Std of Reward: 0.100. Training.
     Decisions/s: 810. ETA: 0:01:23.``; where no episode has ended, the mean reward of a decision stands in its place.
+    ``task``: fields of the event of that kind, with the names of its scalars.
     """
     parts = [summary.behavior.split("?", 1)[0], f"Step: {summary.step}", f"Time Elapsed: {summary.elapsed_s:0.3f} s"]
-    parts += _reward_parts(summary)
+    parts += _reward_parts(summary, task)
     parts.append("Training" if summary.training else "Not Training")
     parts.append(f"Decisions/s: {format_speed(summary.decisions_per_second)}")
     parts.append(f"ETA: {format_seconds(summary.eta_s)}")
     return ". ".join(parts) + "."
 
 
-def _reward_parts(summary: Summary) -> list[str]:
+def _reward_parts(summary: Summary, task: Mapping[str, Any]) -> list[str]:
     """Reward of episodes, of groups, or of decisions: the first that there is; binary success and accuracy after it."""
     parts: list[str] = []
     for key, name in (
         (keys.CUMULATIVE_REWARD, "Reward"),
         (keys.GROUP_CUMULATIVE_REWARD, "Group Reward"),
-        (keys.MEAN_REWARD, "Reward per Decision"),
+        (task.get("reward", ""), "Reward per Decision"),
     ):
         if (one := summary.statistics.get(key)) is not None:
             parts = [f"Mean {name}: {format_reward(one.mean)}", f"Std of {name}: {format_reward(one.std)}"]
             break
     else:
         parts = ["No episode was completed since last summary"]
-    for key, name in ((keys.SUCCESS_RATE, "Success Rate"), (keys.HELD_OUT_ACCURACY, "Held-out Accuracy")):
+    for key, name in ((task.get("success", ""), "Success Rate"), (keys.HELD_OUT_ACCURACY, "Held-out Accuracy")):
         if (one := summary.statistics.get(key)) is not None:
             parts.append(f"{name}: {format_reward(one.value)}")
     return parts

@@ -28,15 +28,14 @@ MAX_LEGEND_COLUMNS = 4
 LABEL_GAP = 0.055
 """Smallest distance between two baseline labels, as a share of the axis."""
 
-REWARDS = (
-    (keys.MEAN_REWARD, "mean reward\nper decision"),
+EPISODE_REWARDS = (
     (keys.CUMULATIVE_REWARD, "mean reward\nper episode"),
     (keys.GROUP_CUMULATIVE_REWARD, "mean group reward\nper episode"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotSeries:
     """One kind of curve in one panel."""
 
     key: str
@@ -66,19 +65,21 @@ def draw(history: History) -> Figure:
     from matplotlib.figure import Figure
 
     given, history = history, history.merge_independent()
-    reward_key, reward_label = next(((k, label) for k, label in REWARDS if history.overall(k)), REWARDS[0])
-    reward = [Series(reward_key, "training")]
-    if reward_key == keys.MEAN_REWARD:
-        reward.append(Series(keys.HELD_OUT_REWARD, "held-out", (ACCURACY_COLOR,), "o"))
+    scored = history.task.get("reward", "")
+    rewards = ((scored, "mean reward\nper decision"), *EPISODE_REWARDS)
+    reward_key, reward_label = next(((k, label) for k, label in rewards if history.overall(k)), EPISODE_REWARDS[0])
+    reward = [PlotSeries(reward_key, "training")]
+    if reward_key == scored:
+        reward.append(PlotSeries(keys.HELD_OUT_REWARD, "held-out", (ACCURACY_COLOR,), "o"))
     success = [
-        Series(keys.SUCCESS_RATE, "binary success"),
-        Series(keys.HELD_OUT_ACCURACY, "held-out accuracy", (ACCURACY_COLOR,), "o"),
+        PlotSeries(history.task.get("success", ""), "binary success"),
+        PlotSeries(keys.HELD_OUT_ACCURACY, "held-out accuracy", (ACCURACY_COLOR,), "o"),
     ]
     two = bool(history.baselines) or any(history.overall(one.key) for one in success)
     figure = Figure(figsize=(9.0, 6.8 if two else 4.2), dpi=120, layout="constrained", facecolor="white")
     panels = figure.subplots(2 if two else 1, 1, sharex=True, squeeze=False)[:, 0]
-    scored = reward_key == keys.MEAN_REWARD
-    _panel(panels[0], history, reward, reward_label, _baselines(history, "reward") if scored else {})
+    comparable = _baselines(history, "reward") if reward_key == scored else {}
+    _panel(panels[0], history, reward, reward_label, comparable)
     if two:
         _as_percent(panels[1])
         _panel(panels[1], history, success, "share of decisions\nor held-out rows (%)", _baselines(history, "accuracy"))
@@ -87,7 +88,9 @@ def draw(history: History) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, history: History, series: Iterable[Series], label: str, baselines: Mapping[str, float]) -> None:
+def _panel(
+    axes: Axes, history: History, series: Iterable[PlotSeries], label: str, baselines: Mapping[str, float]
+) -> None:
     """Curves, baselines with their names at the right edge, axis label, legend."""
     drawn = [_series(axes, history, one) for one in series]
     _style(axes, label)
@@ -111,7 +114,7 @@ def _legend(axes: Axes) -> None:
         axes.legend(loc="best", framealpha=0.8, edgecolor="none", fontsize=9)
 
 
-def _series(axes: Axes, history: History, one: Series) -> bool:
+def _series(axes: Axes, history: History, one: PlotSeries) -> bool:
     """Draw the thin lines of pairs below the thick ones of behaviors; false when there is nothing to draw."""
     overall = history.overall(one.key)
     names = sorted(set(overall) | {behavior for behavior, _ in history.pairs(one.key)})

@@ -18,7 +18,7 @@ class PairSnapshot:
     decisions: int = 0
     """Decisions its agents have made in this run."""
     mean_reward: float | None = None
-    """Mean reward (of a decision for Tau, of an episode elsewhere); None: no reward yet."""
+    """Mean reward (of a decision where the task counts those, else of an episode); None: no reward yet."""
     success_rate: float | None = None
     """Share of positive binary rewards, 0 to 1; None: no binary reward is computed, or none yet."""
     decisions_per_second: float = 0.0
@@ -73,6 +73,8 @@ class RunSnapshot:
     update_seconds: float = 0.0
     """Seconds spent in updates."""
     pairs: tuple[PairSnapshot, ...] = ()
+    columns: tuple[str, ...] = ()
+    """Columns of the table of pairs that the run's task adds: ``success``."""
     behaviors: tuple[BehaviorSnapshot, ...] = ()
     accuracy: float | None = None
     """Decoded accuracy on held-out rows, newest evaluation, 0 to 1; None: not evaluated."""

@@ -57,12 +57,14 @@ class Column:
     width: int
     cell: Callable[[PairSnapshot], str]
     min_width: int = 0
+    of_task: bool = False
+    """Shown where the run's task asks for it."""
 
 
 COLUMNS = (
     Column("decisions", 12, lambda pair: format_count(pair.decisions), 48),
     Column("reward", 8, lambda pair: format_reward(pair.mean_reward)),
-    Column("success", 8, lambda pair: format_percent(pair.success_rate), 40),
+    Column("success", 8, lambda pair: format_percent(pair.success_rate), 40, of_task=True),
     Column("decisions/s", 11, lambda pair: format_speed(pair.decisions_per_second), 64),
 )
 
@@ -91,7 +93,7 @@ class RunView:
         # Besides head and foot: two borders, the headings, the sums, the row "and more", the line of the cursor.
         fitting = options.max_height - len(head) - len(foot) - 6
         rows = max(fitting if self.max_rows is None else self.max_rows, 1)
-        table = _pair_rows(self.snapshot.pairs, width, inner, rows, marks) if self.snapshot.pairs else ()
+        table = _pair_rows(self.snapshot, width, inner, rows, marks) if self.snapshot.pairs else ()
         yield Panel(
             Group(*head, *table, *foot),
             title=Text.assemble((self.snapshot.run_id, "bold"), f" {marks.dot} {self.snapshot.command}"),
@@ -132,9 +134,11 @@ def _weighted_mean(pairs: Sequence[PairSnapshot], value: Callable[[PairSnapshot]
     return sum(one * decisions for one, decisions in known) / weight
 
 
-def _pair_rows(pairs: Sequence[PairSnapshot], width: int, inner: int, max_rows: int, marks: Marks) -> Iterator[Text]:
+def _pair_rows(snapshot: RunSnapshot, width: int, inner: int, max_rows: int, marks: Marks) -> Iterator[Text]:
     """Headings, the first pairs, one row for those that do not fit, and the sums."""
-    columns = [column for column in COLUMNS if width >= column.min_width]
+    pairs = snapshot.pairs
+    known = [column for column in COLUMNS if not column.of_task or column.heading in snapshot.columns]
+    columns = [column for column in known if width >= column.min_width]
     state_width = max(inner - 4 - sum(column.width + len(GAP) for column in columns) - len(GAP), 4)
 
     def row(first: str, state: str, cells: Sequence[str], style: str = "", state_style: str = "") -> Text:

@@ -1,4 +1,4 @@
-"""Clocks that are cheap enough for every exchange: a speed that forgets, and seconds by section."""
+"""A speed that forgets, and how long it will take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 Clock = Callable[[], float]
 """Seconds from any fixed moment, never backwards."""
@@ -48,65 +47,6 @@ class RateMeter:
         with self._lock:
             span = -math.expm1(-self._decay * (now - self._started)) / self._decay
             return self._weighted * math.exp(-self._decay * (now - self._updated)) / span if span > 0 else 0.0
-
-    def mean_rate(self) -> float:
-        """Events per second since the start, every second with the same weight."""
-        span = self._clock() - self._started
-        return self._total / span if span > 0 else 0.0
-
-
-class Section:
-    """Seconds spent in one part of the program. A context manager for one thread at a time, not re-entrant."""
-
-    __slots__ = ("_clock", "_entered", "count", "seconds")
-
-    def __init__(self, clock: Clock = time.perf_counter) -> None:
-        self._clock = clock
-        self._entered = 0.0
-        self.seconds = 0.0
-        self.count = 0
-
-    def __enter__(self) -> Section:
-        self._entered = self._clock()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.add(self._clock() - self._entered)
-
-    def add(self, seconds: float) -> None:
-        """Count ``seconds`` that were measured elsewhere."""
-        self.seconds += seconds
-        self.count += 1
-
-
-class SectionTimer:
-    """Named sections: ``with timer("update"): ...``; ``timer.seconds()`` says where the time went."""
-
-    def __init__(self, clock: Clock = time.perf_counter) -> None:
-        self._clock = clock
-        self._sections: dict[str, Section] = {}
-        self._started = clock()
-
-    def __call__(self, name: str) -> Section:
-        """The section of that name, made when it is first asked for. Keep it to save the look-up."""
-        section = self._sections.get(name)
-        return section if section is not None else self._sections.setdefault(name, Section(self._clock))
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the timer was made."""
-        return self._clock() - self._started
-
-    def seconds(self) -> dict[str, float]:
-        """Seconds by section."""
-        return {name: section.seconds for name, section in list(self._sections.items())}
-
-    def shares(self) -> dict[str, float]:
-        """Share of the elapsed time by section. Sections in several threads may sum to more than 1."""
-        elapsed = self.elapsed
-        return {name: seconds / elapsed if elapsed > 0 else 0.0 for name, seconds in self.seconds().items()}
 
 
 def eta_seconds(done: float, total: float, rate: float) -> float | None:

@@ -1,19 +1,24 @@
-"""Networks: parameters, normaliser, distributions, and the policy snapshot that acts."""
+"""Networks made of blocks, distributions, and the policy snapshot that acts."""
 
 from __future__ import annotations
 
-from tau_trainer.models.actor_critic import ActorCritic
-from tau_trainer.models.layout import ParameterLayout
-from tau_trainer.models.normalizer import NormalizerState, RunningNormalizer
-from tau_trainer.models.policy import ActResult, Policy, PolicyWeights, to_env
+from tau_trainer.models.actor_critic import ActorCritic, Answer
+from tau_trainer.models.blocks import Encoder, Recurrent
+from tau_trainer.models.mlp import MLP
+from tau_trainer.models.normalizer import Normalizer
+from tau_trainer.models.policy import Decision, MLPPolicy, ModulePolicy, Policy, make_policy, to_env
 
 __all__ = [
-    "ActResult",
+    "MLP",
     "ActorCritic",
-    "NormalizerState",
-    "ParameterLayout",
+    "Answer",
+    "Decision",
+    "Encoder",
+    "MLPPolicy",
+    "ModulePolicy",
+    "Normalizer",
     "Policy",
-    "PolicyWeights",
-    "RunningNormalizer",
+    "Recurrent",
+    "make_policy",
     "to_env",
 ]

@@ -1,100 +1,188 @@
-"""The network of an on-policy trainer: observations through a body of swish layers to action heads and values.
+"""The network of an on-policy trainer: normalise, encode, hidden layers, recurrent memory, heads.
 
-Actor and critic have a body each (*towers* of the same shape, kept in stacked ``[towers, in, out]`` matrices so that
-one batched product serves both) or share one. Weights are ``[in, out]``: a layer is ``x @ W + b``.
+Actor and critic are two *towers* with layers of their own, or share one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from tau_trainer.models.initialization import LOGITS_GAIN, MEAN_GAIN, kaiming_normal_, xavier_uniform_
-from tau_trainer.models.layout import ParameterLayout
-from tau_trainer.specs import ActionSpec
+from tau_trainer import plugins
+from tau_trainer.columns import Column
+from tau_trainer.models.action_head import ActionHead
+from tau_trainer.models.blocks import RECURRENT, Encoder, Recurrent, drawn_from, make_encoder
+from tau_trainer.models.mlp import MLP
+from tau_trainer.models.normalizer import Normalizer
+from tau_trainer.models.value_head import ValueHead
+from tau_trainer.specs import BehaviorSpec, FloatArray, Observations
 
-Parameters = Mapping[str, torch.Tensor]
-"""Parameters by name, as :meth:`ParameterLayout.views` gives them."""
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
+    from tau_trainer.settings import NetworkSettings
+
+ACTOR = 0
+"""The actor's tower. The critic's is the last."""
+
+Inputs = list[torch.Tensor]
+"""What :meth:`ActorCritic.prepare` makes of observations: vectors, normalised and side by side [n, D], then every
+other sensor as it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActorCritic:
-    """Shape of the network; the parameters live outside, in a flat vector with this :attr:`layout`.
+class Answer(NamedTuple):
+    """What a network says about ``n`` observations."""
 
-    Attributes:
-        observation_size: ``D``, floats of all sensors together.
-        actions: continuous actions get a Gaussian mean each and a log sigma that does not depend on the observation;
-            discrete branches get logits.
-        hidden_units: width ``H`` of every hidden layer.
-        num_layers: hidden layers; 0 makes heads that are linear in the observation.
-        values: ``R``, outputs of the critic.
-        shared_critic: one body for both.
+    outputs: torch.Tensor
+    """[n, c + M]: means of continuous actions, then logits of all branches."""
+    values: torch.Tensor
+    """[n, R]: of all reward streams side by side."""
+    state: torch.Tensor
+    """[n, towers, M]: recurrent state for the next decision; M is 0 without memory."""
+
+
+class ActorCritic(torch.nn.Module):
+    """Policy and values of one behavior.
+
+    Args:
+        spec: the behavior with the sensors that the policy sees.
+        settings: its shape.
+        streams: name of each reward stream and its width.
+        shared_critic: one tower for both.
+        generator: source of the initial weights.
+
+    Raises:
+        SettingsError: a sensor needs an encoder, or the settings a memory, that this version does not have.
     """
 
-    observation_size: int
-    actions: ActionSpec
-    hidden_units: int = 128
-    num_layers: int = 2
-    values: int = 1
-    shared_critic: bool = False
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        streams: Mapping[str, int],
+        *,
+        shared_critic: bool = False,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.spec = spec
+        self.towers = 1 if shared_critic else 2
+        sensors = list(enumerate(spec.observations))
+        self._vectors = [i for i, sensor in sensors if len(sensor.shape) == 1]
+        self._encoded = [i for i, sensor in sensors if len(sensor.shape) != 1]
+        size = sum(spec.observations[i].size for i in self._vectors)
+        self.normalizer = Normalizer(size) if settings.normalize and size else None
+        self.encoders = torch.nn.ModuleList()
+        self.memories = torch.nn.ModuleList()
+        if self._encoded:
+            with drawn_from(generator):
+                for _ in range(self.towers):
+                    own = [make_encoder(spec.observations[i], settings) for i in self._encoded]
+                    self.encoders.append(torch.nn.ModuleList(own))
+            size += sum(encoder.size for encoder in self._encoders(ACTOR))
+        self.body = MLP(size, settings.hidden_units, settings.num_layers, self.towers, generator)
+        size = self.body.size
+        if settings.memory is not None:
+            make = plugins.load("memories", RECURRENT)
+            with drawn_from(generator):
+                self.memories.extend(make(size, settings.memory) for _ in range(self.towers))
+            size = self._memory(ACTOR).size
+        self.action = ActionHead(size, spec.actions, generator)
+        self.value = ValueHead(size, streams, generator)
 
     @property
-    def towers(self) -> int:
-        """Number of bodies: the actor's is the first, the critic's the last."""
-        return 1 if self.shared_critic else 2
+    def plain(self) -> bool:
+        """Whether it is hidden layers and nothing else: then there are faster paths."""
+        return not (self.encoders or self.memories)
 
     @property
-    def layout(self) -> ParameterLayout:
-        """The parameters and their shapes.
+    def state_columns(self) -> tuple[Column, ...]:
+        """What must be kept of each agent from decision to decision: ``memory`` [towers, M], or nothing."""
+        if not self.memories:
+            return ()
+        return (Column("memory", (self.towers, self._memory(ACTOR).state_size)),)
 
-        ``body.<l>.weight`` [towers, in, H], ``body.<l>.bias`` [towers, 1, H], ``action.weight`` [H, c + M] (means,
-        then logits of all branches), ``action.bias`` [c + M], ``action.log_sigma`` [c], ``value.weight`` [H, R],
-        ``value.bias`` [R].
-        """
-        units, outputs = self.hidden_units, self.actions.continuous_size + self.actions.mask_size
-        inputs = [self.observation_size] + [units] * self.num_layers
-        weights: dict[str, tuple[int, ...]] = {
-            f"body.{layer}.weight": (self.towers, inputs[layer], units) for layer in range(self.num_layers)
-        }
-        weights |= {"action.weight": (inputs[-1], outputs), "value.weight": (inputs[-1], self.values)}
-        others: dict[str, tuple[int, ...]] = {
-            f"body.{layer}.bias": (self.towers, 1, units) for layer in range(self.num_layers)
-        }
-        others |= {
-            "action.bias": (outputs,),
-            "action.log_sigma": (self.actions.continuous_size,),
-            "value.bias": (self.values,),
-        }
-        return ParameterLayout(weights | others, decayed=len(weights))
+    def vectors(self, obs: Observations) -> FloatArray:
+        """All vector sensors side by side: float32 [n, D]."""
+        rows = [obs[i] for i in self._vectors]
+        if len(rows) == 1:
+            return rows[0]
+        return np.concatenate(rows, axis=1) if rows else np.zeros((len(obs[0]), 0), np.float32)
 
-    def initialize(self, flat: torch.Tensor, generator: torch.Generator) -> None:
-        """Fill the flat vector with initial weights: Kaiming-normal layers, zero biases, log sigma 0."""
-        flat.zero_()
-        parameters, continuous = self.layout.views(flat), self.actions.continuous_size
-        for layer in range(self.num_layers):
-            kaiming_normal_(parameters[f"body.{layer}.weight"], generator)
-        kaiming_normal_(parameters["action.weight"][:, :continuous], generator, MEAN_GAIN)
-        kaiming_normal_(parameters["action.weight"][:, continuous:], generator, LOGITS_GAIN)
-        xavier_uniform_(parameters["value.weight"], generator)
+    def prepare(self, obs: Observations) -> Inputs:
+        """Observations [n, *shape] of each sensor as the layers take them, on the network's device."""
+        x = self._tensor(self.vectors(obs)).to(self.action.weight.dtype)
+        if self.normalizer is not None:
+            x = self.normalizer(x)
+        return [x, *(self._tensor(obs[i]) for i in self._encoded)]
 
-    def forward(self, parameters: Parameters, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Action outputs [n, c + M] (means, then logits) and values [n, R] of normalised observations [n, D]."""
-        return self.action_outputs(parameters, observations), self.value(parameters, observations)
+    def forward(self, inputs: Inputs, state: torch.Tensor | None = None) -> Answer:
+        """Outputs, values and the new state; ``state`` [n, towers, M], None = as at the beginning of an episode."""
+        actor, actor_state = self._tower(inputs, state, ACTOR)
+        critic, critic_state = actor, actor_state
+        if self.towers > 1:
+            critic, critic_state = self._tower(inputs, state, self.towers - 1)
+        states = [actor_state, critic_state][: self.towers]
+        return Answer(self.action(actor), self.value(critic), torch.stack(states, dim=1))
 
-    def action_outputs(self, parameters: Parameters, observations: torch.Tensor) -> torch.Tensor:
-        """Means and logits [n, c + M] of normalised observations [n, D]."""
-        hidden = self._body(parameters, observations, tower=0)
-        return torch.addmm(parameters["action.bias"], hidden, parameters["action.weight"])
+    def outputs(self, inputs: Inputs, state: torch.Tensor | None = None) -> torch.Tensor:
+        """The actor alone: means and logits [n, c + M]."""
+        result: torch.Tensor = self.action(self._tower(inputs, state, ACTOR)[0])
+        return result
 
-    def value(self, parameters: Parameters, observations: torch.Tensor) -> torch.Tensor:
-        """Values [n, R] of normalised observations [n, D]."""
-        hidden = self._body(parameters, observations, tower=self.towers - 1)
-        return torch.addmm(parameters["value.bias"], hidden, parameters["value.weight"])
+    def values(self, inputs: Inputs, state: torch.Tensor | None = None) -> torch.Tensor:
+        """The critic alone: values [n, R]."""
+        result: torch.Tensor = self.value(self._tower(inputs, state, self.towers - 1)[0])
+        return result
 
-    def _body(self, parameters: Parameters, hidden: torch.Tensor, tower: int) -> torch.Tensor:
-        for layer in range(self.num_layers):
-            weight, bias = parameters[f"body.{layer}.weight"], parameters[f"body.{layer}.bias"]
-            hidden = torch.nn.functional.silu(torch.addmm(bias[tower], hidden, weight[tower]))
-        return hidden
+    def write(self, graph: GraphWriter, observations: Sequence[str], state: str | None) -> str | None:
+        """The actor as nodes: from the names of the sensors' inputs to the actions; returns the new state's name."""
+        x = graph.concat([observations[i] for i in self._vectors], "observation") if self._vectors else ""
+        if self.normalizer is not None:
+            x = self.normalizer.write(graph, x)
+        encoded = [
+            encoder.write(graph, observations[i])
+            for i, encoder in zip(self._encoded, self._encoders(ACTOR) if self.encoders else (), strict=True)
+        ]
+        if encoded:
+            x = graph.concat([*([x] if x else []), *encoded], "features")
+        x = self.body.write(graph, x, ACTOR)
+        if state is not None:
+            x, state = self._memory(ACTOR).write(graph, x, state)
+        self.action.write(graph, x)
+        return state
+
+    def _tower(self, inputs: Inputs, state: torch.Tensor | None, tower: int) -> tuple[torch.Tensor, torch.Tensor]:
+        x = inputs[0]
+        if self.encoders:
+            encoded = [encoder(one) for encoder, one in zip(self._encoders(tower), inputs[1:], strict=True)]
+            x = torch.cat([x, *encoded], dim=1)
+        x = self.body(x, tower)
+        if not self.memories:
+            return x, x.new_zeros(len(x), 0)
+        memory = self._memory(tower)
+        before = x.new_zeros(len(x), memory.state_size) if state is None else state[:, tower]
+        features, after = memory(x, before)
+        return features, after
+
+    def _encoders(self, tower: int) -> list[Encoder]:
+        encoders = self.encoders[tower]
+        assert isinstance(encoders, torch.nn.ModuleList)
+        return [encoder for encoder in encoders if isinstance(encoder, Encoder)]
+
+    def _memory(self, tower: int) -> Recurrent:
+        memory = self.memories[tower]
+        assert isinstance(memory, Recurrent)
+        return memory
+
+    def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
+        return as_tensor(values).to(self.action.weight.device)
+
+
+def as_tensor(values: NDArray[Any]) -> torch.Tensor:
+    """An array as a tensor on the CPU, without a copy where torch allows it (it may not wrap read-only memory)."""
+    source = values if values.flags.writeable else values.copy()
+    return torch.from_numpy(np.ascontiguousarray(source))

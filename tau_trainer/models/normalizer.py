@@ -1,28 +1,23 @@
-"""Running mean and variance of observations."""
+"""Running mean and variance of observations, and normalising with them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from tau_trainer.specs import FloatArray
+
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
 
 OBSERVATION_CLIP = 5.0
 """Normalised observations stay within this many standard deviations (as in ML-Agents)."""
 
 
-@dataclass(frozen=True, slots=True)
-class NormalizerState:
-    """What a network needs to normalise: ``clip((x - mean) / std, -5, 5)``. Both float32 [D]."""
-
-    mean: FloatArray
-    std: FloatArray
-
-
-class RunningNormalizer:
-    """Mean and variance of every observation so far, in float64.
+class Normalizer(torch.nn.Module):
+    """``clip((x - mean) / std, -5, 5)`` with the statistics of every observation so far, kept in float64.
 
     Batches are merged with the parallel formula of Chan, Golub and LeVeque (1983), so one batch of 10,000 rows gives
     the same as 10,000 batches of one. The statistics start as one imagined row with mean 0 and variance 1, as in
@@ -32,35 +27,52 @@ class RunningNormalizer:
         size: ``D``, floats in one observation.
     """
 
+    count: torch.Tensor
+    """float64 []: rows so far, the imagined one included."""
+    mean: torch.Tensor
+    """float64 [D]."""
+    squares: torch.Tensor
+    """float64 [D]: sum of squared distances from the mean."""
+
     def __init__(self, size: int) -> None:
-        self.count = 1.0
-        self.mean: NDArray[np.float64] = np.zeros(size)
-        self.squares: NDArray[np.float64] = np.ones(size)
-        """Sum of squared distances from the mean."""
+        super().__init__()
+        self.register_buffer("count", torch.ones((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("squares", torch.ones(size, dtype=torch.float64))
+
+    @property
+    def untouched(self) -> bool:
+        """Whether no observation was ever merged."""
+        return float(self.count) == 1.0
+
+    @property
+    def std(self) -> torch.Tensor:
+        """float64 [D], biased (divided by the count)."""
+        return torch.sqrt(self.squares / self.count)
 
     def merge(self, batch: FloatArray) -> None:
         """Take in ``batch``, float [n, D] of finite numbers."""
         rows = len(batch)
         if rows == 0:
             return
+        count, mean, squares = (values.cpu().numpy() for values in (self.count, self.mean, self.squares))
         batch_mean = batch.mean(axis=0, dtype=np.float64)
         centred = batch - batch_mean
         batch_squares = np.einsum("nd,nd->d", centred, centred)
-        total = self.count + rows
-        delta = batch_mean - self.mean
-        self.mean = self.mean + delta * (rows / total)
-        self.squares = self.squares + batch_squares + delta**2 * (self.count * rows / total)
-        self.count = total
+        # Chan et al. 1983, equation 1.5: mean and sum of squares of two samples together.
+        total, delta = count + rows, batch_mean - mean
+        self.mean.copy_(torch.from_numpy(mean + delta * (rows / total)))
+        self.squares.copy_(torch.from_numpy(squares + batch_squares + delta**2 * (count * rows / total)))
+        self.count.fill_(float(total))
 
-    @property
-    def variance(self) -> NDArray[np.float64]:
-        """Biased (divided by the count), float64 [D]."""
-        return self.squares / self.count
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Normalised observations [n, D]."""
+        centred = x - self.mean.to(x.dtype)
+        return centred.mul_(self.std.to(x.dtype).reciprocal()).clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
-    def state(self) -> NormalizerState:
-        """The numbers of now, as fresh float32 arrays."""
-        return NormalizerState(self.mean.astype(np.float32), np.sqrt(self.variance).astype(np.float32))
-
-    def load(self, count: float, mean: NDArray[np.float64], squares: NDArray[np.float64]) -> None:
-        """Go on from saved statistics; ``mean`` and ``squares`` float64 [D] are copied."""
-        self.count, self.mean, self.squares = float(count), np.array(mean), np.array(squares)
+    def write(self, graph: GraphWriter, x: str) -> str:
+        """The same as nodes."""
+        mean, std = (values.cpu().numpy().astype(np.float32)[None] for values in (self.mean, self.std))
+        centred = graph.add("Sub", [x, graph.constant("normalizer.mean", mean)], "centred")
+        scaled = graph.add("Div", [centred, graph.constant("normalizer.std", std)], "scaled")
+        return graph.clip(scaled, "normalized", -OBSERVATION_CLIP, OBSERVATION_CLIP)

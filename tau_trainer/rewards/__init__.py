@@ -1,7 +1,18 @@
-"""Binary rewards: success predicates, aggregation over steps, and the reward that a learner sees."""
+"""Reward streams; binary rewards: success predicates, aggregation over steps, and the reward that a learner sees."""
+
+from __future__ import annotations
 
 from tau_trainer.rewards.aggregation import WindowAggregator
-from tau_trainer.rewards.computer import RewardComputer, RewardResult
 from tau_trainer.rewards.predicates import PREDICATES, Predicate
+from tau_trainer.rewards.rewarder import EngineReward, Rewarder, RewardResult
+from tau_trainer.rewards.streams import RewardStream
 
-__all__ = ["PREDICATES", "Predicate", "RewardComputer", "RewardResult", "WindowAggregator"]
+__all__ = [
+    "PREDICATES",
+    "EngineReward",
+    "Predicate",
+    "RewardResult",
+    "RewardStream",
+    "Rewarder",
+    "WindowAggregator",
+]

@@ -1,18 +1,18 @@
-"""Binary rewards over a sliding window of steps: one ring buffer per agent slot, all slots in one array.
+"""Binary rewards over a sliding window of steps: one ring buffer per agent, all of them in one array.
 
-A push costs a few vectorised operations whatever the number of agents. Sums are taken over the window itself and not
-updated incrementally, so that nothing drifts over a long run.
+A push costs a few vectorised operations whatever the number of agents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tau_trainer.columns import Column, ColumnTable, Rows
 from tau_trainer.errors import SettingsError
+from tau_trainer.specs import BoolArray
 
 AggregateName = Literal["mean", "sum", "any", "all", "majority"]
 AGGREGATES: tuple[AggregateName, ...] = ("mean", "sum", "any", "all", "majority")
@@ -20,18 +20,16 @@ VALUES: dict[str, tuple[float, float]] = {"01": (0.0, 1.0), "pm1": (-1.0, 1.0)}
 """What failure and success are worth."""
 
 Float64Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Slots = NDArray[np.integer]
 
 
 class WindowAggregator:
-    """Aggregates the last ``window`` successes of each slot, for ``channels`` independent channels.
+    """Aggregates the last ``window`` successes of each row, for ``channels`` independent channels.
 
     A window that is not yet full is judged by what it holds. ``majority`` means more than half: a tie is a failure.
     """
 
     def __init__(self, aggregate: str = "mean", window: int = 1, values: str = "01", channels: int = 1) -> None:
-        """Make room for no slot; slots appear when they are first used.
+        """Make room for no row; rows appear when they are first used.
 
         Args:
             aggregate: ``mean`` or ``sum`` of the values in the window, or the value of whether ``any``, ``all`` or
@@ -54,62 +52,36 @@ class WindowAggregator:
         self.window = int(window)
         self.low, self.high = VALUES[values]
         self.channels = channels
-        self._ring = np.zeros((0, self.window, channels), np.bool_)
-        self._length = np.zeros(0, np.int64)
-        self._next = np.zeros(0, np.int64)
+        self._windows = ColumnTable(
+            (
+                Column("ring", (self.window, channels), np.bool_),
+                Column("length", (), np.int64),
+                Column("next", (), np.int64),
+            )
+        )
 
-    @property
-    def slots(self) -> int:
-        """Number of slots that there is room for."""
-        return len(self._length)
-
-    def push(self, slots: Slots, success: Bools) -> Float64Array:
+    def push(self, rows: Rows, success: BoolArray) -> Float64Array:
         """Append one step and return the aggregates.
 
         Args:
-            slots: ``[n]``, distinct, not negative; room is made for new ones.
+            rows: ``[n]``, distinct, not negative; room is made for new ones.
             success: bool ``[n, channels]``.
 
         Returns:
-            float64 ``[n, channels]``: aggregate over each slot's window, this step included.
+            float64 ``[n, channels]``: aggregate over each row's window, this step included.
         """
-        self._reserve(slots)
-        position = self._next[slots]
-        self._ring[slots, position] = success
-        self._next[slots] = (position + 1) % self.window
-        length = np.minimum(self._length[slots] + 1, self.window)
-        self._length[slots] = length
-        return self._judge(self._ring[slots].sum(axis=1, dtype=np.int64), length[:, None])
+        self._windows.fit(rows)
+        ring, position = self._windows["ring"], self._windows["next"][rows]
+        ring[rows, position] = success
+        self._windows["next"][rows] = (position + 1) % self.window
+        length = np.minimum(self._windows["length"][rows] + 1, self.window)
+        self._windows["length"][rows] = length
+        # Summed over the window itself, so that nothing drifts over a long run.
+        return self._judge(ring[rows].sum(axis=1, dtype=np.int64), length[:, None])
 
-    def peek(self, slots: Slots) -> Float64Array:
-        """Aggregates without a new step: float64 ``[n, channels]``, failure's value (sum: 0) for an empty window."""
-        self._reserve(slots)
-        return self._judge(self._ring[slots].sum(axis=1, dtype=np.int64), self._length[slots][:, None])
-
-    def clear(self, slots: Slots | None = None) -> None:
-        """Empty the windows of ``slots``, or of all."""
-        if slots is None:
-            self._ring[:], self._length[:], self._next[:] = False, 0, 0
-            return
-        self._reserve(slots)
-        self._ring[slots], self._length[slots], self._next[slots] = False, 0, 0
-
-    def state_dict(self) -> dict[str, NDArray[np.generic]]:
-        """Copies of all windows."""
-        return {"ring": self._ring.copy(), "length": self._length.copy(), "next": self._next.copy()}
-
-    def load_state_dict(self, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over windows from :meth:`state_dict`.
-
-        Raises:
-            ValueError: they belong to another window or number of channels.
-        """
-        ring = np.array(state["ring"], np.bool_)
-        if ring.ndim != 3 or ring.shape[1:] != (self.window, self.channels):
-            raise ValueError(f"windows have shape {ring.shape}, not [slots, {self.window}, {self.channels}]")
-        self._ring = ring
-        self._length = np.array(state["length"], np.int64)
-        self._next = np.array(state["next"], np.int64)
+    def clear(self, rows: Rows | None = None) -> None:
+        """Empty the windows of ``rows``, or of all."""
+        self._windows.clear(slice(None) if rows is None else rows)
 
     def _judge(self, successes: NDArray[np.int64], length: NDArray[np.int64]) -> Float64Array:
         """Aggregate from the number of successes ``[n, channels]`` and of steps ``[n, 1]``."""
@@ -117,20 +89,11 @@ class WindowAggregator:
         if self.aggregate == "sum":
             return np.asarray(total, np.float64)
         if self.aggregate == "mean":
-            return np.where(length > 0, total / np.maximum(length, 1), self.low)
+            return np.asarray(total / length, np.float64)
         if self.aggregate == "any":
             won = successes > 0
         elif self.aggregate == "all":
-            won = (successes == length) & (length > 0)
+            won = successes == length
         else:
             won = 2 * successes > length
         return np.where(won, self.high, self.low)
-
-    def _reserve(self, slots: Slots) -> None:
-        """Make room for the highest slot by doubling, so that growing slot by slot stays cheap."""
-        needed = int(slots.max()) + 1 if len(slots) else 0
-        extra = max(needed, 2 * self.slots) - self.slots if needed > self.slots else 0
-        if extra:
-            self._ring = np.concatenate([self._ring, np.zeros((extra, self.window, self.channels), np.bool_)])
-            self._length = np.concatenate([self._length, np.zeros(extra, np.int64)])
-            self._next = np.concatenate([self._next, np.zeros(extra, np.int64)])

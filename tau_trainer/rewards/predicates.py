@@ -10,13 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tau_trainer.errors import SettingsError
+from tau_trainer.rewards.aggregation import Float64Array
+from tau_trainer.specs import BoolArray
 
-Float64Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 PredicateName = Literal["positive", "threshold", "outcome", "distance"]
 
 
@@ -30,7 +27,7 @@ class StepFacts:
     """float64 ``[n, r]``: reward since the episode began, this step included."""
     error: Float64Array | None
     """float64 ``[n, r]``: absolute error of each component, where a target is known."""
-    done: Bools
+    done: BoolArray
     """bool ``[n]``: the episode ended with this step."""
 
 
@@ -44,26 +41,26 @@ class Limits:
     """Largest absolute error with which a component has reached its target (``distance``)."""
 
 
-Predicate = Callable[[StepFacts, Limits], Bools]
+Predicate = Callable[[StepFacts, Limits], BoolArray]
 """From facts to success: bool ``[n, r]``."""
 
 
-def positive(facts: StepFacts, _limits: Limits) -> Bools:
+def positive(facts: StepFacts, _limits: Limits) -> BoolArray:
     """The reward of this step is greater than 0."""
     return facts.reward > 0.0
 
 
-def threshold(facts: StepFacts, limits: Limits) -> Bools:
+def threshold(facts: StepFacts, limits: Limits) -> BoolArray:
     """The reward of this step is at least ``limits.success``."""
     return facts.reward >= limits.success
 
 
-def outcome(facts: StepFacts, limits: Limits) -> Bools:
+def outcome(facts: StepFacts, limits: Limits) -> BoolArray:
     """The episode has ended and its return is above ``limits.success``. Means nothing before the end."""
     return facts.done[:, None] & (facts.episode_return > limits.success)
 
 
-def distance(facts: StepFacts, limits: Limits) -> Bools:
+def distance(facts: StepFacts, limits: Limits) -> BoolArray:
     """The absolute error is at most ``limits.distance``.
 
     Raises:

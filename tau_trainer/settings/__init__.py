@@ -7,26 +7,38 @@
 from __future__ import annotations
 
 from tau_trainer.settings.devices import check_device
-from tau_trainer.settings.engines import HEADLESS_PREFIX, HEADLESS_SCENES, EngineSettings, EnvSettings
-from tau_trainer.settings.hyperparameters import POCAHyperparameters, PPOHyperparameters, SACHyperparameters
+from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, HEADLESS_SCENES, EngineSettings, EnvSettings
+from tau_trainer.settings.hyperparameters import (
+    Hyperparameters,
+    POCAHyperparameters,
+    PPOHyperparameters,
+    SACHyperparameters,
+)
 from tau_trainer.settings.loading import dump_settings, load_settings, parse_settings
 from tau_trainer.settings.networks import MemorySettings, NetworkSettings
 from tau_trainer.settings.parameters import (
     Curriculum,
     GaussianSampler,
     MultiRangeUniformSampler,
-    ParameterValue,
-    Sampler,
+    SamplerSettings,
     UniformSampler,
 )
-from tau_trainer.settings.run import CheckpointSettings, RunSettings, SettingsFile, TorchSettings
+from tau_trainer.settings.run import CheckpointSettings, RunSettings, TorchSettings
 from tau_trainer.settings.seeds import resolve_seed
 from tau_trainer.settings.shipped import configs_folder, find_config, shipped_names
 from tau_trainer.settings.signals import RewardSignalSettings
 from tau_trainer.settings.tasks import CollectionSettings, RewardSettings, TauSettings
-from tau_trainer.settings.trainers import POCATrainerSettings, SACTrainerSettings, TrainerSettings
+from tau_trainer.settings.trainers import (
+    POCATrainerSettings,
+    PPOTrainerSettings,
+    SACTrainerSettings,
+    TrainerSettings,
+    TrainerType,
+    trainer_type,
+)
 
 __all__ = [
+    "EDITOR",
     "HEADLESS_PREFIX",
     "HEADLESS_SCENES",
     "CheckpointSettings",
@@ -35,23 +47,24 @@ __all__ = [
     "EngineSettings",
     "EnvSettings",
     "GaussianSampler",
+    "Hyperparameters",
     "MemorySettings",
     "MultiRangeUniformSampler",
     "NetworkSettings",
     "POCAHyperparameters",
     "POCATrainerSettings",
     "PPOHyperparameters",
-    "ParameterValue",
+    "PPOTrainerSettings",
     "RewardSettings",
     "RewardSignalSettings",
     "RunSettings",
     "SACHyperparameters",
     "SACTrainerSettings",
-    "Sampler",
-    "SettingsFile",
+    "SamplerSettings",
     "TauSettings",
     "TorchSettings",
     "TrainerSettings",
+    "TrainerType",
     "UniformSampler",
     "check_device",
     "configs_folder",
@@ -61,4 +74,5 @@ __all__ = [
     "parse_settings",
     "resolve_seed",
     "shipped_names",
+    "trainer_type",
 ]

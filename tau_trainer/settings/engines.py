@@ -10,6 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.kinds import Bool, Int, NaturalFloat, PositiveInt, Section, Text
 
+EDITOR = "editor"
+"""An env_path that means what none means: the Unity editor."""
 HEADLESS_PREFIX = "headless:"
 """An env_path that begins so names a scene of the headless engine."""
 HEADLESS_SCENES = ("tau", "balance", "basic", "faulty")

@@ -14,14 +14,16 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
+from tau_trainer import plugins
+from tau_trainer.errors import SettingsError
 from tau_trainer.settings.document import Document, Location, read_document
 from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.merging import apply_overrides, over_defaults
 from tau_trainer.settings.problems import Problems, did_you_mean, key_path, plain
-from tau_trainer.settings.run import RunSettings, SettingsFile
+from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.shipped import find_config
 from tau_trainer.settings.trainable import untrainable
-from tau_trainer.settings.trainers import TRAINER_TYPES, AnyTrainerSettings
+from tau_trainer.settings.trainers import TrainerSettings, trainer_type
 
 _log = logging.getLogger(__name__)
 _SectionT = TypeVar("_SectionT", bound=Section)
@@ -46,11 +48,11 @@ def load_settings(
     Raises:
         SettingsError: one sentence for every problem, with file, line and key, and what to do.
     """
-    file, problems = _parse(path, overrides or {}, lenient, flags or {})
-    for location, text in untrainable(file):
+    settings, problems = _parse(path, overrides or {}, lenient, flags or {})
+    for location, text in untrainable(settings):
         problems.add(location, text)
     problems.raise_if_any()
-    return RunSettings(**{name: getattr(file, name) for name in RunSettings.model_fields})
+    return settings
 
 
 def parse_settings(
@@ -59,12 +61,12 @@ def parse_settings(
     *,
     lenient: bool = False,
     flags: Mapping[str, str] | None = None,
-) -> SettingsFile:
+) -> RunSettings:
     """Like :func:`load_settings`, but with everything that the file format knows, trainable or not."""
     return _parse(path, overrides or {}, lenient, flags or {})[0]
 
 
-def dump_settings(settings: RunSettings | SettingsFile) -> str:
+def dump_settings(settings: RunSettings) -> str:
     """YAML with every value written out; loading it gives equal settings."""
     text: str = yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     return text
@@ -72,7 +74,7 @@ def dump_settings(settings: RunSettings | SettingsFile) -> str:
 
 def _parse(
     path: Path | str | None, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str]
-) -> tuple[SettingsFile, Problems]:
+) -> tuple[RunSettings, Problems]:
     document = read_document(find_config(path)) if path is not None else Document("", {"default_settings": {}})
     data, places = apply_overrides(document.data, overrides)
     names = {place: _flag_name(place, flags) for place in places}
@@ -94,7 +96,7 @@ class _Reader:
         self.problems = problems
         self.lenient = lenient
 
-    def read(self, data: dict[str, Any]) -> SettingsFile:
+    def read(self, data: dict[str, Any]) -> RunSettings:
         """The checked file; raises SettingsError with all problems."""
         self._duplicates()
         data = dict(data)
@@ -103,7 +105,7 @@ class _Reader:
         if isinstance(data.get("behaviors"), dict):
             read = {name: self._behavior(name, entry, defaults) for name, entry in data["behaviors"].items()}
             data["behaviors"] = {name: settings for name, settings in read.items() if settings is not None}
-        file = None if self._old_format(data) else self._validate(SettingsFile, data, ())
+        file = None if self._old_format(data) else self._validate(RunSettings, data, ())
         self.problems.raise_if_any()
         assert file is not None
         return file
@@ -118,7 +120,7 @@ class _Reader:
 
     def _old_format(self, data: Mapping[str, Any]) -> bool:
         """Whether this is a file for ML-Agents 0.16 or older, whose top-level keys were behaviors."""
-        foreign = [key for key in data if key not in SettingsFile.model_fields]
+        foreign = [key for key in data if key not in RunSettings.model_fields]
         if not any(isinstance(data[key], dict) and "trainer" in data[key] for key in foreign):
             return False
         self.problems.add(
@@ -128,31 +130,35 @@ class _Reader:
         )
         return True
 
-    def _defaults(self, data: Mapping[str, Any]) -> AnyTrainerSettings | None:
+    def _defaults(self, data: Mapping[str, Any]) -> TrainerSettings | None:
         entry = data.get("default_settings")
         return None if entry is None else self._trainer(("default_settings",), entry)
 
-    def _behavior(self, name: str, entry: Any, defaults: AnyTrainerSettings | None) -> AnyTrainerSettings | None:
+    def _behavior(self, name: str, entry: Any, defaults: TrainerSettings | None) -> TrainerSettings | None:
         place = ("behaviors", name)
         if isinstance(entry, dict) and defaults is not None:
             entry = over_defaults(defaults, entry)
         return self._trainer(place, entry)
 
-    def _trainer(self, place: Location, entry: Any) -> AnyTrainerSettings | None:
+    def _trainer(self, place: Location, entry: Any) -> TrainerSettings | None:
         """One behavior's settings, of the class that its trainer_type asks for."""
         if not isinstance(entry, dict):
-            return self._validate(TRAINER_TYPES["ppo"], entry, place)
+            return self._validate(trainer_type("ppo").settings, entry, place)
         if "framework" in entry:
             _log.warning("%s is deprecated and has no effect", self.problems.place((*place, "framework")))
             entry = {key: value for key, value in entry.items() if key != "framework"}
         if "hyperparameters" in entry and "trainer_type" not in entry and not self.lenient:
             self.problems.add((*place, "trainer_type"), "is missing beside hyperparameters; add `trainer_type: ppo`")
-        kind = entry.get("trainer_type", "ppo")
-        if not isinstance(kind, str) or kind not in TRAINER_TYPES:
-            text = f"is {kind!r}, which is no trainer type; {did_you_mean(str(kind), TRAINER_TYPES)}"
+        kind, known = entry.get("trainer_type", "ppo"), plugins.names("trainers")
+        if not isinstance(kind, str) or kind not in known:
+            text = f"is {kind!r}, which is no trainer type; {did_you_mean(str(kind), known)}"
             self.problems.add((*place, "trainer_type"), text)
             return None
-        return self._validate(TRAINER_TYPES[kind], entry, place)
+        try:
+            return self._validate(trainer_type(kind).settings, entry, place)
+        except SettingsError as error:
+            self.problems.add((*place, "trainer_type"), str(error))
+            return None
 
     def _validate(self, model: type[_SectionT], data: Any, prefix: Location) -> _SectionT | None:
         try:

@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tau_trainer import plugins
 from tau_trainer.settings.document import Location
-from tau_trainer.settings.trainers import TRAINER_TYPES, AnyTrainerSettings
+from tau_trainer.settings.trainers import TrainerSettings, trainer_type
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-def over_defaults(defaults: AnyTrainerSettings, behavior: Mapping[str, Any]) -> dict[str, Any]:
+def over_defaults(defaults: TrainerSettings, behavior: Mapping[str, Any]) -> dict[str, Any]:
     """``behavior`` over ``default_settings``.
 
     As in ML-Agents the defaults count in full, those not written included. Where the behavior's trainer type is
@@ -31,15 +32,16 @@ def over_defaults(defaults: AnyTrainerSettings, behavior: Mapping[str, Any]) -> 
     """
     base = defaults.model_dump()
     wanted = behavior.get("trainer_type", defaults.trainer_type)
-    if isinstance(wanted, str) and TRAINER_TYPES.get(wanted, type(defaults)) is not type(defaults):
+    known = isinstance(wanted, str) and wanted in plugins.names("trainers")
+    if known and trainer_type(wanted).settings is not type(defaults):
         written = defaults.hyperparameters.model_dump(exclude_unset=True)
-        known = _hyperparameter_names(wanted)
-        base["hyperparameters"] = {name: value for name, value in written.items() if name in known}
+        own = _hyperparameter_names(wanted)
+        base["hyperparameters"] = {name: value for name, value in written.items() if name in own}
     return deep_merge(base, behavior)
 
 
-def _hyperparameter_names(trainer_type: str) -> set[str]:
-    numbers = TRAINER_TYPES[trainer_type].model_fields["hyperparameters"].annotation
+def _hyperparameter_names(name: str) -> set[str]:
+    numbers = trainer_type(name).settings.model_fields["hyperparameters"].annotation
     return set(numbers.model_fields) if isinstance(numbers, type) and issubclass(numbers, BaseModel) else set()
 
 

@@ -9,7 +9,7 @@ A curriculum of a single lesson (the form in which ``mlagents-learn`` writes con
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -101,7 +101,7 @@ class ConstantSampler(Section):
     sampler_parameters: ConstantParameters
 
 
-Sampler = UniformSampler | GaussianSampler | MultiRangeUniformSampler
+SamplerSettings = UniformSampler | GaussianSampler | MultiRangeUniformSampler
 """How an engine draws a parameter's value."""
 
 _SAMPLER_TYPES: dict[str, type[Section]] = {
@@ -225,12 +225,13 @@ def _single(value: object) -> object:
     return value
 
 
-ParameterValue = float | Sampler
-"""What can be sent to an engine: a number or a sampler."""
+AnyParameter = float | SamplerSettings | Curriculum
+"""One entry of ``environment_parameters``: what is left of any form of the file format once it is read."""
 
-AnyParameter = Annotated[
-    _Number | _Uniform | _Gaussian | _MultiRange | _Constant | _Other | Annotated[Curriculum, Tag(TAG + "curriculum")],
-    Discriminator(_value_tag),
-    AfterValidator(_single),
-]
-"""One entry of ``environment_parameters``, in any form of the file format."""
+if not TYPE_CHECKING:
+    _Lessons = Annotated[Curriculum, Tag(TAG + "curriculum")]
+    AnyParameter = Annotated[
+        _Number | _Uniform | _Gaussian | _MultiRange | _Constant | _Other | _Lessons,
+        Discriminator(_value_tag),
+        AfterValidator(_single),
+    ]

@@ -1,22 +1,21 @@
-"""A whole settings file: :class:`SettingsFile` is what the format can say, :class:`RunSettings` what can train."""
+"""A whole settings file."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from tau_trainer.errors import SettingsError
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, Section, Text
-from tau_trainer.settings.parameters import AnyParameter, ParameterValue
+from tau_trainer.settings.parameters import AnyParameter
 from tau_trainer.settings.tasks import CollectionSettings, TauSettings
-from tau_trainer.settings.trainers import AnyTrainerSettings, TrainerSettings
-
-TrainerT = TypeVar("TrainerT")
-ParameterT = TypeVar("ParameterT")
+from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings
 
 
 class CheckpointSettings(Section):
@@ -72,18 +71,18 @@ class TorchSettings(Section):
         return value
 
 
-class _Sections(Section, Generic[TrainerT, ParameterT]):
-    """Every section of the file, over what a behavior and an environment parameter may be."""
+class RunSettings(Section):
+    """All that a file may say, in ML-Agents' format and ours, checked and complete with all defaults."""
 
-    default_settings: TrainerT | None = None
+    default_settings: SerializeAsAny[TrainerSettings] | None = None
     """Settings under every behavior; also those of behaviors that the file does not name."""
-    behaviors: dict[str, TrainerT] = Field(default_factory=dict)
-    """Trainer settings by behavior name (without ``?team=``)."""
+    behaviors: dict[str, SerializeAsAny[TrainerSettings]] = Field(default_factory=dict)
+    """Trainer settings by behavior name (without ``?team=``), each of the class that its trainer_type asks for."""
     env_settings: EnvSettings = EnvSettings()
     """Which engines are started."""
     engine_settings: EngineSettings = EngineSettings()
     """How they run."""
-    environment_parameters: dict[str, ParameterT] | None = None
+    environment_parameters: dict[str, AnyParameter] | None = None
     """Numbers and samplers for the engines."""
     checkpoint_settings: CheckpointSettings = CheckpointSettings()
     """Where the run is kept."""
@@ -96,10 +95,18 @@ class _Sections(Section, Generic[TrainerT, ParameterT]):
     collection: CollectionSettings = CollectionSettings()
     """How experience is gathered."""
 
-
-class SettingsFile(_Sections[AnyTrainerSettings, AnyParameter]):
-    """All that a file may say, in ML-Agents' format and ours, checked; part of it may need a later version to train."""
-
-
-class RunSettings(_Sections[TrainerSettings, ParameterValue]):
-    """Settings that this version can train, complete with all defaults."""
+    def of_behavior(self, name: str) -> TrainerSettings:
+        """The settings of a behavior by its short name. Raises SettingsError with the names there are."""
+        if name in self.behaviors:
+            return self.behaviors[name]
+        if self.default_settings is not None:
+            return self.default_settings
+        if not self.behaviors:
+            return PPOTrainerSettings()
+        near = difflib.get_close_matches(name, self.behaviors, 1)
+        known = ", ".join(f"'{behavior}'" for behavior in self.behaviors)
+        raise SettingsError(
+            f"the engine shows behavior '{name}', which `behaviors` in the settings does not name; "
+            + (f"did you mean '{near[0]}'?" if near else f"it names {known}.")
+            + " Rename one of them, or add `default_settings`."
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from tau_trainer.settings.parameters import ParameterValue
+from tau_trainer.settings.parameters import AnyParameter, Curriculum
 from tau_trainer.settings.run import RunSettings
 
 RANDOM_SEEDS = 10000
@@ -26,14 +26,14 @@ def resolve_seed(settings: RunSettings) -> RunSettings:
     )
 
 
-def _seeded(parameters: dict[str, ParameterValue] | None, seed: int) -> dict[str, ParameterValue] | None:
+def _seeded(parameters: dict[str, AnyParameter] | None, seed: int) -> dict[str, AnyParameter] | None:
     if parameters is None:
         return None
-    result: dict[str, ParameterValue] = {}
+    result: dict[str, AnyParameter] = {}
     index = 0
     for name, value in parameters.items():
         result[name] = value
-        if not isinstance(value, float):
+        if not isinstance(value, float | Curriculum):
             if value.sampler_parameters.seed != -1:
                 continue
             fixed = value.sampler_parameters.model_copy(update={"seed": seed + index})

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tau_trainer import plugins
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.parameters import Curriculum
-from tau_trainer.settings.run import SettingsFile
-from tau_trainer.settings.trainers import AnyTrainerSettings, TrainerSettings
+from tau_trainer.settings.run import RunSettings
+from tau_trainer.settings.trainers import TrainerSettings, trainer_type
 
 Finding = tuple[Location, str]
 """Where something stands, and what to say about it."""
@@ -15,7 +16,7 @@ Finding = tuple[Location, str]
 _YET = "which this version does not train yet"
 
 
-def untrainable(file: SettingsFile) -> Iterator[Finding]:
+def untrainable(file: RunSettings) -> Iterator[Finding]:
     """Everything in ``file`` that this version cannot do."""
     if file.default_settings is not None:
         yield from _behavior(("default_settings",), file.default_settings)
@@ -33,8 +34,8 @@ def untrainable(file: SettingsFile) -> Iterator[Finding]:
         yield ("checkpoint_settings", "inference"), text
 
 
-def _behavior(place: Location, settings: AnyTrainerSettings) -> Iterator[Finding]:
-    if not isinstance(settings, TrainerSettings):
+def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
+    if trainer_type(settings.trainer_type).algorithm is None:
         text = f"asks for {settings.trainer_type}, {_YET}; use trainer_type: ppo"
         yield (*place, "trainer_type"), text
         return
@@ -49,10 +50,10 @@ def _behavior(place: Location, settings: AnyTrainerSettings) -> Iterator[Finding
 
 
 def _network(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
-    network = settings.network_settings
-    if network.memory is not None:
+    network, blocks = settings.network_settings, plugins.names("encoders")
+    if network.memory is not None and not plugins.names("memories"):
         yield (*place, "network_settings", "memory"), f"asks for a recurrent network, {_YET}; remove it"
-    if network.vis_encode_type != "simple":
+    if network.vis_encode_type != "simple" and f"visual:{network.vis_encode_type}" not in blocks:
         text = f"asks for the image encoder {network.vis_encode_type}, {_YET}; remove it and use vector observations"
         yield (*place, "network_settings", "vis_encode_type"), text
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
 
+from tau_trainer import plugins
 from tau_trainer.settings.hyperparameters import (
     Hyperparameters,
     POCAHyperparameters,
@@ -33,9 +35,13 @@ RewardSignals = Annotated[dict[str, RewardSignalSettings], TableSchema(SignalTab
 """Reward signals by name, each of the class that its name asks for."""
 
 
-class CommonTrainerSettings(Section):
+class TrainerSettings(Section):
     """What every trainer type has. A *step* is one decision of one agent, summed over all engines."""
 
+    trainer_type: str
+    """The algorithm: a name of :func:`tau_trainer.plugins.names`."""
+    hyperparameters: SerializeAsAny[Hyperparameters]
+    """Its numbers."""
     network_settings: NetworkSettings = NetworkSettings()
     """Shape of the policy's network."""
     reward_signals: RewardSignals = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings()})
@@ -78,9 +84,8 @@ class CommonTrainerSettings(Section):
 
     @model_validator(mode="after")
     def _sequence_fits_batch(self) -> Self:
-        numbers = getattr(self, "hyperparameters", None)
-        memory = self.network_settings.memory
-        if memory and isinstance(numbers, Hyperparameters) and memory.sequence_length > numbers.batch_size:
+        numbers, memory = self.hyperparameters, self.network_settings.memory
+        if memory and memory.sequence_length > numbers.batch_size:
             raise PydanticCustomError(
                 "sequence_fits_batch",
                 "network_settings.memory.sequence_length {length} is larger than hyperparameters.batch_size {batch}; "
@@ -90,40 +95,43 @@ class CommonTrainerSettings(Section):
         return self
 
 
-class TrainerSettings(CommonTrainerSettings):
+class PPOTrainerSettings(TrainerSettings):
     """A behavior that PPO trains."""
 
     trainer_type: Literal["ppo"] = "ppo"
-    """The algorithm."""
     hyperparameters: PPOHyperparameters = PPOHyperparameters()
-    """Its numbers."""
 
 
-class SACTrainerSettings(CommonTrainerSettings):
+class SACTrainerSettings(TrainerSettings):
     """A behavior for SAC: read and checked, not trained by this version."""
 
     trainer_type: Literal["sac"] = "sac"
-    """The algorithm."""
     hyperparameters: SACHyperparameters = SACHyperparameters()
-    """Its numbers."""
 
 
-class POCATrainerSettings(CommonTrainerSettings):
+class POCATrainerSettings(TrainerSettings):
     """A behavior for POCA or MAPPO: read and checked, not trained by this version."""
 
     trainer_type: Literal["poca", "mappo"] = "poca"
-    """The algorithm."""
     hyperparameters: POCAHyperparameters = POCAHyperparameters()
-    """Its numbers."""
 
 
-AnyTrainerSettings = TrainerSettings | SACTrainerSettings | POCATrainerSettings
-"""Settings of a behavior, whatever trains it."""
+@dataclass(frozen=True, slots=True)
+class TrainerType:
+    """What stands behind a ``trainer_type``."""
 
-TRAINER_TYPES: dict[str, type[TrainerSettings] | type[SACTrainerSettings] | type[POCATrainerSettings]] = {
-    "ppo": TrainerSettings,
-    "sac": SACTrainerSettings,
-    "poca": POCATrainerSettings,
-    "mappo": POCATrainerSettings,
-}
-"""Every trainer type of the file format, by its name."""
+    settings: type[TrainerSettings]
+    """Its keys; ``trainer_type`` and ``hyperparameters`` need defaults."""
+    algorithm: str | None
+    """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`; None: read and checked, not trained yet."""
+
+
+PPO = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
+SAC = TrainerType(SACTrainerSettings, None)
+POCA = TrainerType(POCATrainerSettings, None)
+
+
+def trainer_type(name: str) -> TrainerType:
+    """The trainer type of that name. Raises SettingsError where there is none."""
+    found: TrainerType = plugins.load("trainers", name)
+    return found

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tau_trainer.errors import DataError
+from tau_trainer.metrics import BaselineScore
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, get_reward
@@ -26,16 +27,6 @@ Predictor = Callable[[ArrayLike], Float64Array]
 
 PENALTIES = tuple(float(value) for value in 10.0 ** np.arange(-4.0, 3.25, 0.25))
 """Ridge penalties that cross-validation chooses from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """Scores of one baseline on held-out rows."""
-
-    reward: float
-    """Mean reward per row."""
-    accuracy: float
-    """Share of rows whose output is decoded to the right answer, among the training answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +49,7 @@ def baselines(
     *,
     threshold: float = DEFAULT_THRESHOLD,
     columns: int | None = None,
-) -> dict[str, Baseline]:
+) -> dict[str, BaselineScore]:
     """Held-out scores of ``zeros``, ``constant``, ``majority`` and ``ridge``, in this order.
 
     ``reward`` is a formula's name, ``None`` the profile's own. Computed once for each combination of arguments.
@@ -83,13 +74,15 @@ def predictors(dataset: TauDataset, profile: Profile, formula: Formula) -> dict[
     }
 
 
-def score(predict: Predictor, dataset: TauDataset, profile: Profile, formula: Formula, split: TauSplit) -> Baseline:
+def score(
+    predict: Predictor, dataset: TauDataset, profile: Profile, formula: Formula, split: TauSplit
+) -> BaselineScore:
     """Mean reward and decoded accuracy of ``predict`` on the rows of ``split``."""
     centres = targets(dataset, profile)
     output = predict(split.prompts)
     rewards = formula(output, centres[split.answer_index])
     right = nearest(output, centres[: dataset.training_answers]) == split.answer_index
-    return Baseline(float(rewards.mean()), float(right.mean()))
+    return BaselineScore(float(rewards.mean()), float(right.mean()))
 
 
 def best_constant(wanted: Float64Array, formula: Formula) -> Float64Array:
@@ -129,7 +122,7 @@ def fit_ridge(prompts: ArrayLike, wanted: ArrayLike) -> Predictor:
 
 
 @lru_cache(maxsize=32)
-def _baselines(dataset: TauDataset, profile: Profile, formula: Formula) -> tuple[tuple[str, Baseline], ...]:
+def _baselines(dataset: TauDataset, profile: Profile, formula: Formula) -> tuple[tuple[str, BaselineScore], ...]:
     held_out = require_evaluation(dataset)
     fitted = predictors(dataset, profile, formula)
     return tuple((name, score(predict, dataset, profile, formula, held_out)) for name, predict in fitted.items())

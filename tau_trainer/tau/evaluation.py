@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.errors import NonFiniteError
+from tau_trainer.metrics import BaselineScore
 from tau_trainer.specs import FloatArray
-from tau_trainer.tau.baselines import Baseline, Formula, baselines, require_evaluation
+from tau_trainer.tau.baselines import Formula, baselines, require_evaluation
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, binary01
@@ -52,7 +53,7 @@ class TauEvaluation:
     """Share of held-out rows with every component within the threshold: the strict binary success."""
     mean_abs_error: float
     accuracy_by_domain: dict[str, float]
-    baselines: dict[str, Baseline]
+    baselines: dict[str, BaselineScore]
     """``zeros``, ``constant``, ``majority`` and ``ridge`` on the same held-out rows."""
 
     @property

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from tau_trainer.training.agent_trainer import AgentTrainer
+from tau_trainer.training.agents import AgentTrainer, TauAgent
 from tau_trainer.training.api import run_learn, run_parallel
 from tau_trainer.training.manager import ParallelTrainerManager, Session
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.states import PairMetrics, PairState, RunReport
 from tau_trainer.training.stored import evaluate_run, export_run
-from tau_trainer.training.tau_agent import TauAgent
 
 __all__ = [
     "AgentTrainer",

@@ -12,7 +12,7 @@ from types import FrameType
 from tau_trainer.metrics import TerminalMode
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.manager import ParallelTrainerManager, Session
-from tau_trainer.training.plan import Command
+from tau_trainer.training.plan import RunKind
 from tau_trainer.training.states import RunReport
 
 
@@ -47,7 +47,7 @@ def run_learn(
 
 
 def _run(
-    command: Command,
+    command: RunKind,
     settings: RunSettings,
     quiet: bool,
     json: bool,
@@ -70,8 +70,8 @@ def wait_in_foreground(session: Session) -> RunReport:
 
 
 @contextmanager
-def _on_interrupt(heed: Callable[[], None]) -> Iterator[None]:
-    """Call ``heed`` for every Ctrl-C, and for a polite `kill`, as job schedulers send it.
+def _on_interrupt(react: Callable[[], None]) -> Iterator[None]:
+    """Call ``react`` for every Ctrl-C, and for a polite `kill`, as job schedulers send it.
 
     Nothing is raised, so there is no moment at which a second Ctrl-C could break off the saving.
     """
@@ -80,7 +80,7 @@ def _on_interrupt(heed: Callable[[], None]) -> Iterator[None]:
         return
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        heed()
+        react()
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

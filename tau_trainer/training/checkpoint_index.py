@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tau_trainer.errors import CheckpointError
-from tau_trainer.training.files import atomic_write_json, safe_name
+from tau_trainer.files import atomic_write_json, safe_name
 
 Manifest = dict[str, Any]
 """Parsed ``manifest.json``."""

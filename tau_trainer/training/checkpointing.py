@@ -79,10 +79,10 @@ class Checkpointer:
         if not self._resume:
             return
         names = learner_names(self._folder)
-        newest = [latest_checkpoint(self._folder, name, "numpy").checkpoint for name in names]
+        newest = [latest_checkpoint(self._folder, name).checkpoint for name in names]
         self.generation = min((int(one.manifest["generation"]) for one in newest if one is not None), default=0)
         for name in names:
-            checkpoint = latest_checkpoint(self._folder, name, "numpy", accept=self._of_generation).checkpoint
+            checkpoint = latest_checkpoint(self._folder, name, accept=self._of_generation).checkpoint
             if checkpoint is None:
                 continue
             for pair, decisions in checkpoint.manifest["pairs"].items():
@@ -113,7 +113,7 @@ class Checkpointer:
     async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """A deterministic run's checkpoint: all learners at once, nothing left open; engines must begin anew then."""
         for learner in learners:
-            await learner.settle()
+            await learner.drain()
             learner.forget_open()
         self.generation += 1
         await self.save(learners, pairs)

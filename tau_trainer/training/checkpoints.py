@@ -21,15 +21,14 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
+
+from numpy.typing import NDArray
 
 from tau_trainer.errors import CheckpointError, NonFiniteError, TauError
+from tau_trainer.files import plain, reason, rename, safe_name, sync_folder, write_synced
 from tau_trainer.training import tensors as tensor_file
 from tau_trainer.training.checkpoint_index import Entry, Manifest, best_checkpoint, digest_of, free_path, scan
-from tau_trainer.training.files import plain, reason, rename, safe_name, sync_folder, write_synced
-
-if TYPE_CHECKING:
-    from tau_trainer.training.tensors import AnyTensor
 
 FORMAT = "tau-trainer-checkpoint"
 FORMAT_VERSION = 1
@@ -54,8 +53,8 @@ class Checkpoint:
     """Decisions when it was written."""
     created: str
     """When it was written, ISO 8601 with time zone."""
-    tensors: dict[str, Any]
-    """Tensors by name: of torch on the CPU, or of numpy where asked for."""
+    tensors: dict[str, NDArray[Any]]
+    """By name."""
     manifest: dict[str, Any]
     """What the writer stored beside the tensors."""
 
@@ -73,7 +72,7 @@ class Latest:
 def save_checkpoint(
     folder: Path,
     step: int,
-    tensors: Mapping[str, AnyTensor],
+    tensors: Mapping[str, NDArray[Any]],
     manifest: Mapping[str, object],
     keep: int,
     *,
@@ -88,7 +87,7 @@ def save_checkpoint(
     Args:
         folder: all checkpoints of a run; made when missing.
         step: decisions so far, at least 0.
-        tensors: torch tensors of any device or numpy arrays, by name.
+        tensors: by name.
         manifest: everything else, of what JSON can hold.
         keep: how many to keep of this name besides the best; 0 or less keeps all.
         name: behavior or learner.
@@ -102,7 +101,7 @@ def save_checkpoint(
     """
     if step < 0:
         raise CheckpointError(f"Cannot save '{name}' at step {step}; steps count from 0.")
-    data, table = tensor_file.pack(tensors, name)
+    data, table = tensor_file.to_safetensors(tensors, name)
     content = _plain(manifest, name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +123,7 @@ def save_checkpoint(
     return path
 
 
-def load_checkpoint(path: Path, framework: Literal["torch", "numpy"] = "torch") -> Checkpoint:
+def load_checkpoint(path: Path) -> Checkpoint:
     """Reads a checkpoint and checks that nothing is missing or changed.
 
     Raises:
@@ -138,7 +137,7 @@ def load_checkpoint(path: Path, framework: Literal["torch", "numpy"] = "torch") 
     if hashlib.sha256(data).hexdigest() != expected.get("sha256"):
         raise _damaged(path, f"the content of '{TENSORS}' has changed")
     try:
-        tensors = tensor_file.unpack(data, framework)
+        tensors = tensor_file.from_safetensors(data)
     except Exception as error:  # the reader's exceptions have no common base
         raise _damaged(path, f"'{TENSORS}' cannot be read: {error}") from error
     if tensor_file.table_of(tensors) != head["tensors"]:
@@ -149,7 +148,6 @@ def load_checkpoint(path: Path, framework: Literal["torch", "numpy"] = "torch") 
 def latest_checkpoint(
     folder: Path,
     name: str = "checkpoint",
-    framework: Literal["torch", "numpy"] = "torch",
     *,
     accept: Callable[[Manifest], bool] = lambda content: True,
 ) -> Latest:
@@ -162,7 +160,7 @@ def latest_checkpoint(
     unreadable = [entry for entry in entries if entry.serial == 0]  # warned of, though their age is unknown
     for entry in (*unreadable, *reversed(entries[len(unreadable) :])):
         try:
-            checkpoint = load_checkpoint(entry.path, framework)
+            checkpoint = load_checkpoint(entry.path)
         except CheckpointError as error:
             warnings.append(str(error))
             continue

@@ -9,90 +9,83 @@ from pathlib import Path
 from typing import Any
 
 from tau_trainer.errors import TauError
+from tau_trainer.export import export_onnx
 from tau_trainer.metrics import RunResult, plot_learning_curve
-from tau_trainer.tau.evaluation import TauEvaluation
-from tau_trainer.training.exporting import export_policy
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 from tau_trainer.training.states import PairState, RunReport, told
+from tau_trainer.training.task import Evaluation
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
+class Candidate:
+    """A learner, and what its policy scored at the end."""
+
     learner: Learner
-    evaluation: TauEvaluation | None
+    evaluation: Evaluation | None
 
 
-async def conclude(run: TrainingRun, folder: RunFolder) -> RunReport:
-    """Save, evaluate and export what was learned; write evaluation.json; return the report.
-
-    What cannot be written (a full disk, say) is a warning in the report's errors, never the loss of the rest.
-    """
-    errors = [f"pair {pair.id}: {pair.trainer.error}" for pair in run.pairs if pair.trainer.error]
-    if run.error is not None:
-        errors.append(told(run.error))
+async def save(run: TrainingRun) -> None:
+    """Write the last summaries and checkpoints; say which learners never had enough to learn from."""
     for learner in run.learners:
         learner.flush()
-    for learner in run.learners:
         if learner.policy.version == 0:
             run.hub.warning(
-                f"'{learner.name}' was never updated: {learner.decisions:,} decisions did not fill its buffer of "
-                f"{learner.settings.hyperparameters.buffer_size:,}; raise max_steps or lower buffer_size"
+                f"'{learner.name}' was never updated: {learner.decisions:,} decisions did not fill "
+                f"{learner.algorithm.missing}; raise max_steps or lower buffer_size"
             )
     if run.learners:
         await run.checkpointer.save(run.learners, run.pairs)
-    scored = [await _score(run, learner) for learner in run.learners]
-    models = [] if run.hurried else await _export(run, folder, scored, errors)
-    evaluation = _evaluation(run, scored)
-    if evaluation is not None:
-        try:
-            atomic_write_json(folder.evaluation, evaluation)
-        except OSError as error:
-            errors.append(
-                f"'{folder.evaluation}' was not written ({error.strerror}); free some space and evaluate again"
-            )
-    return _report(run, folder, scored, evaluation, models, errors)
 
 
-async def _score(run: TrainingRun, learner: Learner) -> _Scored:
-    task = run.task
-    if task is None or run.hurried:
-        return _Scored(learner, None)
-    policy = learner.policy
-    return _Scored(learner, await learner.run_in_thread(lambda: task.evaluate(policy)))
+async def evaluate(run: TrainingRun) -> list[Candidate]:
+    """Every learner's policy, with its scores where the task has an evaluation."""
+    candidates = []
+    for learner in run.learners:
+        examiner = None if run.at_once else run.examiner
+        scores = await learner.run_in_thread(partial(examiner.evaluate, learner.policy)) if examiner else None
+        candidates.append(Candidate(learner, scores))
+    return candidates
 
 
-def _best(scored: Sequence[_Scored]) -> _Scored | None:
+def _best(candidates: Sequence[Candidate]) -> Candidate | None:
     """The policy with the highest held-out accuracy; the first where there is none."""
-    known = [one for one in scored if one.evaluation is not None]
-    if known:
-        return max(known, key=lambda one: one.evaluation.accuracy if one.evaluation else 0.0)
-    return scored[0] if scored else None
+    if not candidates:
+        return None
+    return max(candidates, key=lambda one: one.evaluation.accuracy if one.evaluation is not None else 0.0)
 
 
-async def _export(run: TrainingRun, folder: RunFolder, scored: Sequence[_Scored], errors: list[str]) -> list[Path]:
-    """Every policy under its learner's name; of independent ones the best under the behavior's name too, first."""
-    wanted = [(one.learner, one.learner.name) for one in scored]
-    best = _best(scored)
+async def export(run: TrainingRun, folder: RunFolder, candidates: Sequence[Candidate]) -> tuple[list[Path], list[str]]:
+    """Every policy under its learner's name; of independent ones the best under the behavior's name too, first.
+
+    Returns the files, and a sentence for each that could not be written.
+    """
+    wanted = [(one.learner, one.learner.name) for one in candidates]
+    best = _best(candidates)
     if best is not None and not run.plan.shared:
         wanted.insert(0, (best.learner, best.learner.spec.short_name))
-    models: list[Path] = []
-    for learner, name in wanted:
-        work = partial(export_policy, learner.policy, learner.spec, folder.onnx(name))
+    models, errors = list[Path](), list[str]()
+    for learner, name in () if run.at_once else wanted:
         try:
+            work = partial(export_onnx, learner.policy, learner.spec, folder.onnx(name))
             models.append(await learner.run_in_thread(work))
         except TauError as error:
             errors.append(str(error))
-    return models
+    return models, errors
 
 
-def _evaluation(run: TrainingRun, scored: Sequence[_Scored]) -> dict[str, Any] | None:
-    """Content of evaluation.json: the best policy's scores, the run's counts, and every pair's."""
-    best = _best(scored)
+def write_evaluation(
+    run: TrainingRun, folder: RunFolder, candidates: Sequence[Candidate]
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Write evaluation.json: the best policy's scores, the run's counts, and every pair's.
+
+    Returns its content, and a sentence if it could not be written.
+    """
+    best = _best(candidates)
     if best is None or best.evaluation is None:
-        return None
-    return {
+        return None, []
+    content = {
         **best.evaluation.to_dict(),
         "policy": best.learner.name,
         "decisions": run.decisions,
@@ -103,6 +96,11 @@ def _evaluation(run: TrainingRun, scored: Sequence[_Scored]) -> dict[str, Any] |
             for pair in run.pairs
         },
     }
+    try:
+        atomic_write_json(folder.evaluation, content)
+    except TauError as error:
+        return content, [str(error)]
+    return content, []
 
 
 def _speed(run: TrainingRun) -> float:
@@ -110,27 +108,30 @@ def _speed(run: TrainingRun) -> float:
     return run.new_decisions / run.training_seconds if run.training_seconds > 0 else 0.0
 
 
-def _report(
+def make_report(
     run: TrainingRun,
     folder: RunFolder,
-    scored: Sequence[_Scored],
+    candidates: Sequence[Candidate],
     evaluation: Mapping[str, Any] | None,
     models: Sequence[Path],
     errors: Sequence[str],
 ) -> RunReport:
-    best = _best(scored)
+    """The central report; ``errors``: what could not be written."""
+    best = _best(candidates)
     failed = [pair for pair in run.pairs if pair.trainer.state is PairState.FAILED]
     outcome = "completed"
     if run.error is not None or len(failed) == len(run.pairs):
         outcome = "failed"
     elif run.cancelled:
         outcome = "cancelled"
+    told_by_pairs = [f"pair {pair.id}: {pair.trainer.error}" for pair in run.pairs if pair.trainer.error]
+    told_by_run = [told(run.error)] if run.error is not None else []
     return RunReport(
         run_id=run.run_id,
         folder=folder.path,
         outcome=outcome,
         pairs=tuple(
-            pair.metrics(run.accuracy.get(pair.id), per_decision=run.plan.tau is not None) for pair in run.pairs
+            pair.metrics(run.accuracy.get(pair.id), per_decision=run.plan.task is not None) for pair in run.pairs
         ),
         decisions=run.decisions,
         wall_seconds=run.elapsed_seconds,
@@ -138,7 +139,7 @@ def _report(
         evaluation=evaluation,
         verdict=best.evaluation.sentence() if best is not None and best.evaluation is not None else None,
         models=tuple(models),
-        errors=tuple(errors),
+        errors=(*told_by_pairs, *told_by_run, *errors),
     )
 
 
@@ -167,7 +168,7 @@ def result_of(run: TrainingRun, report: RunReport, folder: RunFolder) -> RunResu
         reward=evaluation.get("reward"),
         accuracy=evaluation.get("accuracy"),
         accuracy_train=evaluation.get("accuracy_train"),
-        baselines=run.task.baselines if run.task is not None else {},
+        baselines=run.examiner.baselines if run.examiner is not None else {},
         behaviors=run.snapshot().behaviors,
         files=files,
         errors=report.errors,

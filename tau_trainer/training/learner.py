@@ -1,4 +1,4 @@
-"""The learner: one algorithm, its memory, and the thread in which it learns beside collection."""
+"""The learner: it queues the work of one algorithm, bounds the policy's age, and hands new policies to the actors."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.collection.decisions import DecisionBatcher
+from tau_trainer.algorithms import Algorithm, Counters, Setup
+from tau_trainer.collection.decisions import Actor
+from tau_trainer.columns import Rows
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.memory.rollout import RolloutMemory
-from tau_trainer.memory.trajectories import Rollout
+from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Aggregation, MetricsHub, keys
-from tau_trainer.models.policy import ActResult, Policy
-from tau_trainer.settings import TrainerSettings
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.models import Policy
 from tau_trainer.training import behavior_json
+from tau_trainer.training.handles import LearnerHandle
 
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
@@ -31,16 +31,12 @@ Evaluator = Callable[[Policy], Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class LearnerOptions:
-    """What a learner is told beside its behavior's settings."""
+    """What a learner is told beside the setup of its algorithm."""
 
-    seed: int
     max_steps: int
     """Decisions of this learner after which its schedules are at their end."""
     max_policy_age: int = 1
-    """Rollouts that may wait for the learner while agents still act; 0: learning and collection take turns."""
-    reward_components: int = 1
-    deterministic_actions: bool = False
-    device: str = "cpu"
+    """Updates' worth of work that may wait while agents still act; 0: learning and collection take turns."""
 
 
 @dataclass(slots=True)
@@ -48,8 +44,7 @@ class _Outcome:
     """What a turn of the learner's thread brings back to the event loop."""
 
     stats: Mapping[str, float]
-    policy: Policy | None
-    age: float
+    policy: Policy
     seconds: float
     error: NonFiniteError | None = None
 
@@ -59,25 +54,28 @@ class Learner:
 
     Attributes:
         decisions: decisions made for this learner so far, earlier runs that were resumed included.
-        policy: the newest snapshot; acting uses it from its next forward pass on.
+        policy: the newest whole policy.
+        actor: acts with the newest policy from its next forward pass on.
         held_seconds: time for which observations waited because the policy's age was at its bound.
     """
 
     def __init__(
         self,
         name: str,
-        spec: BehaviorSpec,
-        settings: TrainerSettings,
+        setup: Setup,
         options: LearnerOptions,
+        algorithm: Algorithm,
+        handle: LearnerHandle,
         hub: MetricsHub,
         executor: Executor,
         evaluator: Evaluator | None = None,
     ) -> None:
-        """``name``: its key in metrics and files; ``spec``: the behavior without sensors that the policy never sees."""
+        """``name``: its key in metrics and files; ``algorithm``: the instance that collects."""
         self.name = name
-        self.spec = spec
-        self.settings = settings
+        self.spec = setup.spec
+        self.settings = setup.settings
         self.options = options
+        self.algorithm = algorithm
         self.decisions = 0
         self.held_seconds = 0.0
         self.update_seconds = 0.0
@@ -85,39 +83,31 @@ class Learner:
         self.evaluation: Mapping[str, float] = {}
         self.error: Exception | None = None
         """Why learning has failed for good."""
-        self._hub = hub
-        self._executor = executor
-        self._evaluator = evaluator
-        self.ppo = PPO(
-            spec,
-            settings,
-            reward_components=options.reward_components,
-            seed=options.seed,
-            device=options.device,
-            ratio="component",  # as ML-Agents does it
-        )
-        self.policy = self.ppo.snapshot()
-        self.memory = RolloutMemory(
-            spec.observations,
-            spec.actions,
-            capacity=settings.hyperparameters.buffer_size,
-            horizon=settings.time_horizon,
-            reward_components=options.reward_components,
-        )
-        self.rng = np.random.default_rng([options.seed, 1])
-        self.batcher = DecisionBatcher(self.policy, ActResult, self.rng, deterministic=options.deterministic_actions)
-        self.slots = 0
         self.updates = 0
         """Updates since this process began; the policy's version counts those of resumed runs too."""
         self.after_update: Callable[[Learner], Awaitable[None]] | None = None
         """Awaited after every update, before the next begins (to write a checkpoint, say)."""
+        self.policy = handle.policy()
+        rng = np.random.default_rng([setup.seed, 1])
+        self.actor = Actor(self.policy, rng, deterministic=setup.settings.network_settings.deterministic)
+        self._setup = setup
+        self._handle = handle
+        self._hub = hub
+        self._executor = executor
+        self._evaluator = evaluator
+        self._rows = 0
         self._skipped_in_a_row = 0
         self._outstanding = 0
-        self._holding = 0
+        self._waiting_pairs = 0
         self._moved = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
-        self._waiting: list[Rollout] = []
-        self._next_summary = settings.summary_freq
+        self._queue: list[Work] = []
+        self._next_summary = self.settings.summary_freq
+
+    @property
+    def memory(self) -> Memory:
+        """Where experience waits."""
+        return self.algorithm.memory
 
     @property
     def max_steps(self) -> int:
@@ -134,11 +124,11 @@ class Learner:
         """Whether no update runs or waits."""
         return self._outstanding == 0
 
-    def new_slots(self, count: int) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """Slots in the memory for ``count`` agents more."""
-        slots = np.arange(self.slots, self.slots + count)
-        self.slots += count
-        return slots
+    def new_rows(self, count: int) -> Rows:
+        """Rows in the memory for ``count`` agents more."""
+        rows = np.arange(self._rows, self._rows + count)
+        self._rows += count
+        return rows
 
     def count(self, decisions: int) -> None:
         """Count decisions; write a summary every ``summary_freq`` of them."""
@@ -155,105 +145,98 @@ class Learner:
         self._next_summary = (self.decisions // self.settings.summary_freq + 1) * self.settings.summary_freq
         self._hub.flush(self.name, self.decisions, training=not self.done)
 
-    async def admit(self) -> None:
-        """Hand a full memory to the learning thread; wait only while the policy's age is at its bound.
+    async def wait_for_learner(self) -> None:
+        """Hand over work that is ready; wait only while the policy's age is at its bound.
 
-        Every pair calls this after it has handed on a step and before the engine gets its answer. Once learning has
-        failed for good it raises what failed: NonFiniteError after several updates that met NaN, or a defect.
+        Every pair calls this after it has recorded a step and before its environment gets the next answer. Once
+        learning has failed for good it raises what failed: NonFiniteError after several updates that met NaN,
+        LearnerError, or a defect.
         """
-        if self.memory.completed >= self.settings.hyperparameters.buffer_size and not self.done:
+        work = None if self.done else self.algorithm.ready(Counters(self.decisions, self.policy.version))
+        if work is not None:
             self._outstanding += 1
-            self._waiting.append(self.memory.take())
+            self._queue.append(work)
             if self._running is None or self._running.done():
-                self._running = asyncio.create_task(self._work())
+                self._running = asyncio.create_task(self._learn_all())
         if self._outstanding > self.options.max_policy_age:
-            await self._hold()
+            await self._wait_for_update()
         if self.error is not None:
             raise self.error
 
-    async def _hold(self) -> None:
-        """Wait for the learner; time in which several pairs wait counts once."""
+    async def _wait_for_update(self) -> None:
+        """Time in which several pairs wait counts once."""
         since = time.monotonic()
-        first = self._holding == 0
-        self._holding += 1
+        first = self._waiting_pairs == 0
+        self._waiting_pairs += 1
         try:
             while self._outstanding > self.options.max_policy_age and self.error is None:
                 self._moved.clear()
                 await self._moved.wait()
         finally:
-            self._holding -= 1
+            self._waiting_pairs -= 1
         if first:
             held = time.monotonic() - since
             self.held_seconds += held
             self._hub.add(self.name, keys.HELD_SECONDS, held, Aggregation.SUM)
 
-    async def settle(self) -> None:
-        """Wait until every rollout that was handed over has been learned from."""
+    async def drain(self) -> None:
+        """Wait until everything that was handed over has been learned from."""
         if self._running is not None:
             await self._running
 
-    def hurry(self) -> None:
-        """Give up the rollouts that still wait; an update that runs comes to its end."""
-        self._outstanding -= len(self._waiting)
-        while self._waiting:
-            self._waiting.pop().release()
+    def shutdown(self) -> None:
+        """Give up the work that still waits; an update that runs comes to its end."""
+        self._outstanding -= len(self._queue)
+        while self._queue:
+            self._queue.pop().release()
         self._moved.set()
 
-    async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            rollout = self._waiting.pop(0)
+    async def _learn_all(self) -> None:
+        while self._queue:
+            work = self._queue.pop(0)
             progress = min(self.decisions / self.max_steps, 1.0)
             try:
-                outcome = await loop.run_in_executor(self._executor, self._learn, rollout, progress)
-                self._publish(outcome)
+                self._take_over(await self.run_in_thread(lambda work=work, at=progress: self._learn(work, at)))  # type: ignore[misc]
                 if self.after_update is not None:
                     await self.after_update(self)
-            except Exception as error:  # those who wait in admit() must learn of it, whatever it is
+            except Exception as error:  # those who wait for the learner must learn of it, whatever it is
                 self.error = error
             finally:
                 self._outstanding -= 1
                 self._moved.set()
 
-    def _learn(self, rollout: Rollout, progress: float) -> _Outcome:
+    def _learn(self, work: Work, progress: float) -> _Outcome:
         """One update, in the executor."""
         begin = time.perf_counter()
-        age = float(self.policy.version - np.mean(rollout.version))
-        reward = float(np.mean(rollout.reward.sum(axis=1))) / rollout.reward.shape[1]
         try:
             # While agents act beside the update they act with weights that are little behind; taking turns, with none.
-            publish = self._act_with if self.options.max_policy_age else None
-            stats = dict(self.ppo.update(rollout, progress, publish=publish))
+            stats = self._handle.submit(work, progress, self._act_with if self.options.max_policy_age else None)
         except NonFiniteError as error:
-            return _Outcome({}, None, age, time.perf_counter() - begin, error)
-        finally:
-            rollout.release()
-        stats[keys.EXTRINSIC_REWARD] = reward
-        policy = self.ppo.snapshot()
+            return _Outcome({}, self.policy, time.perf_counter() - begin, error)
+        policy = self._handle.policy()
         if self._evaluator is not None:
             self.evaluation = self._evaluator(policy)
             stats.update(self.evaluation)
-        return _Outcome(stats, policy, age, time.perf_counter() - begin)
+        return _Outcome(stats, policy, time.perf_counter() - begin)
 
     def _act_with(self, policy: Policy) -> None:
         """Let the next forward pass use ``policy``. May be called from any thread."""
-        self.batcher.policy = policy
+        self.actor.policy = policy
 
-    def _publish(self, outcome: _Outcome) -> None:
+    def _take_over(self, outcome: _Outcome) -> None:
         self.update_seconds += outcome.seconds
-        self.policy_age = outcome.age
-        self._hub.add(self.name, keys.POLICY_AGE, outcome.age)
         self._hub.add(self.name, keys.UPDATE_SECONDS, outcome.seconds)
-        if outcome.policy is None:
-            self._act_with(self.policy)
+        self.policy = outcome.policy
+        self._act_with(outcome.policy)
+        if outcome.error is not None:
             self._skip(outcome.error)
             return
         self._skipped_in_a_row = 0
         self.updates += 1
-        self.policy = self.batcher.policy = outcome.policy
+        self.policy_age = outcome.stats.get(keys.POLICY_AGE, 0.0)
         self._hub.add_all(self.name, outcome.stats)
 
-    def _skip(self, error: NonFiniteError | None) -> None:
+    def _skip(self, error: NonFiniteError) -> None:
         """An update met NaN: the weights are those from before it; give up when it goes on."""
         self._skipped_in_a_row += 1
         self._hub.warning(f"an update was skipped and the weights kept: {error}", behavior=self.name)
@@ -261,27 +244,27 @@ class Learner:
             self.error = error
 
     def forget_open(self) -> None:
-        """Drop everything not yet learned from: the engines begin anew."""
-        self.memory.abandon(self.memory.open_slots)
-        self.memory.take().release()
+        """Drop everything not yet learned from: the environments begin anew."""
+        self.memory.clear()
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Tensors and JSON-able values for a checkpoint. Call while no update runs, or in the executor."""
-        tensors, extra = self.ppo.state_dict()
-        return tensors, {
-            "algorithm": extra,
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays and JSON-able values for a checkpoint. Call in the learner's thread."""
+        arrays, facts = self._handle.state()
+        return arrays, {
+            "algorithm": facts,
             "decisions": self.decisions,
-            "acting_rng": self.rng.bit_generator.state,
+            "acting_rng": self.actor.rng.bit_generator.state,
             "behavior": behavior_json.to_json(self.spec),
-            "reward_components": self.options.reward_components,
+            "reward_components": self._setup.reward_width,
         }
 
-    def restore(self, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
-        self.ppo.load_state_dict(dict(tensors), values["algorithm"])
+        self._handle.load(arrays, values["algorithm"])
         self.decisions = int(values["decisions"])
-        self.rng.bit_generator.state = values["acting_rng"]
-        self.policy = self.batcher.policy = self.ppo.snapshot()
+        self.actor.rng.bit_generator.state = values["acting_rng"]
+        self.policy = self._handle.policy()
+        self._act_with(self.policy)
         self._next_summary = (self.decisions // self.settings.summary_freq + 1) * self.settings.summary_freq
 
     async def run_in_thread(self, work: Callable[[], Any]) -> Any:

@@ -12,11 +12,11 @@ from pathlib import Path
 from tau_trainer.errors import TauError
 from tau_trainer.metrics import MetricsHub, Recorder, RunSnapshot, TerminalMode, run_recorders
 from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
-from tau_trainer.training.finish import conclude, draw_curve, result_of
-from tau_trainer.training.plan import Command, make_plan
+from tau_trainer.training.plan import RunKind, make_plan
 from tau_trainer.training.provenance import provenance
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
+from tau_trainer.training.runner import run_to_end
 from tau_trainer.training.states import RunReport
 
 _POLL_S = 0.2
@@ -38,7 +38,7 @@ class Session:
 
     def _work(self) -> None:
         try:
-            self._report = asyncio.run(self._live())
+            self._report = asyncio.run(run_to_end(self._run, self._folder))
         except BaseException as error:
             self._failure = error
         finally:
@@ -46,19 +46,6 @@ class Session:
             self._run.hub.close()
             if self._failure is not None and self._run.nothing_learned:
                 self._folder.discard()
-
-    async def _live(self) -> RunReport:
-        run, folder = self._run, self._folder
-        await run.train()
-        if run.nothing_learned and run.first_error is not None:
-            raise run.first_error
-        folder.commit()
-        report = await conclude(run, folder)
-        run.hub.snapshot(run.snapshot())
-        draw_curve(run, folder)
-        run.hub.result(result_of(run, report, folder))
-        run.hub.drain(10.0)
-        return report
 
     @property
     def running(self) -> bool:
@@ -101,7 +88,7 @@ class ParallelTrainerManager:
     def start(
         self,
         settings: RunSettings,
-        command: Command = "parallel",
+        command: RunKind = "parallel",
         *,
         recorders: Callable[[Path], Sequence[Recorder]] | None = None,
         terminal: TerminalMode = "quiet",

@@ -18,8 +18,9 @@ _FINISH_S = 5.0
 class ParallelTrainer:
     """Runs pairs side by side, at most ``max_concurrent`` at a time.
 
-    The semaphore is held for a pair's whole run, engine start and goodbye included. A pair that fails never stops
-    another; its error is in its metrics. ``deterministic`` runs pairs in turn, one exchange each, in fixed order.
+    The semaphore is held for a pair's whole run, start and goodbye of its environment included. A pair that fails
+    never stops another; its error is in its metrics. ``deterministic`` runs pairs in turn, one exchange each, in fixed
+    order.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class ParallelTrainer:
     ) -> None:
         """``evaluate`` is awaited as each pair ends; ``after_round`` after every round of a deterministic run.
 
-        Where ``after_round`` says so, all engines begin anew.
+        Where ``after_round`` says so, all environments begin anew.
         """
         self.pairs = tuple(pairs)
         self.peak = 0
@@ -142,12 +143,12 @@ class ParallelTrainer:
 
     async def _prepare(self, pair: AgentTrainerPair) -> None:
         pair.trainer.enter(PairState.PREPARING)
-        if not pair.finished:  # a resumed run may find it finished already: then no engine is needed
+        if not pair.finished:  # a resumed run may find it finished already: then nothing is started
             await pair.initialize()
         pair.trainer.enter(PairState.TRAINING)
 
     async def _conclude(self, pair: AgentTrainerPair) -> None:
-        """A pair has had its decisions, or was asked to end, or its engine said goodbye."""
+        """A pair has had its decisions, or was asked to end, or its environment said goodbye."""
         early = not pair.complete
         await pair.stop()
         if self._evaluate is not None and not early:
@@ -163,7 +164,7 @@ class ParallelTrainer:
             self._hub.warning(f"pair {pair.id} failed: {pair.trainer.error}", pair=pair.id)
 
     async def _leave(self, pair: AgentTrainerPair, state: PairState) -> None:
-        await pair.worker.kill()
+        await pair.environment.kill()
         pair.trainer.abandon()
         self._end(pair, state)
 

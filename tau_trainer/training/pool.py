@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
 
+from tau_trainer import plugins
+from tau_trainer.algorithms import Algorithm, Setup
+from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
-from tau_trainer.rewards import RewardComputer
-from tau_trainer.settings import RunSettings, TrainerSettings
+from tau_trainer.rewards import EngineReward, Rewarder
+from tau_trainer.settings import trainer_type
 from tau_trainer.specs import BehaviorSpec
-from tau_trainer.training.agent_trainer import TARGET_SENSOR
+from tau_trainer.training.agents import TauAgent
+from tau_trainer.training.handles import LearnerHandle, LocalLearner
 from tau_trainer.training.learner import Evaluator, Learner, LearnerOptions
 from tau_trainer.training.plan import RunPlan
-from tau_trainer.training.tau_agent import TauAgent
 
 
 class LearnerPool:
-    """Makes learners when engines show their behaviors, and gives every pair its TauAgents and rewards."""
+    """Makes learners when environments show their behaviors, and gives every pair its TauAgents and rewards."""
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class LearnerPool:
     ) -> None:
         """``on_new`` is called with every learner before it is used (to restore it from a checkpoint, say)."""
         self.learners: dict[str, Learner] = {}
+        self.batcher = DecisionBatcher()
         self._plan = plan
         self._hub = hub
         self._evaluator = evaluator
@@ -50,7 +53,8 @@ class LearnerPool:
         """The learners that ``pair`` feeds."""
         if self._plan.shared:
             return list(self.learners.values())
-        return [learner for name, learner in self.learners.items() if name.endswith(f"-pair{pair}")]
+        suffix = self.name("", pair)
+        return [learner for name, learner in self.learners.items() if name.endswith(suffix)]
 
     def name(self, behavior: str, pair: int) -> str:
         """A learner's key in metrics and files."""
@@ -58,74 +62,32 @@ class LearnerPool:
 
     def agent(self, pair: int, spec: BehaviorSpec) -> TauAgent:
         """The TauAgent of ``pair`` for a behavior. Raises SettingsError where the settings know no such behavior."""
-        name = self.name(spec.short_name, pair)
-        visible = self._visible(spec)
+        name, task = self.name(spec.short_name, pair), self._plan.task
+        visible = task.visible(spec) if task is not None else spec
         learner = self.learners.get(name)
         if learner is None:
-            learner = self._make(name, visible, self.reward(spec).components)
+            learner = self._make(name, visible, self.rewarder(spec).width)
             self.learners[name] = learner
         elif (learner.spec.observations, learner.spec.actions) != (visible.observations, visible.actions):
             raise SettingsError(
                 f"behavior '{spec.short_name}' has other sensors or actions in engine {pair} than elsewhere; "
                 "start every engine from the same build with the same arguments"
             )
-        return TauAgent(learner, spec)
+        return TauAgent(learner, spec, self.batcher)
 
-    def reward(self, spec: BehaviorSpec) -> RewardComputer:
-        """The rewards of one pair for a behavior. Raises SettingsError where a target sensor is needed but missing."""
-        tau = self._plan.tau
-        if tau is None:
-            return RewardComputer(source="engine", action_components=spec.actions.components)
-        reward = tau.reward
-        if reward.source == "trainer" and all(sensor.name != TARGET_SENSOR for sensor in spec.observations):
-            raise SettingsError(
-                f"tau.reward.source is trainer, but behavior '{spec.short_name}' has no sensor named "
-                f"'{TARGET_SENSOR}' to compute it from; add one to the agent, or use --set tau.reward.source=engine"
-            )
-        return RewardComputer(
-            source=reward.source,
-            action_components=spec.actions.components,
-            formula=reward.formula or self.formula,
-            credit=reward.credit,
-            threshold=reward.threshold,
-            columns=reward.columns,
-            predicate=reward.predicate,
-            success_threshold=reward.success_threshold,
-            success_distance=reward.success_distance,
-            values=reward.values,
-            aggregate=reward.aggregate,
-            window=reward.window,
-            learn_from=reward.learn_from,
-        )
+    def rewarder(self, spec: BehaviorSpec) -> Rewarder:
+        """The rewards of one pair for a behavior."""
+        return self._plan.task.rewarder(spec) if self._plan.task is not None else EngineReward()
 
-    @property
-    def formula(self) -> str:
-        """The profile's own reward formula."""
-        from tau_trainer.tau.profiles import PROFILES
-
-        assert self._plan.tau is not None
-        return PROFILES[self._plan.tau.profile].reward
-
-    def _visible(self, spec: BehaviorSpec) -> BehaviorSpec:
-        """The behavior as the policy sees it: without the target sensor where the trainer knows the reward."""
-        if self._plan.tau is None:
-            return spec
-        sensors = tuple(sensor for sensor in spec.observations if sensor.name != TARGET_SENSOR)
-        return BehaviorSpec(spec.name, sensors, spec.actions)
-
-    def _make(self, name: str, spec: BehaviorSpec, reward_components: int) -> Learner:
-        settings = trainer_settings(self._plan.settings, spec.short_name)
-        check_trainable(spec)
+    def _make(self, name: str, spec: BehaviorSpec, reward_width: int) -> Learner:
+        settings = self._plan.settings.of_behavior(spec.short_name)
         share = 1 if self._plan.shared else self._plan.pairs
-        options = LearnerOptions(
-            seed=_seed_of(self._plan.seed, name),
-            max_steps=-(-settings.max_steps // share),
-            max_policy_age=self._plan.max_policy_age,
-            reward_components=reward_components,
-            deterministic_actions=settings.network_settings.deterministic,
-            device=self._plan.settings.torch_settings.device or "cpu",
-        )
-        learner = Learner(name, spec, settings, options, self._hub, self.executor, self._evaluator)
+        options = LearnerOptions(-(-settings.max_steps // share), self._plan.max_policy_age)
+        device = self._plan.settings.torch_settings.device or "cpu"
+        setup = Setup(spec, settings, _seed_of(self._plan.seed, name), reward_width, device)
+        algorithm = make_algorithm(setup)
+        handle: LearnerHandle = LocalLearner(algorithm)
+        learner = Learner(name, setup, options, algorithm, handle, self._hub, self.executor, self._evaluator)
         self._on_new(learner)
         self._hub.begin(
             name,
@@ -140,38 +102,20 @@ class LearnerPool:
         self.executor.shutdown(wait=True, cancel_futures=True)
 
 
-def trainer_settings(settings: RunSettings, behavior: str) -> TrainerSettings:
-    """The settings of a behavior by its short name. Raises SettingsError with the names there are."""
-    if behavior in settings.behaviors:
-        return settings.behaviors[behavior]
-    if settings.default_settings is not None:
-        return settings.default_settings
-    if not settings.behaviors:
-        return TrainerSettings()
-    near = difflib.get_close_matches(behavior, settings.behaviors, 1)
-    hint = f"did you mean '{near[0]}'?" if near else f"it names {_quoted(list(settings.behaviors))}."
-    raise SettingsError(
-        f"the engine shows behavior '{behavior}', which `behaviors` in the settings does not name; {hint} "
-        "Rename one of them, or add `default_settings`."
-    )
-
-
-def check_trainable(spec: BehaviorSpec) -> None:
-    """Raises SettingsError for a behavior that this version cannot learn."""
-    if spec.actions.components == 0:
-        raise SettingsError(f"behavior '{spec.short_name}' has no actions, so there is nothing to learn")
-    for sensor in spec.observations:
-        if len(sensor.shape) != 1:
-            raise SettingsError(
-                f"behavior '{spec.short_name}' has sensor '{sensor.name}' of shape {sensor.shape}; "
-                "this version learns from vector observations only, remove the sensor"
-            )
+def make_algorithm(setup: Setup) -> Algorithm:
+    """The algorithm that ``trainer_type`` names. Raises SettingsError for a behavior that it cannot learn."""
+    if setup.spec.actions.components == 0:
+        raise SettingsError(f"behavior '{setup.spec.short_name}' has no actions, so there is nothing to learn")
+    place = trainer_type(setup.settings.trainer_type).algorithm
+    if place is None:
+        raise SettingsError(f"behavior '{setup.spec.short_name}': {setup.settings.trainer_type} is not trained yet")
+    try:
+        algorithm: Algorithm = plugins.resolve(place)(setup)
+    except SettingsError as error:
+        raise SettingsError(f"behavior '{setup.spec.short_name}': {error}") from error
+    return algorithm
 
 
 def _seed_of(seed: int, name: str) -> int:
     """A learner's own seed: the same for the same run seed and name, whatever order learners appear in."""
     return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tau_trainer.errors import RunExistsError, SettingsError
-from tau_trainer.training.files import (
+from tau_trainer.files import (
     STAGED_SUFFIX,
     atomic_write_bytes,
     atomic_write_json,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.specs import FloatArray
-from tau_trainer.training.slots import Slots
+from tau_trainer.columns import Column, ColumnTable, Rows
+from tau_trainer.specs import BoolArray, FloatArray
 
 _RECENT_DECISIONS = 4000
 _RECENT_EPISODES = 100
@@ -34,57 +34,44 @@ class RecentMean:
 
 
 class EpisodeScores:
-    """Undiscounted returns and lengths of the agents of one behavior in one engine, by slot."""
+    """Undiscounted returns and lengths of the agents of one behavior in one environment, by row."""
 
     def __init__(self) -> None:
         self.episodes = 0
         self.recent_return = RecentMean(_RECENT_EPISODES)
-        self._returns = np.zeros(64, np.float64)
-        self._lengths = np.zeros(64, np.int64)
-        self._acted = np.zeros(64, np.bool_)
+        columns = Column("return", (), np.float64), Column("length", (), np.int64), Column("acted", (), np.bool_)
+        self._running = ColumnTable(columns, 64)
 
-    def _fit(self, slots: Slots) -> None:
-        largest = int(slots.max(initial=-1))
-        if largest >= len(self._returns):
-            more = max(largest + 1, 2 * len(self._returns)) - len(self._returns)
-            self._returns = np.concatenate([self._returns, np.zeros(more)])
-            self._lengths = np.concatenate([self._lengths, np.zeros(more, np.int64)])
-            self._acted = np.concatenate([self._acted, np.zeros(more, np.bool_)])
-
-    def acted(self, slots: Slots) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def acted(self, rows: Rows) -> BoolArray:
         """Bool [n]: whose message answers a decision of this episode (else its reward belongs to none)."""
-        self._fit(slots)
-        return self._acted[slots]
+        self._running.fit(rows)
+        acted: BoolArray = self._running["acted"][rows]
+        return acted
 
-    def step(self, slots: Slots, reward: FloatArray) -> None:
+    def step(self, rows: Rows, reward: FloatArray) -> None:
         """Agents that decide now: ``reward`` [n] came with their observation."""
-        self._fit(slots)
-        self._returns[slots] += np.where(self._acted[slots], reward, 0.0)
-        self._lengths[slots] += 1
-        self._acted[slots] = True
+        acted = self.acted(rows)
+        self._running["return"][rows] += np.where(acted, reward, 0.0)
+        self._running["length"][rows] += 1
+        self._running["acted"][rows] = True
 
-    def end(self, slots: Slots, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def end(self, rows: Rows, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Agents whose episode ended with ``reward`` [m]: their returns and lengths in decisions, float32 [m].
 
         Agents that ended without a decision are left out.
         """
-        self._fit(slots)
-        acted = self._acted[slots]
-        known = slots[acted]
-        returns = (self._returns[known] + reward[acted]).astype(np.float32)
-        lengths = self._lengths[known].astype(np.float32)
+        acted = self.acted(rows)
+        known = rows[acted]
+        returns = (self._running["return"][known] + reward[acted]).astype(np.float32)
+        lengths = self._running["length"][known].astype(np.float32)
         self.episodes += len(known)
         self.recent_return.add(returns)
-        self._returns[slots] = 0.0
-        self._lengths[slots] = 0
-        self._acted[slots] = False
+        self._running.clear(rows)
         return returns, lengths
 
     def clear(self) -> None:
         """All episodes began anew."""
-        self._returns.fill(0.0)
-        self._lengths.fill(0)
-        self._acted.fill(False)
+        self._running.clear()
 
 
 class DecisionScores:

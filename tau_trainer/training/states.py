@@ -56,7 +56,7 @@ class PairMetrics:
     """Decisions of its agents, earlier runs that were resumed included."""
     episodes: int
     mean_reward: float | None
-    """Recent mean reward of one decision (Tau) or of one episode; None before the first."""
+    """Recent mean reward of one decision (where a task counts those) or of one episode; None before the first."""
     success_rate: float | None
     """Recent share of successes, 0 to 1; None where no success is defined."""
     restarts: int

@@ -7,25 +7,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms import Setup
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.models.policy import Policy
+from tau_trainer.export import export_onnx
+from tau_trainer.models import Policy
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import BehaviorSpec
-from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.training import behavior_json
 from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
-from tau_trainer.training.exporting import export_policy
-from tau_trainer.training.pool import trainer_settings
+from tau_trainer.training.pool import make_algorithm
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
-from tau_trainer.training.tau_task import TauTask
+from tau_trainer.training.task import Evaluation, task_of
 
 
 def _open(run: Path) -> tuple[RunFolder, RunSettings]:
     folder = RunFolder(run, resumed=True)
     if not folder.configuration.is_file():
-        raise SettingsError(f"there is no run in '{run}'; give the folder that training made, such as results/tau")
+        raise SettingsError(f"there is no run in '{run}'; give the folder that training made, such as results/tau3")
     return folder, load_settings(folder.configuration)
 
 
@@ -43,25 +42,24 @@ def load_policy(checkpoint: Checkpoint, settings: RunSettings) -> tuple[Policy, 
     try:
         learner = checkpoint.manifest["learner"]
         spec = behavior_json.from_json(learner["behavior"])
-        ppo = PPO(
-            spec, trainer_settings(settings, spec.short_name), reward_components=learner["reward_components"], seed=0
-        )
-        ppo.load_state_dict(checkpoint.tensors, learner["algorithm"])
+        settings_of = settings.of_behavior(spec.short_name)
+        algorithm = make_algorithm(Setup(spec, settings_of, seed=0, reward_width=learner["reward_components"]))
+        algorithm.load(checkpoint.tensors, learner["algorithm"])
     except (KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"'{checkpoint.path}' does not fit the run's configuration.yaml: {error}") from error
-    return ppo.snapshot(), spec
+    return algorithm.snapshot(), spec
 
 
-def evaluate_run(run: Path) -> TauEvaluation:
-    """Evaluate the best policy of a Tau run on the held-out rows; evaluation.json gets the new scores.
+def evaluate_run(run: Path) -> Evaluation:
+    """Evaluate the best policy of a run on its task's held-out rows; evaluation.json gets the new scores.
 
-    Raises SettingsError for a folder without a Tau run, CheckpointError, DataError.
+    Raises SettingsError for a folder without such a run, CheckpointError, DataError.
     """
     folder, settings = _open(run)
-    if settings.tau is None:
-        raise SettingsError(f"'{run}' is no Tau run, so there are no held-out rows to evaluate it on")
-    task = TauTask(settings.tau)
-    best: tuple[str, TauEvaluation] | None = None
+    task = task_of(settings)
+    if task is None:
+        raise SettingsError(f"'{run}' has no task, so there are no held-out rows to evaluate it on")
+    best: tuple[str, Evaluation] | None = None
     for checkpoint in _newest(folder):
         policy, _ = load_policy(checkpoint, settings)
         evaluation = task.evaluate(policy)
@@ -72,7 +70,7 @@ def evaluate_run(run: Path) -> TauEvaluation:
     return best[1]
 
 
-def _update_evaluation(folder: RunFolder, policy: str, evaluation: TauEvaluation) -> None:
+def _update_evaluation(folder: RunFolder, policy: str, evaluation: Evaluation) -> None:
     """New scores; what only the run itself knew (speed, wall time, pairs) stays."""
     atomic_write_json(folder.evaluation, {**_evaluated(folder), **evaluation.to_dict(), "policy": policy})
 
@@ -100,5 +98,5 @@ def export_run(run: Path, output: Path | None = None) -> list[Path]:
             path = folder.onnx(name)
             if output is not None:
                 path = output if output.suffix == ".onnx" else output / path.name
-            written.append(export_policy(policy, spec, path))
+            written.append(export_onnx(policy, spec, path))
     return written

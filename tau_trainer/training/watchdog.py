@@ -15,13 +15,7 @@ _LOOK_S = 1.0
 
 def who_waits(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> str:
     """One clause for every pair that is active and every learner that has work."""
-    clauses = []
-    for pair in pairs:
-        engine = pair.worker.engine
-        if engine is not None and engine.awaited:
-            clauses.append(f"pair {pair.id} waits for {pair.worker.waits_for}")
-        else:
-            clauses.append(f"pair {pair.id} waits for its learner")
+    clauses = [f"pair {pair.id} waits for {pair.environment.waits_for or 'its learner'}" for pair in pairs]
     clauses += [f"learner '{learner.name}' is in an update" for learner in learners if not learner.idle]
     return "; ".join(clauses) or "no pair is active"
 
@@ -51,5 +45,5 @@ async def watch(
 
 def _progress(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> tuple[object, ...]:
     """Something that differs as soon as anything has moved."""
-    moved = [(pair.id, pair.trainer.state, pair.worker.exchanges, pair.worker.restarts) for pair in pairs]
+    moved = [(pair.id, pair.trainer.state, pair.environment.exchanges, pair.environment.restarts) for pair in pairs]
     return (*moved, *(learner.policy.version for learner in learners))

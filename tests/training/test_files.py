@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.errors import NonFiniteError, TauError
 from tau_trainer.training import files
-from tau_trainer.training.files import (
+from tau_trainer.files import (
     atomic_write_bytes,
     atomic_write_json,
     atomic_write_text,

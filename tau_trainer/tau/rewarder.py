@@ -10,52 +10,32 @@ for the report and, with ``learn_from: aggregate``, for the learner.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tau_trainer.errors import NonFiniteError, SettingsError
-from tau_trainer.rewards.aggregation import Slots, WindowAggregator
-from tau_trainer.rewards.predicates import Bools, Float64Array, Limits, StepFacts, get_predicate
-from tau_trainer.specs import FloatArray
-from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, component_reward, get_reward, has_components
+from tau_trainer.columns import Column, ColumnTable, Rows
+from tau_trainer.errors import SettingsError
+from tau_trainer.rewards.aggregation import WindowAggregator
+from tau_trainer.rewards.predicates import Limits, StepFacts, get_predicate
+from tau_trainer.rewards.rewarder import RewardResult, check_finite
+from tau_trainer.specs import Actions, BoolArray, FloatArray, Observations
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, component_reward, get_reward, has_components
 
 Source = Literal["engine", "trainer"]
 Credit = Literal["component", "aggregate"]
 LearnFrom = Literal["reward", "aggregate"]
 
 
-@dataclass(frozen=True, slots=True)
-class RewardResult:
-    """Rewards of one step of ``n`` agents."""
-
-    reward: FloatArray
-    """float32 ``[n, R]``: what is learned from. ``R`` is the number of action components or 1."""
-    mean: FloatArray
-    """float32 ``[n]``: the same as one number per agent, before any window; for a formula exactly its value."""
-    success: FloatArray | None
-    """float32 ``[n]``: 1 where all components succeeded, else 0; NaN where it is open (an outcome before the end, a
-    message that answers no decision). ``None`` if it is open for everyone, or nothing says what success is."""
-    aggregated: FloatArray | None
-    """float32 ``[n]``: aggregate of the agent's window of binary rewards, NaN and ``None`` as in ``success``."""
-
-
 class RewardComputer:
-    """Turns engine rewards, actions and targets into rewards. Slots are the caller's numbers for its agents.
-
-    Attributes:
-        source: ``engine`` or ``trainer``.
-        components: ``R``, the width of :attr:`RewardResult.reward`.
-    """
+    """Turns engine rewards, actions and targets into rewards. Fulfils :class:`~tau_trainer.rewards.Rewarder`."""
 
     def __init__(
         self,
         *,
         source: Source = "trainer",
+        target: int = 0,
         action_components: int = 1,
         formula: str | None = None,
         credit: Credit = "component",
@@ -72,7 +52,8 @@ class RewardComputer:
         """Check the settings against each other.
 
         Args:
-            source: where the reward comes from.
+            source: ``engine``, or ``trainer``: from action and target.
+            target: which sensor holds the target, for ``trainer``.
             action_components: continuous actions plus discrete branches of the behavior.
             formula: name in :data:`tau_trainer.tau.formulas.REWARDS`; needed for ``trainer`` (not by ``distance``).
             credit: pay every action component its own reward, or all of them the mean; the engine's reward is one.
@@ -90,7 +71,8 @@ class RewardComputer:
         Raises:
             SettingsError: a value is unknown or does not go with the others.
         """
-        self.source: Source = source
+        self._source: Source = source
+        self._target = target
         self._formula = formula
         self._predicate = None if predicate == "none" else get_predicate(predicate)
         self._outcome = predicate == "outcome"
@@ -101,16 +83,36 @@ class RewardComputer:
         self._limits = Limits(success_threshold, success_distance)
         self._paid = action_components if columns is None else columns
         self._actions = action_components
-        self.components = action_components if self._by_component else 1
-        self._as_sent = source == "engine" and self._predicate is None
+        self.width = action_components if self._by_component else 1
         self._check(credit, columns)
         self._report = WindowAggregator(aggregate, window, values)
-        self._learned = WindowAggregator(aggregate, window, values, self.components)
-        self._returns = np.zeros((0, self.components), np.float64)
+        self._learned = WindowAggregator(aggregate, window, values, self.width)
+        # Returns of the running episodes; rewards that are known as an agent acts and wait for its next message.
+        self._agents = ColumnTable((Column("return", (self.width,), np.float64), Column("waiting", (self.width,))))
+
+    def decided(self, rows: Rows, actions: Actions, obs: Observations) -> RewardResult | None:
+        """Raises as :meth:`compute` does."""
+        if self._source == "engine":
+            return None
+        result = self.compute(rows, output=actions.continuous, target=obs[self._target])
+        self._agents["waiting"][rows] = result.reward
+        return result
+
+    def answered(
+        self, rows: Rows, engine_reward: FloatArray, *, acted: BoolArray, ended: bool
+    ) -> tuple[FloatArray, RewardResult | None]:
+        """Raises as :meth:`compute` does."""
+        if self._source == "engine":
+            done = np.full(len(rows), ended)
+            result = self.compute(rows, engine_reward=engine_reward, done=done, answered=acted)
+            return result.reward, result
+        self._agents.fit(rows)
+        outcome = self.conclude(rows) if ended else None
+        return self._agents["waiting"][rows] if outcome is None else outcome.reward, outcome
 
     def compute(
         self,
-        slots: Slots,
+        rows: Rows,
         engine_reward: ArrayLike | None = None,
         output: ArrayLike | None = None,
         target: ArrayLike | None = None,
@@ -120,7 +122,7 @@ class RewardComputer:
         """Rewards of one step.
 
         Args:
-            slots: integers ``[n]``, distinct, not negative.
+            rows: integers ``[n]``, distinct, not negative.
             engine_reward: ``[n]``, for ``source: engine``.
             output: ``[n, d]`` actions as the engine gets them (clipped to [-1, 1] here as it does), for ``trainer``.
             target: ``[n, d]``, for ``trainer``.
@@ -131,26 +133,25 @@ class RewardComputer:
         Raises:
             NonFiniteError: a reward, an action or a target is NaN or infinite.
             SettingsError: the target has another width than the action.
-            ValueError: an input that the source needs is missing, or slots repeat.
+            ValueError: an input that the source needs is missing, or rows repeat.
         """
-        if self._as_sent:
-            return self._untouched(engine_reward)
-        slots = np.asarray(slots)
-        if len(slots) > 1 and int(np.bincount(slots).max()) > 1:
-            raise ValueError("a slot stands twice in one step; compute the rewards of ended episodes first")
-        ended = np.zeros(len(slots), np.bool_) if done is None else np.asarray(done, np.bool_)
-        counts = np.ones(len(slots), np.bool_) if answered is None else np.asarray(answered, np.bool_)
-        if self.source == "trainer":
+        rows = np.asarray(rows)
+        if len(rows) > 1 and int(np.bincount(rows).max()) > 1:
+            raise ValueError("a row stands twice in one step; compute the rewards of ended episodes first")
+        ended = np.zeros(len(rows), np.bool_) if done is None else np.asarray(done, np.bool_)
+        counts = np.ones(len(rows), np.bool_) if answered is None else np.asarray(answered, np.bool_)
+        if self._source == "trainer":
             base, error = self._from_target(output, target)
         else:
             base, error = self._from_engine(engine_reward), None
-        facts = StepFacts(base, self._accumulate(slots, base), error, ended)
-        result = self._judge(slots, facts, counts & ended if self._outcome else counts)
+        facts = StepFacts(base, self._accumulate(rows, base), error, ended)
+        result = self._judge(rows, facts, counts & ended if self._outcome else counts)
+        result.mean[~counts] = np.nan
         if ended.any():
-            self.forget(slots[ended])
+            self.forget(rows[ended])
         return result
 
-    def conclude(self, slots: Slots) -> RewardResult | None:
+    def conclude(self, rows: Rows) -> RewardResult | None:
         """Judge episodes that ended after their last step was computed, then forget them.
 
         With ``source: trainer`` a step is rewarded when the action is chosen, before it is known that the episode ends
@@ -159,49 +160,30 @@ class RewardComputer:
         Returns:
             The last step's rewards by outcome; ``None`` if the predicate is not ``outcome``: nothing is replaced.
         """
-        slots = np.asarray(slots)
+        rows = np.asarray(rows)
         result = None
         if self._outcome:
-            returns = self._returns_of(slots)
-            every = np.ones(len(slots), np.bool_)
-            result = self._judge(slots, StepFacts(np.zeros_like(returns), returns, None, every), every)
-        self.forget(slots)
+            self._agents.fit(rows)
+            returns = self._agents["return"][rows]
+            every = np.ones(len(rows), np.bool_)
+            result = self._judge(rows, StepFacts(np.zeros_like(returns), returns, None, every), every)
+        self.forget(rows)
         return result
 
-    def forget(self, slots: Slots) -> None:
-        """The episodes in ``slots`` are over: their sums and windows start anew (windows of outcomes go on)."""
-        slots = np.asarray(slots)
-        self._returns_of(slots)
-        self._returns[slots] = 0.0
+    def forget(self, rows: Rows) -> None:
+        """The episodes in ``rows`` are over: their sums and windows start anew (windows of outcomes go on)."""
+        rows = np.asarray(rows)
+        self._agents.fit(rows)
+        self._agents["return"][rows] = 0.0
         if not self._outcome:
-            self._report.clear(slots)
-            self._learned.clear(slots)
+            self._report.clear(rows)
+            self._learned.clear(rows)
 
     def clear(self) -> None:
         """Forget every slot, windows of outcomes included: all agents are new."""
-        self._returns[:] = 0.0
+        self._agents.clear()
         self._report.clear()
         self._learned.clear()
-
-    def state_dict(self) -> dict[str, NDArray[np.generic]]:
-        """Everything that later rewards depend on, as arrays."""
-        parts: dict[str, NDArray[np.generic]] = {"returns": self._returns.copy()}
-        for prefix, window in (("report", self._report), ("learned", self._learned)):
-            parts |= {f"{prefix}.{key}": value for key, value in window.state_dict().items()}
-        return parts
-
-    def load_state_dict(self, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """Go on where :meth:`state_dict` was taken.
-
-        Raises:
-            ValueError: it was taken with other settings.
-        """
-        returns = np.array(state["returns"], np.float64)
-        if returns.ndim != 2 or returns.shape[1] != self.components:
-            raise ValueError(f"returns have shape {returns.shape}, not [slots, {self.components}]")
-        for prefix, window in (("report", self._report), ("learned", self._learned)):
-            window.load_state_dict({key: state[f"{prefix}.{key}"] for key in ("ring", "length", "next")})
-        self._returns = returns
 
     def _check(self, credit: str, columns: int | None) -> None:
         if columns is not None and not 1 <= columns <= self._actions:
@@ -213,7 +195,7 @@ class RewardComputer:
                 "Reward `learn_from: aggregate` aggregates successes but no `predicate` says what a success is; "
                 "choose `positive`, `threshold`, `outcome` or `distance`."
             )
-        if self.source == "engine":
+        if self._source == "engine":
             if self._distance:
                 raise SettingsError(
                     "Success predicate `distance` compares actions with a target, which only `source: trainer` knows; "
@@ -230,20 +212,13 @@ class RewardComputer:
                 "set `credit: aggregate` or choose another formula."
             )
 
-    def _untouched(self, engine_reward: ArrayLike | None) -> RewardResult:
-        """The engine's reward with nothing to judge: no sums, no windows; this is on every exchange's way."""
-        if engine_reward is None:
-            raise ValueError("source `engine` needs engine_reward")
-        reward = np.asarray(engine_reward, np.float32)
-        if not math.isfinite(np.dot(reward, reward)):  # overflow is no fault: then look at each
-            _finite(reward.astype(np.float64).reshape(-1, 1), "engine's reward")
-        return RewardResult(reward[:, None], reward, None, None)
-
     def _from_engine(self, engine_reward: ArrayLike | None) -> Float64Array:
         """Reward before any predicate: float64 ``[n, 1]``."""
         if engine_reward is None:
             raise ValueError("source `engine` needs engine_reward")
-        return _finite(np.asarray(engine_reward, np.float64).reshape(-1, 1), "engine's reward")
+        reward: Float64Array = np.asarray(engine_reward, np.float64).reshape(-1, 1)
+        check_finite(reward, "engine's reward")
+        return reward
 
     def _from_target(self, output: ArrayLike | None, target: ArrayLike | None) -> tuple[Float64Array, Float64Array]:
         """Reward before any predicate ``[n, R]`` and absolute errors ``[n, d]``, both float64."""
@@ -256,52 +231,54 @@ class RewardComputer:
                 "components; a target needs one number for each, or use `source: engine`."
             )
         action = np.clip(np.asarray(output, np.float64), -1.0, 1.0)
-        error = _finite(np.abs(wanted - action), "distance between action and target")
+        error: Float64Array = np.abs(wanted - action)
+        check_finite(error, "distance between action and target")
         return self._by_formula(action, wanted), error
 
     def _by_formula(self, action: Float64Array, wanted: Float64Array) -> Float64Array:
         if self._formula is None:
-            return np.zeros((len(action), self.components))
+            return np.zeros((len(action), self.width))
         if self._by_component and has_components(self._formula):
             return component_reward(self._formula, action, wanted, self._threshold, self._paid)
         scalar = get_reward(self._formula)(action, wanted, self._threshold, self._paid)
-        return np.repeat(scalar[:, None], self.components, axis=1)
+        return np.repeat(scalar[:, None], self.width, axis=1)
 
-    def _accumulate(self, slots: Slots, base: Float64Array) -> Float64Array:
+    def _accumulate(self, rows: Rows, base: Float64Array) -> Float64Array:
         """Add this step to the running episodes: their returns, float64 ``[n, R]``."""
-        total = self._returns_of(slots) + base
-        self._returns[slots] = total
+        self._agents.fit(rows)
+        total: Float64Array = self._agents["return"][rows] + base
+        self._agents["return"][rows] = total
         return total
 
-    def _judge(self, slots: Slots, facts: StepFacts, decided: Bools) -> RewardResult:
+    def _judge(self, rows: Rows, facts: StepFacts, decided: BoolArray) -> RewardResult:
         """Success, windows and the learned reward; only ``decided`` rows have a success and enter a window."""
         base = facts.reward
         won = self._success(facts)
         if won is None:
             return RewardResult(base.astype(np.float32), self._mean(base).astype(np.float32), None, None)
         every = np.asarray(won[:, : min(self._paid, won.shape[1])].all(axis=1, keepdims=True))
-        wide = won if won.shape[1] == self.components else np.repeat(every, self.components, axis=1)
+        wide = won if won.shape[1] == self.width else np.repeat(every, self.width, axis=1)
         reward = base
         if self._predicate is not None:
             worth = np.where(wide, self._report.high, self._report.low)
             reward = self._paid_only(np.where(decided[:, None], worth, 0.0))
         mean = self._mean(reward)
         if self._learn_aggregate:
-            reward = self._paid_only(self._pushed(self._learned, slots, wide, decided, 0.0))
+            reward = self._paid_only(self._pushed(self._learned, rows, wide, decided, 0.0))
         success, aggregated = None, None
         if decided.any():
             success = np.where(decided, every[:, 0], np.nan).astype(np.float32)
-            aggregated = self._pushed(self._report, slots, every, decided, np.nan)[:, 0].astype(np.float32)
+            aggregated = self._pushed(self._report, rows, every, decided, np.nan)[:, 0].astype(np.float32)
         return RewardResult(reward.astype(np.float32), mean.astype(np.float32), success, aggregated)
 
     @staticmethod
-    def _pushed(window: WindowAggregator, slots: Slots, won: Bools, decided: Bools, fill: float) -> Float64Array:
+    def _pushed(window: WindowAggregator, rows: Rows, won: BoolArray, decided: BoolArray, fill: float) -> Float64Array:
         """Aggregates of ``decided`` rows after their successes were appended, ``fill`` elsewhere."""
         aggregates = np.full(won.shape, fill)
-        aggregates[decided] = window.push(slots[decided], won[decided])
+        aggregates[decided] = window.push(rows[decided], won[decided])
         return aggregates
 
-    def _success(self, facts: StepFacts) -> Bools | None:
+    def _success(self, facts: StepFacts) -> BoolArray | None:
         """Success of each component: bool ``[n, r]``; ``None`` where neither a predicate nor a target is given."""
         if self._predicate is not None:
             return self._predicate(facts, self._limits)
@@ -316,19 +293,3 @@ class RewardComputer:
     def _mean(self, reward: Float64Array) -> Float64Array:
         """One number per agent: the mean over the components that are paid."""
         return np.asarray(reward[:, : self._paid].mean(axis=1), np.float64)
-
-    def _returns_of(self, slots: Slots) -> Float64Array:
-        """Returns of the running episodes, with room made for new slots: float64 ``[n, R]``."""
-        needed = int(slots.max()) + 1 if len(slots) else 0
-        if needed > len(self._returns):
-            extra = max(needed, 2 * len(self._returns)) - len(self._returns)
-            self._returns = np.concatenate([self._returns, np.zeros((extra, self.components))])
-        returns: Float64Array = self._returns[slots]
-        return returns
-
-
-def _finite(values: Float64Array, name: str) -> Float64Array:
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
-        raise NonFiniteError(f"The {name} of agent {row + 1} of {len(values)} in this step is not finite.")
-    return values

@@ -11,7 +11,7 @@ from tau_trainer.specs import ActionSpec
 VERSION_NUMBER = "version_number"
 MEMORY_SIZE = "memory_size"
 ACTION_MASKS = "action_masks"
-RECURRENT_IN = "recurrent_in"
+RECURRENT_IN, RECURRENT_OUT = "recurrent_in", "recurrent_out"
 CONTINUOUS = "continuous_actions"
 CONTINUOUS_SHAPE = "continuous_action_output_shape"
 DETERMINISTIC_CONTINUOUS = "deterministic_continuous_actions"
@@ -40,14 +40,14 @@ def observation_name(index: int) -> str:
     return f"obs_{index}"
 
 
-def input_names(sensors: int, actions: ActionSpec) -> tuple[str, ...]:
-    """Names of all inputs, in order; ``action_masks`` exists only with discrete actions."""
+def input_names(sensors: int, actions: ActionSpec, memory: int) -> tuple[str, ...]:
+    """Names of all inputs, in order; ``action_masks`` exists only with discrete actions, state only with memory."""
     masks = (ACTION_MASKS,) if actions.discrete_size else ()
-    return (*(observation_name(i) for i in range(sensors)), *masks)
+    return (*(observation_name(i) for i in range(sensors)), *masks, *((RECURRENT_IN,) if memory else ()))
 
 
-def output_names(actions: ActionSpec) -> tuple[str, ...]:
+def output_names(actions: ActionSpec, memory: int) -> tuple[str, ...]:
     """Names of all outputs, in the order of files written by ML-Agents."""
     continuous = (CONTINUOUS, CONTINUOUS_SHAPE, DETERMINISTIC_CONTINUOUS) if actions.continuous_size else ()
     discrete = (DISCRETE, DISCRETE_SHAPE, DETERMINISTIC_DISCRETE) if actions.discrete_size else ()
-    return (VERSION_NUMBER, MEMORY_SIZE, *continuous, *discrete)
+    return (VERSION_NUMBER, MEMORY_SIZE, *continuous, *discrete, *((RECURRENT_OUT,) if memory else ()))

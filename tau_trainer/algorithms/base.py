@@ -1,0 +1,129 @@
+"""What an algorithm promises: everything else in the trainer works with these few methods.
+
+An algorithm is one file and one registered name (:mod:`tau_trainer.plugins`, kind ``trainers``).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.memory import Memory, Work, WorkData
+from tau_trainer.models import Policy
+from tau_trainer.rewards.streams import RewardStream, paid_streams
+from tau_trainer.settings import TrainerSettings
+from tau_trainer.specs import BehaviorSpec
+
+Publish = Callable[[Policy], None]
+"""Lets agents act with a policy from their next decision on. May be called in the middle of an update."""
+State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
+"""Arrays by name, and facts that JSON can hold: what a checkpoint keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What an algorithm is made from."""
+
+    spec: BehaviorSpec
+    """The behavior with the sensors that the policy sees."""
+    settings: TrainerSettings
+    seed: int
+    """Of weights and of the order in which is learned."""
+    reward_width: int = 1
+    """``R``, numbers in one reward: 1, or the number of action components (credit by component)."""
+    device: str = "cpu"
+    """Where learning happens."""
+
+    @property
+    def streams(self) -> tuple[RewardStream, ...]:
+        """The reward streams that are learned from."""
+        return paid_streams(self.settings.reward_signals, self.reward_width)
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Where a learner stands."""
+
+    decisions: int
+    """Made for it so far, earlier runs that were resumed included."""
+    updates: int
+    """Behind it, in all runs."""
+
+
+class Algorithm(ABC):
+    """The learning of one behavior. Made from a :class:`Setup`.
+
+    Collecting and learning may happen in two threads, or in two processes: then there are two instances, of which one
+    only collects (:attr:`memory`, :meth:`ready`, :meth:`policy`) and the other only learns. So what :meth:`update`
+    needs travels in the :class:`~tau_trainer.memory.Work`, and nothing else connects the two sides.
+
+    Attributes:
+        memory: where experience waits; only the collecting side touches it.
+        version: number of updates behind the weights; only the learning side touches it.
+    """
+
+    memory: Memory
+    version: int = 0
+    holds_lock: bool = True
+    """Whether an update computes with the interpreter's lock in its hands: then it had better have a process of its
+    own, lest acting waits for it."""
+
+    @abstractmethod
+    def ready(self, counters: Counters) -> Work | None:
+        """The work of one update, if there is enough experience for it."""
+
+    @abstractmethod
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+        """Learn; :attr:`version` grows by one.
+
+        Args:
+            work: the data of what :meth:`ready` gave.
+            progress: share of ``max_steps`` that is behind us, 0 to 1, for schedules.
+            publish: may be called with the policy so far, while the update goes on, so that agents act with weights
+                that are little behind. None: agents stand still until the update is over.
+
+        Returns:
+            Statistics by TensorBoard name.
+
+        Raises:
+            NonFiniteError: NaN or infinity in the data or in what came of it; everything is as before the call.
+        """
+
+    @abstractmethod
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """Everything that acting depends on, copied."""
+
+    @abstractmethod
+    def policy(self, weights: Mapping[str, NDArray[Any]], version: int) -> Policy:
+        """The policy with these :meth:`weights`."""
+
+    def snapshot(self) -> Policy:
+        """The policy of now, as an independent copy."""
+        return self.policy(self.weights(), self.version)
+
+    @abstractmethod
+    def state(self) -> State:
+        """Everything needed to go on bit for bit."""
+
+    @abstractmethod
+    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`; nothing is changed unless everything fits.
+
+        Raises:
+            CheckpointError: the state belongs to another behavior, network or algorithm, or is damaged.
+        """
+
+    @property
+    @abstractmethod
+    def missing(self) -> str:
+        """What an update waits for, for a person whose run ended before the first: ``a buffer of 10,240``."""
+
+
+def policy_age(version: int, versions: NDArray[np.integer[Any]]) -> float:
+    """Mean number of updates by which the policies that acted were behind ``version``."""
+    return float(version - np.mean(versions))

@@ -1,0 +1,202 @@
+"""What on-policy algorithms share: a rollout memory, an actor-critic network, and updates that leave no NaN behind."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import Algorithm, Counters, Publish, Setup, State, policy_age
+from tau_trainer.algorithms.parameters import FlatParameters, fitting
+from tau_trainer.columns import Column, action_columns, observation_columns
+from tau_trainer.errors import CheckpointError, NonFiniteError
+from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData
+from tau_trainer.metrics import keys
+from tau_trainer.models import ActorCritic, Policy, make_policy
+from tau_trainer.models.actor_critic import Inputs, as_tensor
+from tau_trainer.models.policy import all_finite
+from tau_trainer.specs import Observations
+
+_FORWARD_ROWS = 2048
+"""Rows of one forward pass without gradient: large enough for full speed, small enough for the cache."""
+
+
+class OnPolicy(Algorithm):
+    """Learns from everything that was gathered since the last update, once.
+
+    Not thread-safe: one thread updates. torch's number of threads is a setting of the *calling thread*.
+
+    A subclass names its :attr:`name`, declares further columns, and says how it learns from a rollout.
+
+    Raises:
+        SettingsError: the network cannot be built for this behavior.
+        ValueError: ``reward_width`` is neither 1 nor the number of action components.
+    """
+
+    name: str
+    """Its ``trainer_type``, as checkpoints know it."""
+
+    def __init__(self, setup: Setup) -> None:
+        spec, settings = setup.spec, setup.settings
+        if setup.reward_width not in (1, spec.actions.components):
+            raise ValueError(f"reward_width must be 1 or {spec.actions.components}, not {setup.reward_width}")
+        self.spec = spec
+        self.settings = settings
+        self.streams = setup.streams
+        self.device = torch.device(setup.device)
+        self.generator = torch.Generator().manual_seed(setup.seed)
+        self._setup = setup
+        self.network = self.build_network()
+        self.parameters = FlatParameters(self.network, self.device)
+        self.memory: RolloutMemory = RolloutMemory(
+            observation_columns(spec),
+            (*action_columns(spec), *self.columns),
+            rewards={stream.name: stream.width for stream in self.streams},
+            capacity=settings.hyperparameters.buffer_size,
+            horizon=settings.time_horizon,
+        )
+
+    def build_network(self) -> ActorCritic:
+        """The network; weights come from :attr:`generator`."""
+        return ActorCritic(
+            self.spec,
+            self.settings.network_settings,
+            {stream.name: stream.width for stream in self.streams},
+            shared_critic=getattr(self.settings.hyperparameters, "shared_critic", False),
+            generator=self.generator,
+        )
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the memory keeps of a decision besides observations and actions, from its ``extras``."""
+        return (Column("log_prob", (self.spec.actions.components,)), *self.network.state_columns)
+
+    @override
+    def ready(self, counters: Counters) -> Work | None:
+        if self.memory.completed < self.settings.hyperparameters.buffer_size:
+            return None
+        return self.memory.take()
+
+    @property
+    @override
+    def missing(self) -> str:
+        return f"a buffer of {self.settings.hyperparameters.buffer_size:,}"
+
+    @override
+    @torch.no_grad()
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+        started = time.perf_counter()
+        rollout = Rollout(work)
+        if len(rollout) == 0:
+            raise ValueError("an update needs at least one transition")
+        backup, random_state = self.parameters.backup(), self.generator.get_state()
+        try:
+            self._check_input(rollout)
+            result = self.learn(rollout, progress, publish)
+        except NonFiniteError:
+            self.parameters.restore(backup)
+            self.generator.set_state(random_state)
+            raise
+        result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
+        result |= {keys.mean_reward(name): float(values.mean()) for name, values in rollout.rewards.items()}
+        self.version += 1
+        result[keys.TRAIN_SECONDS] = time.perf_counter() - started
+        return result
+
+    @abstractmethod
+    def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
+        """Change the network. What becomes NaN or infinite is a NonFiniteError; then everything is put back."""
+
+    @override
+    def weights(self) -> dict[str, NDArray[Any]]:
+        return self.parameters.arrays()
+
+    @override
+    def policy(self, weights: Mapping[str, NDArray[Any]], version: int) -> Policy:
+        return make_policy(self.network, weights, version)
+
+    @override
+    def state(self) -> State:
+        arrays = self.parameters.state()
+        arrays["random.generator"] = self.generator.get_state().numpy()
+        return arrays, {**self._facts(), "version": self.version}
+
+    @override
+    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        for key, wanted in self._facts().items():
+            if facts.get(key) != wanted:
+                raise CheckpointError(
+                    f"The checkpoint's {key.replace('_', ' ')} is {facts.get(key)!r}, behavior "
+                    f"'{self.spec.short_name}' needs {wanted!r}; use the settings that the run was started with."
+                )
+        random_state = fitting(arrays, "random.generator", None)
+        with torch.no_grad():
+            self.parameters.load(arrays)
+        self.generator.set_state(torch.from_numpy(np.array(random_state)))
+        self.version = int(facts["version"])
+
+    def _facts(self) -> dict[str, Any]:
+        """What a checkpoint must agree on."""
+        network = self.settings.network_settings
+        return {
+            "algorithm": self.name,
+            "observations": [[sensor.name, list(sensor.shape)] for sensor in self.spec.observations],
+            "continuous_actions": self.spec.actions.continuous_size,
+            "discrete_branches": list(self.spec.actions.discrete_branches),
+            "reward_components": self._setup.reward_width,
+            "hidden_units": network.hidden_units,
+            "num_layers": network.num_layers,
+            "shared_critic": self.network.towers == 1,
+            "normalize": network.normalize,
+        }
+
+    def tensor(self, values: NDArray[Any]) -> torch.Tensor:
+        """An array on the device."""
+        return as_tensor(values).to(self.device)
+
+    def observe(self, obs: Observations) -> None:
+        """Let the normaliser take in observations, where there is one."""
+        if self.network.normalizer is not None:
+            self.network.normalizer.merge(self.network.vectors(obs))
+
+    def in_pieces(
+        self, forward: Callable[[Inputs, torch.Tensor | None], torch.Tensor], inputs: Inputs, state: torch.Tensor | None
+    ) -> torch.Tensor:
+        """``forward`` over all rows, a piece at a time."""
+        parts = [slice(begin, begin + _FORWARD_ROWS) for begin in range(0, max(1, len(inputs[0])), _FORWARD_ROWS)]
+        return torch.cat(
+            [forward([one[part] for one in inputs], None if state is None else state[part]) for part in parts]
+        )
+
+    def check_finite(self, losses: torch.Tensor) -> None:
+        """Raises NonFiniteError where a loss or a weight is no finite number."""
+        if bool(torch.isfinite(losses).all()) and self.parameters.finite():
+            return
+        gradients = self.parameters.views(self.parameters.adam.gradient)
+        names = [name for name, value in gradients.items() if not bool(torch.isfinite(value).all())]
+        where = f"gradient of {', '.join(names)}" if names else "loss"
+        raise NonFiniteError(
+            f"Behavior '{self.spec.name}': the {where} became NaN or infinite in update {self.version + 1}; the "
+            "weights from before it were kept. Lower learning_rate or the size of the rewards."
+        )
+
+    def _check_input(self, rollout: Rollout) -> None:
+        named: dict[str, NDArray[Any]] = {f"reward '{name}'": values for name, values in rollout.rewards.items()}
+        named |= {column.name.replace("_", " "): rollout.column(column.name) for column in self.columns}
+        named["action"] = rollout.column("continuous")
+        sensors = zip(self.spec.observations, rollout.observations, strict=True)
+        named |= {f"observation '{sensor.name}'": values for sensor, values in sensors}
+        for name, values in named.items():
+            if all_finite(values):
+                continue
+            wrong = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+            raise NonFiniteError(
+                f"Behavior '{self.spec.name}': {name} is NaN or infinite in {len(wrong)} of {len(values)} "
+                f"transitions (first: agent row {int(rollout.rows[wrong[0]])}); nothing was learned from them."
+            )

@@ -1,0 +1,126 @@
+"""A module's parameters inside one flat vector: what makes an optimizer step, a copy or a rollback one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tau_trainer.errors import CheckpointError
+
+_ALIGNMENT = 16
+"""Floats; every parameter begins on a 64-byte boundary of the vector. The gaps stay zero."""
+
+
+class AdamState(NamedTuple):
+    """Flat vectors of Adam."""
+
+    parameters: torch.Tensor
+    gradient: torch.Tensor
+    exp_avg: torch.Tensor
+    exp_avg_sq: torch.Tensor
+    scratch: torch.Tensor
+    """Working memory."""
+    step: torch.Tensor
+    """int64 []: steps taken."""
+
+
+class FlatParameters:
+    """Moves the parameters of a module into one flat float32 vector, with room for their gradients and for Adam.
+
+    The module's parameters become views of :attr:`adam`'s ``parameters``, their ``grad`` views of its ``gradient``:
+    whoever changes the vector changes the module.
+
+    Args:
+        module: its parameters named ``...weight`` are matrices, which weight decay touches; they come first.
+        device: where everything is moved to.
+    """
+
+    def __init__(self, module: torch.nn.Module, device: torch.device) -> None:
+        self.module = module.to(device)
+        named = dict(module.named_parameters())
+        matrices = [name for name in named if name.endswith("weight")]
+        self._shapes: dict[str, torch.Size] = {}
+        self._offsets: dict[str, int] = {}
+        self.decayed = 0
+        """Length of the part of the vector that weight decay touches."""
+        size = 0
+        for name in (*matrices, *(name for name in named if name not in matrices)):
+            self._shapes[name], self._offsets[name] = named[name].shape, size
+            size += -(-named[name].numel() // _ALIGNMENT) * _ALIGNMENT
+            self.decayed = size if name in matrices else self.decayed
+        parameters, gradient, mean, square, scratch = (torch.zeros(size, device=device) for _ in range(5))
+        step = torch.zeros((), dtype=torch.int64, device=device)
+        self.adam = AdamState(parameters, gradient, mean, square, scratch, step)
+        values, gradients = self.views(self.adam.parameters), self.views(self.adam.gradient)
+        for name, parameter in named.items():
+            values[name].copy_(parameter.data)
+            parameter.data, parameter.grad = values[name], gradients[name]
+
+    def views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Each parameter as a view of ``flat``."""
+        return {
+            name: flat.narrow(0, offset, self._shapes[name].numel()).view(self._shapes[name])
+            for name, offset in self._offsets.items()
+        }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Parameters and buffers of now, copied to numpy, under the module's names."""
+        copied = self.views(self.adam.parameters.detach().to("cpu", copy=True))
+        buffers = {name: buffer.detach().to("cpu", copy=True) for name, buffer in self.module.named_buffers()}
+        return {name: tensor.numpy() for name, tensor in (copied | buffers).items()}
+
+    def backup(self) -> list[torch.Tensor]:
+        """A copy of everything, to go back to."""
+        return [tensor.clone() for tensor in (*self.adam, *self.module.buffers())]
+
+    def restore(self, backup: list[torch.Tensor]) -> None:
+        """Go back to a :meth:`backup`."""
+        for tensor, saved in zip((*self.adam, *self.module.buffers()), backup, strict=True):
+            tensor.copy_(saved)
+
+    def finite(self) -> bool:
+        """Whether every parameter is a finite number."""
+        return bool(torch.isfinite(self.adam.parameters).all())
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that is needed to go on: ``model.*``, buffers by their names, ``optimizer.*``."""
+        return {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in self._stored().items()}
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Read what :meth:`state` wrote; nothing is changed unless everything fits.
+
+        Raises:
+            CheckpointError: an array is missing, has another shape, or holds NaN or infinity.
+        """
+        targets = self._stored()
+        sources = {name: fitting(arrays, name, tuple(target.shape)) for name, target in targets.items()}
+        for name, target in targets.items():
+            target.copy_(torch.from_numpy(np.array(sources[name])))
+
+    def _stored(self) -> dict[str, torch.Tensor]:
+        own = {f"model.{name}": view for name, view in self.views(self.adam.parameters).items()}
+        moments = {f"optimizer.{name}": getattr(self.adam, name) for name in ("exp_avg", "exp_avg_sq", "step")}
+        return own | moments | dict(self.module.named_buffers())
+
+
+def fitting(arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...] | None) -> NDArray[Any]:
+    """One array of a checkpoint, checked (``shape`` None = any).
+
+    Raises:
+        CheckpointError: it is missing, has another shape, or holds NaN or infinity.
+    """
+    if name not in arrays:
+        raise CheckpointError(f"The checkpoint has no tensor '{name}'; it was written by another kind of trainer.")
+    values = np.asarray(arrays[name])
+    if shape is not None and values.shape != shape:
+        raise CheckpointError(
+            f"Tensor '{name}' of the checkpoint has shape {list(values.shape)}, the settings ask for {list(shape)}; "
+            "use the network settings that the run was started with."
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise CheckpointError(f"Tensor '{name}' of the checkpoint holds NaN or infinity; use an earlier checkpoint.")
+    return values

@@ -1,0 +1,85 @@
+"""Named arrays over the same rows: how everything that is kept by row is declared, written and grown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tau_trainer.specs import BehaviorSpec
+
+Rows = NDArray[np.intp]
+"""Row numbers: small consecutive integers, one for each agent or record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One array of a table: ``[rows, *shape]`` of ``dtype``."""
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: DTypeLike = np.float32
+    fill: float = 0
+    """What rows hold that were never written."""
+
+    def empty(self, rows: int) -> NDArray[Any]:
+        """An array of ``rows`` rows that hold ``fill``. Untouched rows of zeros take no memory."""
+        shape = (rows, *self.shape)
+        return np.full(shape, self.fill, self.dtype) if self.fill else np.zeros(shape, self.dtype)
+
+
+class ColumnTable:
+    """Columns that grow together. ``table[name]`` is the whole array: read it anew after every growth."""
+
+    def __init__(self, columns: Iterable[Column], rows: int = 0) -> None:
+        self.columns = tuple(columns)
+        self._arrays = {column.name: column.empty(rows) for column in self.columns}
+        self._rows = rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._arrays[name]
+
+    def __len__(self) -> int:
+        """Rows that there is room for."""
+        return self._rows
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many rows, at least twice as many as before, so that growing row by row stays cheap."""
+        if rows <= self._rows:
+            return
+        target = max(rows, 2 * self._rows)
+        for column in self.columns:
+            larger = column.empty(target)
+            larger[: self._rows] = self._arrays[column.name]
+            self._arrays[column.name] = larger
+        self._rows = target
+
+    def fit(self, rows: NDArray[np.integer[Any]]) -> None:
+        """Make room for the largest of these row numbers."""
+        if len(rows):
+            self.reserve(int(rows.max()) + 1)
+
+    def clear(self, rows: NDArray[np.integer[Any]] | slice = slice(None)) -> None:
+        """Give these rows (all by default) their columns' ``fill`` again."""
+        if isinstance(rows, np.ndarray):
+            self.fit(rows)
+        for column in self.columns:
+            self._arrays[column.name][rows] = column.fill
+
+
+def observation_columns(spec: BehaviorSpec) -> tuple[Column, ...]:
+    """``obs_0``, ``obs_1``, ...: one for each sensor, in the sensor's own dtype."""
+    return tuple(Column(f"obs_{i}", sensor.shape, sensor.dtype) for i, sensor in enumerate(spec.observations))
+
+
+def action_columns(spec: BehaviorSpec) -> tuple[Column, ...]:
+    """``continuous`` (raw sample), ``discrete``, and ``mask`` (True = forbidden) of a behavior."""
+    actions = spec.actions
+    return (
+        Column("continuous", (actions.continuous_size,)),
+        Column("discrete", (actions.discrete_size,), np.int32),
+        Column("mask", (actions.mask_size,), np.bool_),
+    )

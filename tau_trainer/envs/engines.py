@@ -1,0 +1,250 @@
+"""Engines as environments: what is started and told, and a worker that keeps one engine running.
+
+A worker is one place where an engine runs, again and again if it must: the same index and port, a fresh process each
+time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from tau_trainer import __version__
+from tau_trainer.bridge.engine import Engine, EngineOptions
+from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.ports import engine_ports
+from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION
+from tau_trainer.bridge.side_channels import EngineConfiguration, SideChannelHub, TrainingEnvironment
+from tau_trainer.bridge.tls import read_tls
+from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
+from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.errors import EngineError, EngineStoppedError, PortInUseError, SettingsError
+from tau_trainer.settings import EDITOR, RunSettings
+from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+
+_PROOF_EXCHANGES = 100
+"""Exchanges after which an engine counts as working."""
+
+
+class EngineSource:
+    """The engines of a run: Unity builds, scenes of the headless engine, or the Unity editor."""
+
+    def __init__(self, settings: RunSettings, count: int, log_folder: Path, engine_args: tuple[str, ...]) -> None:
+        """Raises SettingsError, LaunchError, PortInUseError."""
+        env = settings.env_settings
+        self._env = env
+        editor = env.env_path in (None, EDITOR)
+        if editor and count > 1:
+            raise SettingsError(f"there is only one Unity editor, so {count} engines need a build: name it with --env")
+        self._launch = [None if editor else _launch(settings, i, log_folder, engine_args) for i in range(count)]
+        self._ports = _ports(settings, count, editor)
+        # The user named them; else another free one will do if one is taken meanwhile.
+        self._fixed_ports = editor or env.base_port != BASE_PORT
+        self._options = _engine_options(settings)
+        self.invitation: str | None = None
+        if editor:
+            self.invitation = f"waiting for the Unity editor on port {self._ports[0]}: press Play in the editor"
+        self.warnings = _exposure(self._options)
+
+    def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> EngineWorker:
+        """The engine of pair ``index``, not yet started."""
+        env = self._env
+        return EngineWorker(
+            index,
+            self._ports[index],
+            self._launch[index],
+            self._options,
+            RestartBudget(env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s),
+            fixed_port=self._fixed_ports,
+            on_stat=on_stat,
+            on_event=on_event,
+        )
+
+
+class EngineWorker:
+    """Keeps one engine running. Fulfils :class:`~tau_trainer.envs.contract.Environment`."""
+
+    def __init__(
+        self,
+        index: int,
+        port: int,
+        launch: LaunchSpec | None,
+        options: EngineOptions,
+        budget: RestartBudget,
+        *,
+        fixed_port: bool = True,
+        on_stat: OnStat | None = None,
+        on_event: OnEvent | None = None,
+    ) -> None:
+        """``fixed_port``: that port or none; else any free one where it is taken."""
+        self.index = index
+        self.exchanges = 0
+        self._port = port
+        self._fixed_port = fixed_port
+        self._launch = launch
+        self._options = options
+        self._budget = budget
+        self._on_stat = on_stat
+        self._on_event = on_event or (lambda message: None)
+        self._parameters: Parameters = {}
+        self.engine: Engine | None = None
+
+    @property
+    def restarts(self) -> int:
+        """How often the engine was started again."""
+        return self._budget.restarts
+
+    @property
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviors met so far, by full name."""
+        return self.engine.specs if self.engine is not None else {}
+
+    @property
+    def waits_for(self) -> str | None:
+        """What the engine is waited for to do; None while it waits for us."""
+        if self.engine is None:
+            return f"engine {self.index} to start"
+        return f"engine {self.index} to {self.engine.stage}" if self.engine.awaited else None
+
+    async def start(self, parameters: Parameters) -> list[StepBatch]:
+        """Launch, shake hands, reset with ``parameters``; the first step of every behavior. Raises EngineError."""
+        self._parameters = parameters
+        try:
+            return await self._start()
+        except PortInUseError:
+            if self._fixed_port:
+                raise
+        self._port = 0
+        return await self._start()
+
+    async def _start(self) -> list[StepBatch]:
+        self.engine = Engine(
+            self.index, self._port, self._launch, self._options, channels=SideChannelHub(self._on_stat)
+        )
+        try:
+            await self.engine.start()
+            return await self.engine.reset(self._parameters)
+        except BaseException:
+            await self.kill()
+            raise
+
+    def answer(self, actions: Mapping[str, Actions]) -> None:
+        """Answer the agents that asked: the engine goes on."""
+        assert self.engine is not None
+        self.engine.answer(actions)
+
+    async def next(self) -> list[StepBatch]:
+        """What the engine says next. Raises EngineError."""
+        assert self.engine is not None
+        batches = await self.engine.next()
+        self.exchanges += 1
+        if self.engine.exchanges == _PROOF_EXCHANGES:
+            self._budget.proved()
+        return batches
+
+    async def reset(self, parameters: Parameters) -> list[StepBatch]:
+        """Begin all episodes anew. Raises EngineError."""
+        assert self.engine is not None
+        self._parameters = parameters
+        return await self.engine.reset(parameters)
+
+    async def recover(self, error: EngineError) -> list[StepBatch]:
+        """Replace an engine that failed while stepping; its first step.
+
+        An engine that never took a step, one that said goodbye, and one that somebody else starts are not replaced:
+        their error is raised, and so is the last one when the budget is spent.
+        """
+        while True:
+            worked = self.engine is not None and self.engine.exchanges > 1
+            await self.kill()
+            if isinstance(error, EngineStoppedError) or self._launch is None or not (worked or self.restarts):
+                raise error
+            refusal = self._budget.refusal()
+            if refusal is not None:
+                raise type(error)(f"{error} (not started again: {refusal})") from error
+            wait_s = self._budget.spend()
+            self._on_event(f"{error}; starting it again in {wait_s:g} s (restart {self.restarts})")
+            await asyncio.sleep(wait_s)
+            try:
+                return await self.start(self._parameters)
+            except EngineError as again:
+                error = again
+
+    async def kill(self) -> None:
+        """End the engine at once."""
+        if self.engine is not None:
+            await self.engine.kill()
+
+    async def close(self) -> None:
+        """Say goodbye and wait for the engine to end."""
+        if self.engine is not None:
+            await self.engine.close()
+            self.engine = None  # not before: until then a cancelled goodbye leaves something to kill
+
+
+def _launch(settings: RunSettings, index: int, log_folder: Path, engine_args: tuple[str, ...]) -> LaunchSpec:
+    env, engine = settings.env_settings, settings.engine_settings
+    return LaunchSpec.of(
+        env.env_path or "",
+        no_graphics=engine.no_graphics or (engine.no_graphics_monitor and index > 0),
+        env_args=(*engine_args, *(env.env_args or ())),
+        log_folder=log_folder,
+    )
+
+
+def _ports(settings: RunSettings, count: int, editor: bool) -> list[int]:
+    """The default base port means: from there up, whatever is free."""
+    if editor:
+        try:
+            return engine_ports(1, EDITOR_PORT)
+        except PortInUseError:
+            raise PortInUseError(
+                f"port {EDITOR_PORT}, where the Unity editor connects, is taken by another program; "
+                "end it: it may be another trainer that waits for the editor"
+            ) from None
+    base = settings.env_settings.base_port
+    return engine_ports(count, None if base == BASE_PORT else base)
+
+
+def _engine_options(settings: RunSettings) -> EngineOptions:
+    env, engine, collection = settings.env_settings, settings.engine_settings, settings.collection
+    return EngineOptions(
+        seed=env.seed,
+        num_areas=env.num_areas,
+        timeout_s=float(env.timeout_wait),
+        configuration=EngineConfiguration(
+            engine.width,
+            engine.height,
+            engine.quality_level,
+            engine.time_scale,
+            engine.target_frame_rate,
+            engine.capture_frame_rate,
+        ),
+        trainer=TrainingEnvironment(
+            trainer_version=f"tau-trainer {__version__}",
+            envs_version=PACKAGE_VERSION,
+            python_version=platform.python_version(),
+            torch_version=metadata.version("torch"),
+            device=settings.torch_settings.device or "cpu",
+            num_envs=env.num_envs,
+            num_environment_parameters=len(settings.environment_parameters or {}),
+        ),
+        listen=collection.listen,
+        tls=read_tls(collection.tls_cert, collection.tls_key),
+    )
+
+
+def _exposure(options: EngineOptions) -> tuple[str, ...]:
+    """What it means to listen beyond this machine."""
+    if not options.listen:
+        return ()
+    how, can = "without encryption or password", "can"
+    if options.tls is not None:
+        how, can = "with TLS, which asks no client who it is", "can still"
+    return (
+        f"listening on {options.listen}, {how}: whoever reaches it {can} act as an engine; "
+        "leave --listen out where the engines run on this machine",
+    )

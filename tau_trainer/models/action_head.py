@@ -1,0 +1,116 @@
+"""What an actor says: Gaussian means with a width of their own, and logits of every discrete branch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from tau_trainer.errors import NonFiniteError
+from tau_trainer.models import tensor_names as names
+from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.mlp import kaiming_normal_
+from tau_trainer.specs import ActionSpec
+
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
+
+MEAN_GAIN = 0.2
+"""Factor on the layer of Gaussian means: first actions stay near zero (ML-Agents ``distributions.py``)."""
+LOGITS_GAIN = 0.1
+"""Factor on the layers of discrete branches: first choices are nearly uniform."""
+ACTION_LIMIT = 3.0
+"""Raw samples beyond this are clipped; the engine gets the rest divided by it, so [-1, 1] (ML-Agents)."""
+MAX_LOG_SIGMA = 80.0
+"""exp(80) is still far from the largest float32; beyond exp(88.7) the width would be infinite."""
+
+
+class ActionHead(torch.nn.Module):
+    """Outputs [n, c + M]: a mean for each continuous action, then logits of all branches.
+
+    The Gaussians' log sigma [c] does not depend on the observation.
+
+    Args:
+        inputs: features that go in.
+        actions: sizes.
+    """
+
+    def __init__(self, inputs: int, actions: ActionSpec, generator: torch.Generator) -> None:
+        super().__init__()
+        self.actions = actions
+        size = actions.continuous_size
+        self.weight = torch.nn.Parameter(torch.zeros(inputs, size + actions.mask_size))
+        self.bias = torch.nn.Parameter(torch.zeros(size + actions.mask_size))
+        self.log_sigma = torch.nn.Parameter(torch.zeros(size))
+        with torch.no_grad():
+            kaiming_normal_(self.weight[:, :size], generator, MEAN_GAIN)
+            kaiming_normal_(self.weight[:, size:], generator, LOGITS_GAIN)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Outputs [n, c + M] from features [n, inputs]."""
+        return torch.addmm(self.bias, x, self.weight)
+
+    def write(self, graph: GraphWriter, x: str) -> None:
+        """Everything from the features to the actions that Unity reads.
+
+        Raises:
+            NonFiniteError: a weight or a width is no number that a model file can hold.
+        """
+        if self.actions.continuous_size:
+            self._write_continuous(graph, x)
+        if self.actions.discrete_size:
+            self._write_discrete(graph, x)
+
+    def _part(self, columns: slice) -> tuple[np.ndarray, np.ndarray]:
+        return self.weight[:, columns].detach().cpu().numpy(), self.bias[columns].detach().cpu().numpy()
+
+    def _write_continuous(self, graph: GraphWriter, x: str) -> None:
+        """``clip(mu + sigma * epsilon, -3, 3) / 3``, and the same without noise."""
+        log_sigma = self.log_sigma.detach().cpu().numpy()
+        if (log_sigma > MAX_LOG_SIGMA).any():
+            raise NonFiniteError(
+                f"The policy's log_sigma reaches {log_sigma.max():.3g}, whose exponential is no number that a model "
+                "file can hold; go back to an earlier checkpoint."
+            )
+        mu = graph.linear(*self._part(slice(0, len(log_sigma))), x, "mu")
+        epsilon = graph.add("RandomNormalLike", [mu], "epsilon_sample")
+        sigma = graph.constant("sigma", np.exp(log_sigma)[None])
+        sample = graph.add("Add", [mu, graph.add("Mul", [epsilon, sigma], "noise")], "sample")
+        limit = graph.scalar("action_limit", ACTION_LIMIT)
+        clipped = graph.clip(sample, "sample_clipped", -ACTION_LIMIT, ACTION_LIMIT)
+        graph.add("Div", [clipped, limit], names.CONTINUOUS)
+        graph.output_constant(names.CONTINUOUS_SHAPE, [len(log_sigma)])
+        clipped = graph.clip(mu, "mu_clipped", -ACTION_LIMIT, ACTION_LIMIT)
+        graph.add("Div", [clipped, limit], names.DETERMINISTIC_CONTINUOUS)
+
+    def _write_discrete(self, graph: GraphWriter, x: str) -> None:
+        """Per branch: masked logits, a draw from their softmax, and the most likely action.
+
+        LogSoftmax (known to Barracuda and Sentis) stands where ML-Agents' files have Log(Softmax), which gives minus
+        infinity for what is masked.
+        """
+        from onnx import TensorProto  # only those who write a model file need the package
+
+        branches, first = self.actions.discrete_branches, self.actions.continuous_size
+        one, masked = graph.scalar("one", 1.0), graph.scalar("masked_logit", -MASKED_LOGIT)
+        samples, best = [], []
+        for i, (begin, end) in enumerate(branch_bounds(branches)):
+            logits = graph.linear(*self._part(slice(first + begin, first + end)), x, f"branch_{i}.logits")
+            whole = len(branches) == 1
+            mask = (
+                names.ACTION_MASKS
+                if whole
+                else graph.columns(names.ACTION_MASKS, f"branch_{i}.mask", slice(begin, end))
+            )
+            allowed = graph.add("Mul", [logits, mask], f"branch_{i}.allowed")
+            forbidden = graph.add("Sub", [one, mask], f"branch_{i}.forbidden")
+            penalty = graph.add("Mul", [forbidden, masked], f"branch_{i}.penalty")
+            logits = graph.add("Sub", [allowed, penalty], f"branch_{i}.masked")
+            log_probs = graph.add("LogSoftmax", [logits], f"branch_{i}.log_probs", axis=1)
+            draw = {"dtype": int(TensorProto.INT64), "sample_size": 1}
+            samples.append(graph.add("Multinomial", [log_probs], f"branch_{i}.sample", **draw))
+            best.append(graph.add("ArgMax", [logits], f"branch_{i}.best", axis=1, keepdims=1))
+        graph.concat(samples, names.DISCRETE)
+        graph.output_constant(names.DISCRETE_SHAPE, [branches])
+        graph.concat(best, names.DETERMINISTIC_DISCRETE)

@@ -1,0 +1,90 @@
+"""Collects the nodes of an ONNX graph; hides what differs between operator sets 9 and 15.
+
+Nothing is traced and no exporter of a framework takes part, so a file depends on the blocks' own pages alone: its
+names, operators and versions cannot change with a torch release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike, NDArray
+from onnx import helper, numpy_helper
+
+from tau_trainer.errors import NonFiniteError
+
+
+class GraphWriter:
+    """Nodes and constants of one graph. Every method that adds a node returns the name of its output."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+
+    def add(self, kind: str, inputs: Sequence[str], output: str, **attributes: int | float | list[int]) -> str:
+        """Append a node with one output."""
+        return self.add_many(kind, inputs, [output], **attributes)[0]
+
+    def add_many(
+        self, kind: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: int | float | list[int]
+    ) -> list[str]:
+        """Append a node; an output that nobody needs is named with an empty text."""
+        name = next(output for output in outputs if output)
+        node = helper.make_node(kind, list(inputs), list(outputs), name=f"{name}.{kind}")
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in sorted(attributes.items()))
+        self.nodes.append(node)
+        return list(outputs)
+
+    def constant(self, name: str, values: NDArray[np.generic]) -> str:
+        """Store ``values`` in the file. Raises NonFiniteError where they hold NaN or infinity."""
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise NonFiniteError(
+                f"The policy's {name} holds NaN or infinity and cannot be exported; go back to an earlier checkpoint."
+            )
+        self.initializers.append(numpy_helper.from_array(np.array(values, order="C"), name))
+        return name
+
+    def scalar(self, name: str, value: float) -> str:
+        """A float constant without dimensions."""
+        return self.constant(name, np.array(value, np.float32))
+
+    def output_constant(self, name: str, values: ArrayLike) -> str:
+        """A constant float output: stored, then passed through Identity as in ML-Agents' own files."""
+        return self.add("Identity", [self.constant(f"{name}.value", np.asarray(values, np.float32))], name)
+
+    def linear(self, weight: NDArray[np.float32], bias: NDArray[np.float32], x: str, output: str) -> str:
+        """``x @ weight + bias``; weight [inputs, outputs], bias [outputs]."""
+        inputs = [x, self.constant(f"{output}.weight", weight.T), self.constant(f"{output}.bias", bias)]
+        return self.add("Gemm", inputs, output, alpha=1.0, beta=1.0, transB=1)
+
+    def clip(self, x: str, output: str, low: float, high: float) -> str:
+        """Limits to ``[low, high]``: attributes before opset 11, inputs from then on."""
+        if self.opset < 11:
+            return self.add("Clip", [x], output, min=low, max=high)
+        return self.add("Clip", [x, self.scalar(f"{output}.min", low), self.scalar(f"{output}.max", high)], output)
+
+    def sum_columns(self, x: str, output: str) -> str:
+        """Sum over axis 1, kept as a dimension: attribute before opset 13, input from then on."""
+        if self.opset < 13:
+            return self.add("ReduceSum", [x], output, axes=[1], keepdims=1)
+        return self.add("ReduceSum", [x, self.constant(f"{output}.axes", np.array([1], np.int64))], output, keepdims=1)
+
+    def columns(self, x: str, output: str, part: slice) -> str:
+        """``x[:, part]``: attributes before opset 10, inputs from then on."""
+        start, stop = int(part.start), int(part.stop)
+        if self.opset < 10:
+            return self.add("Slice", [x], output, axes=[1], starts=[start], ends=[stop])
+        limits = {"starts": start, "ends": stop, "axes": 1}
+        inputs = [self.constant(f"{output}.{key}", np.array([value], np.int64)) for key, value in limits.items()]
+        return self.add("Slice", [x, *inputs], output)
+
+    def concat(self, parts: Sequence[str], output: str) -> str:
+        """The parts side by side along axis 1."""
+        return self.add("Concat", parts, output, axis=1) if len(parts) > 1 else self.add("Identity", parts, output)
+
+    def reshape(self, x: str, output: str, shape: Sequence[int]) -> str:
+        """``x`` in another shape; -1 = what is left, 0 = as before."""
+        return self.add("Reshape", [x, self.constant(f"{output}.shape", np.array(shape, np.int64))], output)

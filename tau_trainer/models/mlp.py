@@ -1,0 +1,66 @@
+"""Fully connected layers with swish."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
+
+
+class Layer(torch.nn.Module):
+    """``x @ weight + bias`` for every tower."""
+
+    def __init__(self, towers: int, inputs: int, units: int) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(towers, inputs, units))
+        self.bias = torch.nn.Parameter(torch.zeros(towers, 1, units))
+
+
+class MLP(torch.nn.ModuleList):
+    """Hidden layers of one or more *towers* of the same shape (actor and critic), each layer followed by swish.
+
+    The towers' weights are stacked, ``[towers, in, out]``, so that one batched product can serve all of them.
+
+    Args:
+        inputs: features that go in.
+        units: width ``H`` of every layer.
+        layers: 0 hands the input on.
+        towers: how many.
+    """
+
+    def __init__(self, inputs: int, units: int, layers: int, towers: int, generator: torch.Generator) -> None:
+        sizes = [inputs] + [units] * layers
+        super().__init__(Layer(towers, sizes[index], units) for index in range(layers))
+        self.size = sizes[-1]
+        """Features that come out."""
+        for layer in self.layers:
+            kaiming_normal_(layer.weight, generator)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers in order."""
+        return [layer for layer in self if isinstance(layer, Layer)]
+
+    def forward(self, x: torch.Tensor, tower: int) -> torch.Tensor:
+        """Features [n, H] of one tower from inputs [n, in]."""
+        for layer in self.layers:
+            x = torch.nn.functional.silu(torch.addmm(layer.bias[tower], x, layer.weight[tower]))
+        return x
+
+    def write(self, graph: GraphWriter, x: str, tower: int = 0) -> str:
+        """The same as nodes."""
+        for index, layer in enumerate(self.layers):
+            weight, bias = layer.weight[tower].detach().cpu().numpy(), layer.bias[tower, 0].detach().cpu().numpy()
+            linear = graph.linear(weight, bias, x, f"body_{index}.linear")
+            x = graph.add("Mul", [linear, graph.add("Sigmoid", [linear], f"body_{index}.sigmoid")], f"body_{index}")
+        return x
+
+
+@torch.no_grad()
+def kaiming_normal_(weight: torch.Tensor, generator: torch.Generator, gain: float = 1.0) -> None:
+    """Fill ``weight`` [..., fan_in, out] with N(0, gain² / fan_in) (He et al. 2015 with linear gain)."""
+    weight.normal_(0.0, gain / math.sqrt(weight.shape[-2]), generator=generator)

@@ -1,0 +1,71 @@
+"""What is found by name: trainers, environments, encoders, recurrent memories, tasks. Open to entry points.
+
+A package adds its own by an entry point in the group ``tau_trainer.<kind>`` (``tau_trainer.trainers``, say) whose name
+is what users write and whose value is ``module:attribute``. Nothing is imported before it is asked for. Names that
+come with this package cannot be taken by others.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module, metadata
+from typing import Any, Literal
+
+from tau_trainer.errors import SettingsError
+
+Kind = Literal["trainers", "environments", "encoders", "memories", "tasks"]
+
+_OWN: dict[Kind, dict[str, str]] = {
+    # A tau_trainer.settings.TrainerType, by `trainer_type`.
+    "trainers": {
+        "ppo": "tau_trainer.settings.trainers:PPO",
+        "sac": "tau_trainer.settings.trainers:SAC",
+        "poca": "tau_trainer.settings.trainers:POCA",
+        "mappo": "tau_trainer.settings.trainers:POCA",
+    },
+    # From settings to a tau_trainer.envs.EnvironmentSource, by the prefix of `--env`.
+    "environments": {"gym": "tau_trainer.envs.gymnasium:GymnasiumSource"},
+    # From sensor and network settings to a block, by `visual:<vis_encode_type>`.
+    "encoders": {},
+    # From input size and memory settings to a block, by name; `lstm` is what `memory:` in a file asks for.
+    "memories": {},
+    # From settings to a tau_trainer.training.task.Task, by the section of the file that asks for it.
+    "tasks": {"tau": "tau_trainer.tau.task:TauTask"},
+}
+
+
+@cache
+def _found(kind: Kind) -> dict[str, str]:
+    others = {point.name: point.value for point in metadata.entry_points(group=f"tau_trainer.{kind}")}
+    return others | _OWN[kind]
+
+
+def names(kind: Kind) -> tuple[str, ...]:
+    """All names of a kind, this package's own first."""
+    return tuple(dict.fromkeys((*_OWN[kind], *sorted(_found(kind)))))
+
+
+def resolve(place: str) -> Any:
+    """The object at ``module:attribute``."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def load(kind: Kind, name: str) -> Any:
+    """What stands behind ``name``.
+
+    Raises:
+        SettingsError: nothing has that name, or the package that brings it is broken.
+    """
+    found = _found(kind)
+    if name not in found:
+        raise SettingsError(f"there is nothing named '{name}' among the {kind}; known: {', '.join(names(kind))}")
+    try:
+        return resolve(found[name])
+    except Exception as error:  # whatever a package of somebody else raises as it is imported
+        if name in _OWN[kind]:
+            raise
+        raise SettingsError(
+            f"'{name}' ({found[name]}) cannot be loaded: {type(error).__name__}: {error}; mend or uninstall the "
+            "package that brings it"
+        ) from error

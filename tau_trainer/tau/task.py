@@ -1,0 +1,153 @@
+"""The Tau task as a run needs it: what engines are told, rewards, held-out scores, the evaluation at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.metrics import BaselineScore, TaskKeys, keys
+from tau_trainer.models import Policy, to_env
+from tau_trainer.settings import TauSettings
+from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray
+from tau_trainer.tau.baselines import baselines, require_evaluation
+from tau_trainer.tau.dataset import TauDataset, load_dataset
+from tau_trainer.tau.decoding import nearest
+from tau_trainer.tau.evaluation import TauEvaluation, evaluate
+from tau_trainer.tau.formulas import REWARDS
+from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES
+from tau_trainer.tau.rewarder import RewardComputer
+from tau_trainer.tau.targets import targets
+
+TARGET_SENSOR = "target"
+"""The sensor from which an AgentTrainer computes rewards; the policy never sees it."""
+
+
+def acting(policy: Policy) -> Callable[[FloatArray], FloatArray]:
+    """A policy's deterministic action, as the engine gets it: prompts [n, 384] to [n, A] in [-1, 1]."""
+    rng = np.random.default_rng(0)  # a deterministic action draws nothing from it
+    return lambda prompts: to_env(policy.act((prompts,), None, rng, deterministic=True).continuous)
+
+
+class TauTask:
+    """Fulfils :class:`tau_trainer.training.task.Task`; the data set is loaded once for all pairs."""
+
+    keys = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
+    columns = ("success",)
+
+    def __init__(self, settings: TauSettings) -> None:
+        """Raises DataError (also where there is nothing to evaluate on), SettingsError."""
+        self.pairs = settings.pairs
+        self.max_concurrent = settings.max_concurrent
+        self.shared = settings.policy == "shared"
+        self.evaluates = settings.evaluate
+        self.profile = PROFILES[settings.profile]
+        self.formula = settings.reward.formula or self.profile.reward
+        self._settings = settings
+        self._reward = settings.reward
+        if self.evaluates:
+            require_evaluation(self.dataset)
+
+    @cached_property
+    def dataset(self) -> TauDataset:
+        """The data set that is trained on and evaluated with."""
+        return load_dataset(self._settings.data)
+
+    @property
+    def engine_args(self) -> tuple[str, ...]:
+        """Profile, number of agents, data, and whether the target is to be shown."""
+        args = ["--tau-profile", self.profile.name, "--tau-agents", str(self._settings.agents)]
+        if self._settings.data is not None:
+            args += ["--tau-data", str(Path(self._settings.data).resolve())]
+        if self._reward.source == "trainer":
+            args.append("--tau-target-sensor")
+        return tuple(args)
+
+    @property
+    def editor_parameters(self) -> Mapping[str, float]:
+        """The same, but for the data, which the editor's project holds."""
+        return {
+            "profile": float(self.profile.index),
+            "num_agents": float(self._settings.agents),
+            "target_sensor": float(self._reward.source == "trainer"),
+        }
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Rows of the data set that cannot be used."""
+        skipped = self.dataset.skipped_sentence() if self.evaluates else None
+        return (skipped,) if skipped else ()
+
+    def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
+        """The behavior without the target, which is for the AgentTrainer alone."""
+        sensors = tuple(sensor for sensor in spec.observations if sensor.name != TARGET_SENSOR)
+        return BehaviorSpec(spec.name, sensors, spec.actions)
+
+    def rewarder(self, spec: BehaviorSpec) -> RewardComputer:
+        """The reward that the settings describe. Raises SettingsError where a target sensor is needed but missing."""
+        reward, sensors = self._reward, [sensor.name for sensor in spec.observations]
+        if reward.source == "trainer" and TARGET_SENSOR not in sensors:
+            raise SettingsError(
+                f"tau.reward.source is trainer, but behavior '{spec.short_name}' has no sensor named "
+                f"'{TARGET_SENSOR}' to compute it from; add one to the agent, or use --set tau.reward.source=engine"
+            )
+        return RewardComputer(
+            source=reward.source,
+            target=sensors.index(TARGET_SENSOR) if TARGET_SENSOR in sensors else 0,
+            action_components=spec.actions.components,
+            formula=self.formula,
+            credit=reward.credit,
+            threshold=reward.threshold,
+            columns=reward.columns,
+            predicate=reward.predicate,
+            success_threshold=reward.success_threshold,
+            success_distance=reward.success_distance,
+            values=reward.values,
+            aggregate=reward.aggregate,
+            window=reward.window,
+            learn_from=reward.learn_from,
+        )
+
+    def check(self, spec: BehaviorSpec) -> None:
+        """Raises SettingsError for a behavior that cannot be shown the held-out rows."""
+        shapes, actions = [sensor.shape for sensor in spec.observations], spec.actions
+        wanted = self.profile.action_size
+        if shapes != [(EMBEDDING_SIZE,)] or actions != ActionSpec(continuous_size=wanted):
+            raise SettingsError(
+                f"behavior '{spec.short_name}' does not take a prompt of {EMBEDDING_SIZE} numbers and answer with "
+                f"{wanted}, so it cannot be evaluated on held-out prompts; add --no-evaluate, or use `tau-train learn`"
+            )
+
+    @cached_property
+    def baselines(self) -> Mapping[str, BaselineScore]:
+        """What a policy that knows nothing gets, and supervised regression."""
+        reward = self._reward
+        return baselines(self.dataset, self.profile, self.formula, threshold=reward.threshold, columns=reward.columns)
+
+    @cached_property
+    def _centres(self) -> FloatArray:
+        return targets(self.dataset, self.profile)
+
+    def quick_scores(self, policy: Policy) -> Mapping[str, float]:
+        """Reward and accuracy on the held-out rows."""
+        split = self.dataset.split("evaluation")
+        output = np.clip(acting(policy)(split.prompts), -1.0, 1.0)
+        right = nearest(output, self._centres[: self.dataset.training_answers]) == split.answer_index
+        wanted = self._centres[split.answer_index]
+        reward = REWARDS[self.formula](output, wanted, self._reward.threshold, self._reward.columns)
+        return {keys.HELD_OUT_ACCURACY: float(right.mean()), keys.HELD_OUT_REWARD: float(reward.mean())}
+
+    def evaluate(self, policy: Policy) -> TauEvaluation:
+        """Every held-out row once, with the deterministic action, beside the baselines."""
+        reward = self._reward
+        return evaluate(
+            acting(policy),
+            self.dataset,
+            self.profile,
+            self.formula,
+            threshold=reward.threshold,
+            columns=reward.columns,
+        )

@@ -1,0 +1,240 @@
+"""The two sides of a pair: the TauAgent acts and hands its experience on, the AgentTrainer knows what it is worth."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.collection.decisions import DecisionBatcher
+from tau_trainer.columns import Rows
+from tau_trainer.metrics import MetricsHub, TaskKeys
+from tau_trainer.models import Decision
+from tau_trainer.rewards import Rewarder, RewardResult
+from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, Observations, StepBatch
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.rows import RowTable
+from tau_trainer.training.scores import DecisionScores, EpisodeScores
+from tau_trainer.training.states import PairState, allowed
+
+_NOTHING: FloatArray = np.zeros(0, np.float32)
+_NOBODY: Rows = np.zeros(0, np.intp)
+
+
+class TauAgent:
+    """Acts for all agents of one behavior in one environment, with the learner's newest policy."""
+
+    def __init__(self, learner: Learner, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
+        self.spec = spec
+        self.learner = learner
+        self.table = RowTable(learner.new_rows)
+        self._batcher = batcher
+        self._actor = batcher.actors.setdefault((learner.name, spec.team), learner.actor)
+        self._actor.parties += 1
+        names = [sensor.name for sensor in learner.spec.observations]
+        self._visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
+
+    def see(self, obs: Observations) -> Observations:
+        """The sensors that the policy may see."""
+        return tuple(obs[i] for i in self._visible)
+
+    def ask(self, batch: StepBatch, rows: Rows, ended: Rows) -> Future[Decision]:
+        """Have the policy decide for the agents of ``batch`` [n]; those in ``ended`` have no past any more."""
+        self._actor.forget(ended)
+        return self._batcher.decide(self.learner.name, self.spec.team, rows, self.see(batch.obs), batch.action_mask)
+
+    def remember(self, rows: Rows, reward: FloatArray, batch: StepBatch, decision: Decision) -> None:
+        """Hand on what was decided for ``batch`` [n]; ``reward`` float32 [n, R] is that of the decision before."""
+        if not self.learner.done:
+            values: dict[str, NDArray[Any] | None] = {f"obs_{i}": x for i, x in enumerate(self.see(batch.obs))}
+            values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": batch.action_mask}
+            values.update(decision.extras)
+            self.learner.memory.append(rows, {EXTRINSIC: reward}, values, decision.version)
+        self.learner.count(len(rows))
+
+    def end(self, rows: Rows, reward: FloatArray, obs: Observations, truncated: BoolArray) -> None:
+        """Episodes of ``rows`` [m] ended: ``reward`` float32 [m, R], last observations, cut by a limit or not."""
+        self.learner.memory.end(rows, {EXTRINSIC: reward}, self.see(obs), truncated)
+
+    def abandon(self) -> None:
+        """The environment was lost or begins anew: decisions without an outcome are no experience."""
+        self.learner.memory.abandon(self.table.rows)
+        self._actor.forget(self.table.rows)
+        self.table.clear()
+
+
+@dataclass(slots=True)
+class _Role:
+    """What an AgentTrainer keeps of one behavior."""
+
+    agent: TauAgent
+    rewarder: Rewarder
+    episodes: EpisodeScores = field(default_factory=EpisodeScores)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """A step of one behavior that was answered and waits to be recorded."""
+
+    role: _Role
+    batch: StepBatch
+    rows: Rows
+    ended: Rows
+    """Rows of the agents whose episode ended."""
+    decision: Decision | None
+    """None where nobody asked."""
+    sent: Actions | None
+
+
+class AgentTrainer:
+    """Answers every step of one environment: rewards, episodes and experience of all its behaviors.
+
+    Attributes:
+        state: where it stands; see :class:`~tau_trainer.training.states.PairState`.
+        decisions: decisions of its agents, earlier runs that were resumed included.
+        error: one sentence once it has failed.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        make_agent: Callable[[BehaviorSpec], TauAgent],
+        make_rewarder: Callable[[BehaviorSpec], Rewarder],
+        hub: MetricsHub,
+        keys: TaskKeys | None = None,
+    ) -> None:
+        """``number``: the pair's; both makers are called once for every behavior that shows.
+
+        ``keys``: under which rewards of single decisions are counted; None: they are not.
+        """
+        self.id = number
+        self.state = PairState.IDLE
+        self.decisions = 0
+        self.error: str | None = None
+        self.scores = DecisionScores()
+        self._make_agent = make_agent
+        self._make_rewarder = make_rewarder
+        self._hub = hub
+        self._keys = keys
+        self._roles: dict[str, _Role] = {}
+        self._answered: list[_Answered] = []
+
+    def enter(self, state: PairState) -> None:
+        """Go to ``state``. Raises RuntimeError for a step that no life takes (Completed to Training, say)."""
+        if not allowed(self.state, state):
+            raise RuntimeError(f"an AgentTrainer cannot go from {self.state.value} to {state.value}")
+        self.state = state
+        self._hub.event("pair", pair=self.id, state=state.value)
+
+    @property
+    def agents(self) -> list[TauAgent]:
+        """Its TauAgents, one a behavior."""
+        return [role.agent for role in self._roles.values()]
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that ended."""
+        return sum(role.episodes.episodes for role in self._roles.values())
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of recent episodes, over behaviors; None before the first."""
+        returns = [role.episodes.recent_return.value for role in self._roles.values()]
+        known = [value for value in returns if value is not None]
+        return sum(known) / len(known) if known else None
+
+    async def decide(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec]) -> dict[str, Actions]:
+        """The actions of every behavior, in the order its agents asked: all that the environment waits for.
+
+        All behaviors ask before any is answered, so that one forward pass an actor serves the whole step. What the
+        step means for learning is worked out by :meth:`record`, when the environment has its answer.
+        """
+        asked = [self._ask(batch, specs[batch.behavior]) for batch in batches]
+        actions: dict[str, Actions] = {}
+        for role, batch, rows, ended, answer in asked:
+            decision = await answer if answer is not None else None
+            sent = decision.to_env() if decision is not None else None
+            if sent is not None:
+                actions[batch.behavior] = sent
+            self._answered.append(_Answered(role, batch, rows, ended, decision, sent))
+        return actions
+
+    def _ask(
+        self, batch: StepBatch, spec: BehaviorSpec
+    ) -> tuple[_Role, StepBatch, Rows, Rows, Future[Decision] | None]:
+        role = self._roles.get(spec.name)
+        if role is None:  # a behavior shows itself for the first time
+            role = self._roles[spec.name] = _Role(self._make_agent(spec), self._make_rewarder(spec))
+        ended = role.agent.table(batch.terminals.agent_ids) if len(batch.terminals) else _NOBODY
+        rows = role.agent.table(batch.agent_ids)
+        return role, batch, rows, ended, role.agent.ask(batch, rows, ended) if len(batch) else None
+
+    def record(self) -> None:
+        """Rewards, episodes and experience of what :meth:`decide` has answered."""
+        steps, self._answered = self._answered, []
+        for step in steps:
+            if len(step.ended):
+                self._end(step)
+            if step.decision is not None and step.sent is not None:
+                self._step(step, step.decision, step.sent)
+
+    def _step(self, step: _Answered, decision: Decision, sent: Actions) -> None:
+        """Agents that decided: the reward of their decision before, and this one to remember."""
+        role, batch, rows = step.role, step.batch, step.rows
+        engine_reward = batch.reward + batch.group_reward
+        acted = role.episodes.acted(rows)
+        reward, result = role.rewarder.answered(rows, engine_reward, acted=acted, ended=False)
+        self._score(role, result)
+        role.episodes.step(rows, engine_reward)
+        role.agent.remember(rows, reward, batch, decision)
+        self.decisions += len(rows)
+        self._score(role, role.rewarder.decided(rows, sent, batch.obs))
+
+    def _end(self, step: _Answered) -> None:
+        """Episodes that ended: their last reward, their return, and their rows."""
+        role, ended, rows = step.role, step.batch.terminals, step.ended
+        engine_reward = ended.reward + ended.group_reward
+        acted = role.episodes.acted(rows)
+        reward, result = role.rewarder.answered(rows, engine_reward, acted=acted, ended=True)
+        self._score(role, result)
+        role.agent.end(rows, reward, ended.obs, ended.truncated)
+        returns, lengths = role.episodes.end(rows, engine_reward)
+        self._hub.episode(role.agent.learner.name, self.id, returns, lengths)
+        gone = ~np.isin(ended.agent_ids, step.batch.agent_ids)
+        if gone.any():
+            role.agent.table.release(ended.agent_ids[gone])
+
+    def _score(self, role: _Role, result: RewardResult | None) -> None:
+        """Count rewards of single decisions."""
+        if result is None or self._keys is None:
+            return
+        name = role.agent.learner.name
+        for key, values, recent in (
+            (self._keys.reward, result.mean, self.scores.reward),
+            (self._keys.success, result.success, self.scores.success),
+            (self._keys.aggregated, result.aggregated, None),
+        ):
+            # NaN stands for what is still open, and for messages that answer no decision.
+            known = values[~np.isnan(values)] if values is not None else _NOTHING
+            if len(known):
+                self._hub.add(name, key, known, pair=self.id)
+                if recent is not None:
+                    recent.add(known)
+
+    def abandon(self) -> None:
+        """The environment was lost or reset: open decisions are no experience, all agents begin anew."""
+        self._answered = []
+        for role in self._roles.values():
+            role.agent.abandon()
+            role.rewarder.clear()
+            role.episodes.clear()
+
+    async def wait_for_learners(self) -> None:
+        """Let every learner take what it needs before the environment gets its answer."""
+        for role in self._roles.values():
+            await role.agent.learner.wait_for_learner()

@@ -1,0 +1,90 @@
+"""Agent ids to rows: the numbers under which everything about an agent is kept, from its reward to its experience."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tau_trainer.columns import Column, ColumnTable, Rows
+from tau_trainer.specs import IntArray
+
+_DENSE = 1 << 16
+"""Ids below this are looked up in an array, others in a dictionary."""
+
+
+class RowTable:
+    """Gives every agent id of one environment a row; a released row is given to the next new id.
+
+    Unity keeps an agent's id over its episodes and counts upward for respawned agents, so a table that never let go
+    would grow for ever.
+    """
+
+    def __init__(self, new_rows: Callable[[int], Rows]) -> None:
+        """``new_rows(count)``: rows that nobody has yet, in the learner's memory, which several environments feed."""
+        self._new_rows = new_rows
+        self._dense = ColumnTable((Column("row", (), np.intp, fill=-1),), 64)
+        self._sparse: dict[int, int] = {}
+        self._own: list[int] = []
+        self._free: list[int] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._last_ids = np.zeros(0, np.int32)
+        self._last_rows = np.zeros(0, np.intp)
+
+    @property
+    def rows(self) -> Rows:
+        """All rows that were ever given out here."""
+        return np.array(self._own, np.intp)
+
+    def __call__(self, ids: IntArray) -> Rows:
+        """Rows of ``ids`` [n], new ones where an id has none. The result is the caller's to read, not to write."""
+        if len(ids) == len(self._last_ids) and (ids == self._last_ids).all():
+            return self._last_rows  # most exchanges bring the same agents
+        rows = self._find(ids)
+        missing = rows < 0
+        if missing.any():
+            rows[missing] = self._give(ids[missing])
+        self._last_ids, self._last_rows = ids, rows
+        return rows
+
+    def _find(self, ids: IntArray) -> Rows:
+        dense = (ids >= 0) & (ids < _DENSE)
+        if not dense.all():
+            return np.fromiter((self._one(agent) for agent in ids.tolist()), np.intp, len(ids))
+        self._dense.fit(ids)
+        rows: Rows = self._dense["row"][ids]
+        return rows
+
+    def _one(self, agent: int) -> int:
+        return int(self._dense["row"][agent]) if 0 <= agent < len(self._dense) else self._sparse.get(agent, -1)
+
+    def _give(self, ids: IntArray) -> Rows:
+        reuse = min(len(ids), len(self._free))
+        fresh = self._new_rows(len(ids) - reuse)
+        self._own.extend(fresh.tolist())
+        rows = np.concatenate([np.array([self._free.pop() for _ in range(reuse)], np.intp), fresh])
+        dense = (ids >= 0) & (ids < _DENSE)
+        self._dense.fit(ids[dense])
+        self._dense["row"][ids[dense]] = rows[dense]
+        self._sparse.update(zip(ids[~dense].tolist(), rows[~dense].tolist(), strict=True))
+        return rows
+
+    def release(self, ids: IntArray) -> None:
+        """Let go of ids that ended without asking again; unknown ids are ignored."""
+        rows = self._find(ids)
+        known = rows >= 0
+        self._free.extend(rows[known].tolist())
+        self._forget()
+        for agent in ids[known].tolist():
+            if 0 <= agent < len(self._dense):
+                self._dense["row"][agent] = -1
+            self._sparse.pop(agent, None)
+
+    def clear(self) -> None:
+        """Let go of all ids: the environment is a fresh one."""
+        self._dense.clear()
+        self._sparse.clear()
+        self._forget()
+        self._free = self._own[::-1]

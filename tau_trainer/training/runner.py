@@ -1,0 +1,34 @@
+"""A run from its first decision to its report. Read this first."""
+
+from __future__ import annotations
+
+from tau_trainer.training.finish import draw_curve, evaluate, export, make_report, result_of, save, write_evaluation
+from tau_trainer.training.run import TrainingRun
+from tau_trainer.training.run_folder import RunFolder
+from tau_trainer.training.states import RunReport
+
+
+async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
+    """Train, save, evaluate, export, report.
+
+    Raises:
+        TauError: nothing could be trained; the folder is still to be discarded.
+    """
+    run.announce()
+    # Pairs play side by side and hand their experience to learners, which learn beside them, until all are done.
+    await run.collect_and_learn()
+    if run.nothing_learned and run.first_error is not None:
+        raise run.first_error
+    folder.commit()  # from here on this run replaces what it was told to replace
+
+    await save(run)
+    candidates = await evaluate(run)
+    models, errors = await export(run, folder, candidates)
+    evaluation, more = write_evaluation(run, folder, candidates)
+    report = make_report(run, folder, candidates, evaluation, models, [*errors, *more])
+
+    run.hub.snapshot(run.snapshot())
+    draw_curve(run, folder)
+    run.hub.result(result_of(run, report, folder))
+    run.hub.drain(10.0)
+    return report

@@ -1,0 +1,77 @@
+"""What a run looks like at this moment, for recorders and for ``Session.status()``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tau_trainer.metrics import BehaviorSnapshot, PairSnapshot, RateMeter, RunSnapshot, keys
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.states import PairState
+
+if TYPE_CHECKING:
+    from tau_trainer.training.run import TrainingRun
+
+
+class Snapshots:
+    """Takes pictures of a run, and keeps the speed of its pairs between them."""
+
+    def __init__(self, run: TrainingRun) -> None:
+        self._run = run
+        self._rates = [RateMeter() for _ in run.pairs]
+        self._first_decisions = [pair.trainer.decisions for pair in run.pairs]
+
+    def take(self) -> RunSnapshot:
+        """The run now."""
+        run = self._run
+        pairs = tuple(self._pair(pair) for pair in run.pairs)
+        learners = run.learners
+        rate = sum(pair.decisions_per_second for pair in pairs)
+        most = sum(learner.max_steps for learner in learners)
+        left = max(most - run.decisions, 0)
+        accuracies = [learner.evaluation.get(keys.HELD_OUT_ACCURACY) for learner in learners]
+        return RunSnapshot(
+            run_id=run.run_id,
+            command=run.plan.command,
+            elapsed_s=time.monotonic() - run.started,
+            decisions=run.decisions,
+            max_decisions=most,
+            decisions_per_second=rate,
+            eta_s=left / rate if rate > 0 and most else None,
+            policy_version=sum(learner.updates for learner in learners),
+            policy_age=max((learner.policy_age for learner in learners), default=0.0),
+            held_seconds=sum(learner.held_seconds for learner in learners),
+            update_seconds=sum(learner.update_seconds for learner in learners),
+            pairs=pairs,
+            columns=run.plan.task.columns if run.plan.task is not None else (),
+            behaviors=tuple(self._behavior(learner) for learner in learners),
+            accuracy=max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
+            baselines=run.baselines,
+        )
+
+    def _pair(self, pair: AgentTrainerPair) -> PairSnapshot:
+        metrics = pair.metrics(per_decision=self._run.plan.task is not None)
+        meter = self._rates[pair.id]
+        meter.add(metrics.decisions - self._first_decisions[pair.id] - meter.total)
+        training = metrics.state is PairState.TRAINING
+        return PairSnapshot(
+            id=pair.id,
+            state=metrics.state.value,
+            decisions=metrics.decisions,
+            mean_reward=metrics.mean_reward,
+            success_rate=metrics.success_rate,
+            decisions_per_second=meter.rate() if training else 0.0,
+            error=metrics.error,
+        )
+
+    def _behavior(self, learner: Learner) -> BehaviorSnapshot:
+        feeding = [p for p in self._run.pairs if any(agent.learner is learner for agent in p.trainer.agents)]
+        returns = [p.trainer.mean_return for p in feeding if p.trainer.mean_return is not None]
+        return BehaviorSnapshot(
+            name=learner.name,
+            step=learner.decisions,
+            max_steps=learner.max_steps,
+            episodes=sum(p.trainer.episodes for p in feeding),
+            mean_reward=sum(returns) / len(returns) if returns else None,
+        )

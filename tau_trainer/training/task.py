@@ -1,0 +1,93 @@
+"""What a task adds to a run: all of it is one object, and a run without a task is an ordinary one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from tau_trainer import plugins
+from tau_trainer.metrics import BaselineScore, TaskKeys
+from tau_trainer.models import Policy
+from tau_trainer.rewards import Rewarder
+from tau_trainer.settings import RunSettings
+from tau_trainer.specs import BehaviorSpec
+
+
+class Evaluation(Protocol):
+    """Scores of one policy on rows that it did not learn from."""
+
+    @property
+    def accuracy(self) -> float:
+        """0 to 1: what the better of two policies has more of."""
+
+    @property
+    def reward(self) -> float:
+        """Mean reward."""
+
+    @property
+    def baselines(self) -> Mapping[str, BaselineScore]:
+        """The same of what it is compared with, by name."""
+
+    def sentence(self) -> str:
+        """Whether it beats what knows nothing, in one sentence."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Content for ``evaluation.json``: ``accuracy``, ``reward``, and more."""
+
+
+class Task(Protocol):
+    """What agents are given to do, where that is more than the engine's own reward."""
+
+    keys: TaskKeys
+    """Names of its scalars."""
+    columns: tuple[str, ...]
+    """Columns that the table of pairs shows for it: ``success``."""
+    pairs: int
+    """Pairs that are asked for."""
+    max_concurrent: int | None
+    """Pairs that may run at the same time; None = as many as make sense."""
+    shared: bool
+    """Whether all pairs feed one learner a behavior."""
+    evaluates: bool
+    """Whether policies are to be evaluated."""
+
+    @property
+    def engine_args(self) -> tuple[str, ...]:
+        """What an engine is told on its command line, since specs cannot change later."""
+
+    @property
+    def editor_parameters(self) -> Mapping[str, float]:
+        """The same for the Unity editor, which has no command line, as environment parameters."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know before it begins."""
+
+    def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
+        """The behavior as the policy sees it."""
+
+    def rewarder(self, spec: BehaviorSpec) -> Rewarder:
+        """The rewards of one pair for a behavior. Raises SettingsError where it lacks what they are made from."""
+
+    def check(self, spec: BehaviorSpec) -> None:
+        """Raises SettingsError for a behavior that cannot be evaluated; called for :meth:`visible` ones."""
+
+    @property
+    def baselines(self) -> Mapping[str, BaselineScore]:
+        """What policies are compared with, by name."""
+
+    def quick_scores(self, policy: Policy) -> Mapping[str, float]:
+        """Scores by metric key, cheap enough for every update."""
+
+    def evaluate(self, policy: Policy) -> Evaluation:
+        """All that can be said of a policy."""
+
+
+def task_of(settings: RunSettings) -> Task | None:
+    """The task that a section of the settings asks for. Raises DataError, SettingsError."""
+    for name in plugins.names("tasks"):
+        section = getattr(settings, name, None)
+        if section is not None:
+            task: Task = plugins.load("tasks", name)(section)
+            return task
+    return None
