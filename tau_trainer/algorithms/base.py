@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tau_trainer import plugins
+from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Memory, Work, WorkData
 from tau_trainer.models import Policy
 from tau_trainer.rewards.streams import RewardStream, paid_streams
-from tau_trainer.settings import TrainerSettings
+from tau_trainer.settings import TrainerSettings, trainer_type
 from tau_trainer.specs import BehaviorSpec
 
 Publish = Callable[[Policy], None]
@@ -127,3 +129,17 @@ class Algorithm(ABC):
 def policy_age(version: int, versions: NDArray[np.integer[Any]]) -> float:
     """Mean number of updates by which the policies that acted were behind ``version``."""
     return float(version - np.mean(versions))
+
+
+def make_algorithm(setup: Setup) -> Algorithm:
+    """The algorithm that ``trainer_type`` names. Raises SettingsError for a behavior that it cannot learn."""
+    if setup.spec.actions.components == 0:
+        raise SettingsError(f"behavior '{setup.spec.short_name}' has no actions, so there is nothing to learn")
+    place = trainer_type(setup.settings.trainer_type).algorithm
+    if place is None:
+        raise SettingsError(f"behavior '{setup.spec.short_name}': {setup.settings.trainer_type} is not trained yet")
+    try:
+        algorithm: Algorithm = plugins.resolve(place)(setup)
+    except SettingsError as error:
+        raise SettingsError(f"behavior '{setup.spec.short_name}': {error}") from error
+    return algorithm

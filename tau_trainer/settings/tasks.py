@@ -91,6 +91,9 @@ class CollectionSettings(Section):
     """Learning and collection take turns, engines in fixed order: the same seed is the same run, to the bit."""
     max_policy_age: NaturalInt = 1
     """Updates that the acting policy may be behind the learner."""
+    learner: Literal["auto", "thread", "process"] = "auto"
+    """Where is learned: beside acting in one process, or in a process of its own, which costs memory and keeps acting
+    free; auto = a process where learning would hold the interpreter's lock."""
     listen: Text | None = None
     """Address that engines connect to; None = this machine only. Whoever can reach another address can act as an
     engine, so it must be asked for."""

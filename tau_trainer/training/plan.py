@@ -43,6 +43,8 @@ class RunPlan:
     seed: int
     source: EnvironmentSource
     """Makes each pair's environment."""
+    log_folder: Path
+    """Where engines and learners' processes may write."""
     parameters: Parameters
     stall_s: float
     """Seconds without any progress after which the run is given up."""
@@ -96,6 +98,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         deterministic=settings.collection.deterministic,
         seed=env.seed,
         source=open_source(settings, pairs, log_folder, engine_args),
+        log_folder=log_folder,
         parameters=parameters,
         stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
     )

@@ -10,17 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 
-from tau_trainer import plugins
-from tau_trainer.algorithms import Algorithm, Setup
+from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
 from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.rewards import EngineReward, Rewarder
-from tau_trainer.settings import trainer_type
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.agents import TauAgent
 from tau_trainer.training.handles import LearnerHandle, LocalLearner
 from tau_trainer.training.learner import Evaluator, Learner, LearnerOptions
+from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
 from tau_trainer.training.plan import RunPlan
 
 
@@ -44,9 +43,10 @@ class LearnerPool:
         # Small networks gain nothing from a second thread inside one operation. Acting happens in the caller's thread,
         # learning in the executor's, and torch keeps this number for each thread.
         torch.set_num_threads(1)
-        workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
+        self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
+        self._processes: list[LearnerProcess] = []
         self.executor = ThreadPoolExecutor(
-            workers, thread_name_prefix="learner", initializer=torch.set_num_threads, initargs=(1,)
+            self._workers, thread_name_prefix="learner", initializer=torch.set_num_threads, initargs=(1,)
         )
 
     def of_pair(self, pair: int) -> list[Learner]:
@@ -86,7 +86,7 @@ class LearnerPool:
         device = self._plan.settings.torch_settings.device or "cpu"
         setup = Setup(spec, settings, _seed_of(self._plan.seed, name), reward_width, device)
         algorithm = make_algorithm(setup)
-        handle: LearnerHandle = LocalLearner(algorithm)
+        handle = self._handle(name, setup, algorithm)
         learner = Learner(name, setup, options, algorithm, handle, self._hub, self.executor, self._evaluator)
         self._on_new(learner)
         self._hub.begin(
@@ -97,23 +97,22 @@ class LearnerPool:
         )
         return learner
 
+    def _handle(self, name: str, setup: Setup, algorithm: Algorithm) -> LearnerHandle:
+        """Where it learns: as the settings say, or in a process where learning would hold up acting."""
+        where = self._plan.settings.collection.learner
+        taking_turns = self._plan.max_policy_age == 0
+        if where == "thread" or (where == "auto" and (taking_turns or not algorithm.holds_lock)):
+            return LocalLearner(algorithm)
+        if len(self._processes) < self._workers:
+            log = self._plan.log_folder / f"Learner-{len(self._processes)}.log"
+            self._processes.append(LearnerProcess(log))
+        return RemoteLearner(self._processes[len(self.learners) % self._workers], name, setup, algorithm)
+
     def close(self) -> None:
-        """End the learners' threads; an update that runs is waited for."""
+        """End the learners' threads and processes; an update that runs is waited for."""
         self.executor.shutdown(wait=True, cancel_futures=True)
-
-
-def make_algorithm(setup: Setup) -> Algorithm:
-    """The algorithm that ``trainer_type`` names. Raises SettingsError for a behavior that it cannot learn."""
-    if setup.spec.actions.components == 0:
-        raise SettingsError(f"behavior '{setup.spec.short_name}' has no actions, so there is nothing to learn")
-    place = trainer_type(setup.settings.trainer_type).algorithm
-    if place is None:
-        raise SettingsError(f"behavior '{setup.spec.short_name}': {setup.settings.trainer_type} is not trained yet")
-    try:
-        algorithm: Algorithm = plugins.resolve(place)(setup)
-    except SettingsError as error:
-        raise SettingsError(f"behavior '{setup.spec.short_name}': {error}") from error
-    return algorithm
+        for process in self._processes:
+            process.close()
 
 
 def _seed_of(seed: int, name: str) -> int:

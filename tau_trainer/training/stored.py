@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tau_trainer.algorithms import Setup
+from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.export import export_onnx
 from tau_trainer.models import Policy
@@ -16,7 +16,6 @@ from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
-from tau_trainer.training.pool import make_algorithm
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 from tau_trainer.training.task import Evaluation, task_of
 

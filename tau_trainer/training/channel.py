@@ -1,0 +1,128 @@
+"""Messages between two processes: JSON for facts, shared memory for arrays. Nothing is pickled.
+
+The side that opens the channel writes its arrays into memory that both map; the other side reads them there, without
+a copy. Small arrays that come back (weights, checkpoints) travel in the stream itself.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.errors import LearnerError
+
+Arrays = Mapping[str, NDArray[Any]]
+Message = tuple[str, dict[str, Any], dict[str, NDArray[Any]]]
+"""Kind, facts, arrays."""
+
+_NOTHING: Arrays = {}
+_ALIGNMENT = 64
+_SMALLEST = 1 << 20
+
+
+class SharedBytes:
+    """Memory that two processes map and one of them makes larger. It vanishes with the last that has it open.
+
+    On POSIX it is a file without a name, handed on by its descriptor; on Windows a mapping with a name.
+    """
+
+    def __init__(self, place: str | None = None) -> None:
+        """``place``: what :attr:`place` was in the process that made it; None: make it."""
+        self._mapping: mmap.mmap | None = None
+        self._size = 0
+        if sys.platform == "win32":
+            self.place = place or f"tau-trainer-{os.getpid()}-{id(self)}"
+        elif place is None:
+            folder = Path("/dev/shm")
+            with tempfile.TemporaryFile(dir=folder if os.access(folder, os.W_OK) else None) as file:
+                self.place = str(os.dup(file.fileno()))
+        else:
+            self.place = place
+
+    def view(self, size: int) -> memoryview:
+        """The first ``size`` bytes, after room was made for them. Views of before stay valid."""
+        if size > self._size or self._mapping is None:
+            self._size = max(size, 2 * self._size, _SMALLEST)
+            if sys.platform == "win32":
+                self._mapping = mmap.mmap(-1, self._size, tagname=f"{self.place}-{self._size}")
+            else:
+                if os.fstat(int(self.place)).st_size < self._size:
+                    os.ftruncate(int(self.place), self._size)
+                self._mapping = mmap.mmap(int(self.place), self._size)
+        return memoryview(self._mapping)[:size]
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._mapping = None
+        if sys.platform != "win32":
+            os.close(int(self.place))
+
+
+class Channel:
+    """One end: ``source`` and ``sink`` are pipes, ``shared`` the memory that the opening side writes arrays into."""
+
+    def __init__(self, source: IO[bytes], sink: IO[bytes], shared: SharedBytes) -> None:
+        self._source = source
+        self._sink = sink
+        self._shared = shared
+
+    def send(
+        self, kind: str, facts: Mapping[str, Any], arrays: Arrays = _NOTHING, *, through_memory: bool = False
+    ) -> None:
+        """Send one message. Raises OSError when the other end is gone."""
+        table, size = [], 1  # numpy refuses a buffer without a byte, even for an array without an element
+        for name, values in arrays.items():
+            size = -(-size // _ALIGNMENT) * _ALIGNMENT
+            table.append((name, values.dtype.str, values.shape, size))
+            size += max(values.nbytes, 1)
+        head = json.dumps({"kind": kind, "facts": facts, "table": table, "size": size, "shared": through_memory})
+        target = self._shared.view(size) if through_memory else memoryview(bytearray(size))
+        for (_, _, _, begin), values in zip(table, arrays.values(), strict=True):
+            np.frombuffer(target, values.dtype, values.size, begin)[:] = values.reshape(-1)
+        data = head.encode()
+        self._sink.write(len(data).to_bytes(8, "little") + data)
+        if not through_memory:
+            self._sink.write(target)
+        self._sink.flush()
+
+    def receive(self) -> Message:
+        """The next message. Arrays that came through shared memory are valid until the next one is sent.
+
+        Raises EOFError when the other end is gone.
+        """
+        head = json.loads(self._exactly(int.from_bytes(self._exactly(8), "little")))
+        size = head["size"]
+        content = self._shared.view(size) if head["shared"] else memoryview(self._exactly(size))
+        arrays = {}
+        for name, dtype, shape, begin in head["table"]:
+            flat: NDArray[Any] = np.frombuffer(content, np.dtype(dtype), int(np.prod(shape, dtype=np.int64)), begin)
+            arrays[name] = flat.reshape(shape)
+        return head["kind"], head["facts"], arrays
+
+    def _exactly(self, size: int) -> bytearray:
+        parts = bytearray()
+        while len(parts) < size:
+            part = self._source.read(size - len(parts))
+            if not part:
+                raise EOFError
+            parts += part
+        return parts
+
+
+def refused(kind: str, facts: Mapping[str, Any]) -> Exception:
+    """The exception behind a message of kind ``error``, of its own class where that is one of ours."""
+    from tau_trainer import errors
+
+    found = getattr(errors, str(facts.get("type")), None)
+    if isinstance(found, type) and issubclass(found, errors.TauError):
+        return found(str(facts.get("text")))
+    return LearnerError(f"the process that learns met a defect of this program: {facts.get('text') or kind}")

@@ -1,0 +1,259 @@
+"""A process in which algorithms learn, so that an update never holds the lock that acting needs.
+
+The trainer starts ``python -m tau_trainer.training.learner_process`` and speaks with it over its standard input and
+output; rollouts travel through shared memory. The process ends with the trainer, whatever happens to it, and leaves
+Ctrl-C and ``kill`` to the trainer, which saves first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.algorithms import Algorithm, Publish, Setup, State, make_algorithm
+from tau_trainer.errors import LearnerError
+from tau_trainer.memory import Work
+from tau_trainer.models import Policy
+from tau_trainer.settings import trainer_type
+from tau_trainer.training import behavior_json
+from tau_trainer.training.channel import Channel, Message, SharedBytes, refused
+
+OnPolicy = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], None]
+"""Called with the facts and the weights of a policy."""
+
+_NOTHING: Mapping[str, NDArray[Any]] = {}
+_CLOSE_S = 5.0
+_TAIL_BYTES = 2000
+
+
+class LearnerProcess:
+    """The trainer's end: a process for any number of algorithms, one request at a time."""
+
+    def __init__(self, log: Path) -> None:
+        """``log``: where the process writes what it has to say. Raises LearnerError where it cannot be started."""
+        self._log = log
+        self._lock = threading.Lock()
+        shared = SharedBytes()
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as errors:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "tau_trainer.training.learner_process", shared.place],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                    pass_fds=() if sys.platform == "win32" else (int(shared.place),),
+                )
+        except OSError as error:
+            raise LearnerError(f"the process that learns cannot be started: {error.strerror or error}") from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._shared = shared
+        self._channel = Channel(self._process.stdout, self._process.stdin, shared)
+
+    def ask(
+        self,
+        kind: str,
+        facts: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]] = _NOTHING,
+        on_policy: OnPolicy | None = None,
+    ) -> Message:
+        """Send a request and wait for its answer.
+
+        Args:
+            kind: of the request.
+            facts: what JSON can hold.
+            arrays: sent through shared memory.
+            on_policy: called with the facts and arrays of every policy that comes before the answer.
+
+        Raises:
+            LearnerError: the process is gone, or met a defect. TauError: what the algorithm raised.
+        """
+        with self._lock:
+            try:
+                self._channel.send(kind, facts, arrays, through_memory=True)
+                while True:
+                    answer = self._channel.receive()
+                    if answer[0] != "policy" or on_policy is None:
+                        break
+                    on_policy(*answer[1:])
+            except (EOFError, OSError) as error:
+                raise LearnerError(f"the process that learns ended {self._how()}") from error
+        if answer[0] == "error":
+            raise refused(*answer[:2])
+        return answer
+
+    def _how(self) -> str:
+        """How it ended, with the last lines of its log."""
+        code = self._process.wait(_CLOSE_S)
+        how = f"with exit code {code}"
+        if code < 0:
+            how = f"by {signal.Signals(-code).name}"
+            if code == -signal.SIGKILL:
+                how += " (somebody killed it; if that was the system, memory was short)"
+        with contextlib.suppress(OSError):
+            lines = self._log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
+            how += f"; see {self._log}" + (f": {lines[-1]}" if lines else "")
+        return how
+
+    def close(self) -> None:
+        """End the process; an update that runs is not waited for."""
+        if self._process.poll() is None:
+            with contextlib.suppress(OSError):
+                self._channel.send("close", {})
+            try:
+                self._process.wait(_CLOSE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        self._shared.close()
+
+
+class RemoteLearner:
+    """Learns in a :class:`LearnerProcess`. Fulfils :class:`~tau_trainer.training.handles.LearnerHandle`."""
+
+    def __init__(self, process: LearnerProcess, name: str, setup: Setup, algorithm: Algorithm) -> None:
+        """``algorithm``: the instance that collects; it makes policies of the weights that come."""
+        self._process = process
+        self._name = name
+        self._algorithm = algorithm
+        # Both instances draw their first weights from the same seed: no need to ask for them.
+        self._policy = algorithm.snapshot()
+        settings = setup.settings
+        self._setup = {
+            "trainer_type": settings.trainer_type,
+            "settings": settings.model_dump(mode="json"),
+            "behavior": behavior_json.to_json(setup.spec),
+            "seed": setup.seed,
+            "reward_width": setup.reward_width,
+            "device": setup.device,
+        }
+        self._made = False
+
+    def _ask(
+        self, kind: str, facts: dict[str, Any], arrays: Mapping[str, NDArray[Any]] = _NOTHING, **more: Any
+    ) -> Message:
+        if not self._made:
+            self._process.ask("make", {"learner": self._name, **self._setup})
+            self._made = True
+        return self._process.ask(kind, {"learner": self._name, **facts}, arrays, **more)
+
+    def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
+        """Have it learn; policies are handed on as they come."""
+        numbers = {name: value for name, value in work.data.items() if isinstance(value, int)}
+        arrays = {name: value for name, value in work.data.items() if isinstance(value, np.ndarray)}
+        facts = {"numbers": numbers, "progress": progress, "publish": publish is not None}
+
+        def hand_on(told: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> None:
+            assert publish is not None
+            publish(self._made_policy(told, weights))
+
+        try:
+            _, answer, weights = self._ask("update", facts, arrays, on_policy=hand_on)
+        finally:
+            work.release()
+        self._policy = self._made_policy(answer, weights)
+        return dict(answer["stats"])
+
+    def policy(self) -> Policy:
+        """The newest whole policy."""
+        return self._policy
+
+    def state(self) -> State:
+        """What a checkpoint keeps."""
+        _, facts, arrays = self._ask("state", {})
+        return arrays, facts["facts"]
+
+    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        _, answer, weights = self._ask("load", {"facts": facts}, arrays)
+        self._policy = self._made_policy(answer, weights)
+
+    def _made_policy(self, facts: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> Policy:
+        return self._algorithm.policy(dict(weights), int(facts["version"]))
+
+
+class _Host:
+    """The process's end."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._algorithms: dict[str, Algorithm] = {}
+
+    def answer(self, kind: str, facts: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Do what is asked, and say what came of it."""
+        try:
+            if kind == "make":
+                self._algorithms[facts["learner"]] = _made(facts)
+                self._channel.send("made", {})
+                return
+            algorithm = self._algorithms[facts["learner"]]
+            if kind == "update":
+                publish = self._publish if facts["publish"] else None
+                stats = algorithm.update({**arrays, **facts["numbers"]}, facts["progress"], publish)
+                self._channel.send("updated", {"stats": stats, "version": algorithm.version}, algorithm.weights())
+            elif kind == "load":
+                algorithm.load(arrays, facts["facts"])
+                self._channel.send("loaded", {"version": algorithm.version}, algorithm.weights())
+            else:
+                state, known = algorithm.state()
+                self._channel.send("state", {"facts": known}, state)
+        except Exception as error:  # whatever it is, the trainer must learn of it
+            traceback.print_exc()
+            self._channel.send("error", {"type": type(error).__name__, "text": str(error)})
+
+    def _publish(self, policy: Policy) -> None:
+        self._channel.send("policy", {"version": policy.version}, policy.weights)
+
+
+def _made(facts: Mapping[str, Any]) -> Algorithm:
+    settings = trainer_type(facts["trainer_type"]).settings.model_validate(facts["settings"])
+    spec = behavior_json.from_json(facts["behavior"])
+    return make_algorithm(Setup(spec, settings, facts["seed"], facts["reward_width"], facts["device"]))
+
+
+def main() -> None:
+    """Serve the trainer at the other end of standard input and output until it is gone."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints must not end up between two messages
+    import torch
+
+    torch.set_num_threads(1)
+    channel = Channel(source, sink, SharedBytes(sys.argv[1]))
+    requests: queue.Queue[Message] = queue.Queue()
+
+    def listen() -> None:
+        # In a thread of its own, so that the end of the trainer is noticed in the middle of an update too.
+        with contextlib.suppress(EOFError, OSError):
+            while (message := channel.receive())[0] != "close":
+                requests.put(message)
+        os._exit(0)
+
+    threading.Thread(target=listen, name="requests", daemon=True).start()
+    host = _Host(channel)
+    while True:
+        host.answer(*requests.get())
+
+
+if __name__ == "__main__":
+    main()
