@@ -6,7 +6,6 @@ time.
 
 from __future__ import annotations
 
-import asyncio
 import platform
 from collections.abc import Mapping
 from importlib import metadata
@@ -57,10 +56,11 @@ class EngineSource:
             self._ports[index],
             self._launch[index],
             self._options,
-            RestartBudget(env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s),
+            RestartBudget(
+                env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s, on_event
+            ),
             fixed_port=self._fixed_ports,
             on_stat=on_stat,
-            on_event=on_event,
         )
 
 
@@ -77,7 +77,6 @@ class EngineWorker:
         *,
         fixed_port: bool = True,
         on_stat: OnStat | None = None,
-        on_event: OnEvent | None = None,
     ) -> None:
         """``fixed_port``: that port or none; else any free one where it is taken."""
         self.index = index
@@ -88,7 +87,6 @@ class EngineWorker:
         self._options = options
         self._budget = budget
         self._on_stat = on_stat
-        self._on_event = on_event or (lambda message: None)
         self._parameters: Parameters = {}
         self.engine: Engine | None = None
 
@@ -157,21 +155,11 @@ class EngineWorker:
         An engine that never took a step, one that said goodbye, and one that somebody else starts are not replaced:
         their error is raised, and so is the last one when the budget is spent.
         """
-        while True:
-            worked = self.engine is not None and self.engine.exchanges > 1
-            await self.kill()
-            if isinstance(error, EngineStoppedError) or self._launch is None or not (worked or self.restarts):
-                raise error
-            refusal = self._budget.refusal()
-            if refusal is not None:
-                raise type(error)(f"{error} (not started again: {refusal})") from error
-            wait_s = self._budget.spend()
-            self._on_event(f"{error}; starting it again in {wait_s:g} s (restart {self.restarts})")
-            await asyncio.sleep(wait_s)
-            try:
-                return await self.start(self._parameters)
-            except EngineError as again:
-                error = again
+        worked = self.engine is not None and self.engine.exchanges > 1
+        await self.kill()
+        if isinstance(error, EngineStoppedError) or self._launch is None or not (worked or self.restarts):
+            raise error
+        return await self._budget.revive(error, lambda: self.start(self._parameters))
 
     async def kill(self) -> None:
         """End the engine at once."""

@@ -1,10 +1,14 @@
-"""How often a failing engine may be started again, and how long to wait before it is."""
+"""How often a failing environment may be started again, and how long to wait before it is."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+from tau_trainer.errors import EngineError
+from tau_trainer.specs import StepBatch
 
 
 class RestartBudget:
@@ -17,13 +21,20 @@ class RestartBudget:
     LONGEST_WAIT_S = 30.0
 
     def __init__(
-        self, lifetime: int, rate_n: int, rate_period_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        lifetime: int,
+        rate_n: int,
+        rate_period_s: float,
+        on_event: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``on_event`` gets a sentence for every restart."""
         self.restarts = 0
         self._lifetime = lifetime
         self._rate_n = rate_n
         self._period_s = rate_period_s
         self._clock = clock
+        self._on_event = on_event or (lambda message: None)
         self._recent: deque[float] = deque()
         self._in_a_row = 0
 
@@ -48,6 +59,20 @@ class RestartBudget:
         self._recent.append(self._clock())
         doublings = min(self._in_a_row - 1, 30)  # far beyond the longest wait, far below what a float can hold
         return min(self.FIRST_WAIT_S * float(2**doublings), self.LONGEST_WAIT_S)
+
+    async def revive(self, error: EngineError, start: Callable[[], Awaitable[list[StepBatch]]]) -> list[StepBatch]:
+        """Start again until it works; its first step. Raises the last error once the budget is spent."""
+        while True:
+            refusal = self.refusal()
+            if refusal is not None:
+                raise type(error)(f"{error} (not started again: {refusal})") from error
+            wait_s = self.spend()
+            self._on_event(f"{error}; starting it again in {wait_s:g} s (restart {self.restarts})")
+            await asyncio.sleep(wait_s)
+            try:
+                return await start()
+            except EngineError as again:
+                error = again
 
     def proved(self) -> None:
         """The engine works: the next failure is the first in a row again."""

@@ -1,0 +1,307 @@
+"""Gymnasium's environments: any vector environment, played like a game with as many agents as it has copies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import yaml
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
+from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.settings import RunSettings
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, ObservationSpec, StepBatch, Terminals
+
+PREFIX = "gym:"
+
+
+class GymnasiumSource:
+    """Makes the environments that ``--env gym:ID`` names, ``env_settings.num_areas`` copies in each.
+
+    ``--env-args`` are arguments of :func:`gymnasium.make`: ``continuous=true``.
+    """
+
+    invitation: str | None = None
+
+    def __init__(self, settings: RunSettings, count: int, log_folder: Path) -> None:
+        """Raises SettingsError where Gymnasium knows no such environment."""
+        env = settings.env_settings
+        self._env = env
+        self._id = (env.env_path or "").removeprefix(PREFIX)
+        try:
+            gymnasium.spec(self._id)
+        except (gymnasium.error.Error, ImportError) as error:
+            raise SettingsError(f"--env {env.env_path}: {error}") from error
+        self._arguments = dict(_argument(text) for text in env.env_args or ())
+        self.warnings: tuple[str, ...] = ()
+        if settings.environment_parameters:
+            self.warnings = ("environment_parameters are for engines; Gymnasium's environments are told none of them",)
+
+    def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> GymnasiumEnvironment:
+        """The environment of pair ``index``, not yet started."""
+        env = self._env
+        budget = RestartBudget(
+            env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s, on_event
+        )
+        return GymnasiumEnvironment(index, self._make, env.seed + index * env.num_areas, budget)
+
+    def _make(self) -> VectorEnv[Any, Any, Any]:
+        mode = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        return gymnasium.make_vec(
+            self._id, self._env.num_areas, vectorization_mode="sync", vector_kwargs=mode, **self._arguments
+        )
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise SettingsError(f"--env-args {text}: must be NAME=VALUE, an argument of gymnasium.make")
+    return name, yaml.safe_load(value)
+
+
+class GymnasiumEnvironment:
+    """A vector environment behind :class:`~tau_trainer.envs.contract.Environment`; its copies are agents 0, 1, 2, ...
+
+    It steps in a thread of its own. A copy whose episode ended is told of at once and asks again with the first
+    observation of its next episode, whichever of Gymnasium's ways to reset it has.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        make: Callable[[], VectorEnv[Any, Any, Any]],
+        seed: int,
+        budget: RestartBudget | None = None,
+    ) -> None:
+        """``make`` is called at the start, and again where the environment failed; copy ``i`` gets ``seed + i``."""
+        self.index = index
+        self.exchanges = 0
+        self.specs: dict[str, BehaviorSpec] = {}
+        self._make = make
+        self._seed = seed
+        self._budget = budget or RestartBudget(0, 0, 1.0)
+        self._parameters: Parameters = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"environment-{index}")
+        self._env: VectorEnv[Any, Any, Any] | None = None
+        self._asking: BoolArray = np.zeros(0, np.bool_)
+        self._step: asyncio.Future[list[StepBatch]] | None = None
+
+    @property
+    def restarts(self) -> int:
+        """How often it was made again."""
+        return self._budget.restarts
+
+    @property
+    def waits_for(self) -> str | None:
+        """What it is waited for to do; None while it waits for us."""
+        busy = self._step is not None and not self._step.done()
+        return f"environment {self.index} to take a step" if busy else None
+
+    async def start(self, parameters: Parameters) -> list[StepBatch]:
+        """Make it; the first step. Raises SettingsError for spaces that cannot be learned on, EngineError."""
+        return await self._in_thread(self._start, parameters)
+
+    async def reset(self, parameters: Parameters) -> list[StepBatch]:
+        """Begin all episodes anew."""
+        return await self._in_thread(self._reset, parameters)
+
+    def answer(self, actions: Mapping[str, Actions]) -> None:
+        """Take a step in the thread."""
+        self._step = self._in_thread(self._advance, actions)
+
+    async def next(self) -> list[StepBatch]:
+        """What the step brought. Raises EngineError."""
+        assert self._step is not None
+        batches = await self._step
+        self.exchanges += 1
+        return batches
+
+    async def recover(self, error: EngineError) -> list[StepBatch]:
+        """Make a fresh one, within the budget."""
+        return await self._budget.revive(error, lambda: self.start(self._parameters))
+
+    async def close(self) -> None:
+        """End it."""
+        await self.kill()
+
+    async def kill(self) -> None:
+        """End it; a step that runs is waited for."""
+        if self._step is not None:
+            await asyncio.gather(self._step, return_exceptions=True)  # its outcome concerns nobody any more
+        env, self._env = self._env, None
+        if env is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, env.close)
+        self._thread.shutdown(wait=False)
+
+    def _in_thread(self, work: Callable[..., list[StepBatch]], *arguments: Any) -> asyncio.Future[list[StepBatch]]:
+        def guarded() -> list[StepBatch]:
+            try:
+                return work(*arguments)
+            except (EngineError, SettingsError):
+                raise
+            except Exception as error:  # whatever somebody else's environment raises
+                text = f"environment {self.index} failed: {type(error).__name__}: {error}"
+                raise EngineError(text) from error
+
+        return asyncio.get_running_loop().run_in_executor(self._thread, guarded)
+
+    def _start(self, parameters: Parameters) -> list[StepBatch]:
+        self._parameters = parameters
+        if self._env is not None:  # the one that failed
+            self._env.close()
+        self._env = env = self._make()
+        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        spec = BehaviorSpec(name, tuple(_sensors(env.single_observation_space)), _actions(env.single_action_space))
+        self.specs = {name: spec}
+        return self._begin(parameters, self._seed)
+
+    def _reset(self, parameters: Parameters) -> list[StepBatch]:
+        return self._begin(parameters, None)
+
+    def _begin(self, parameters: Parameters, seed: int | None) -> list[StepBatch]:
+        env, told = self._playing, parameters.get("seed")
+        obs, _ = env.reset(seed=int(told) if isinstance(told, float) else seed)
+        self._asking = np.ones(env.num_envs, np.bool_)
+        nobody = np.zeros(env.num_envs, np.bool_)
+        return [self._batch(obs, np.zeros(env.num_envs), nobody, nobody, obs)]
+
+    def _advance(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
+        env = self._playing
+        (spec,) = self.specs.values()
+        chosen = Actions.zeros(spec.actions, env.num_envs)
+        if spec.name in actions:  # otherwise every copy was at its end
+            chosen.continuous[self._asking] = actions[spec.name].continuous
+            chosen.discrete[self._asking] = actions[spec.name].discrete
+        obs, reward, terminated, truncated, infos = env.step(_to_space(env.single_action_space, chosen))
+        ended, mode = terminated | truncated, env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        # A copy that was not asked was being reset: what it brings is the beginning of an episode.
+        ended &= self._asking
+        reward = np.where(self._asking, reward, 0.0)
+        final, self._asking = obs, np.ones(env.num_envs, np.bool_)
+        if mode is AutoresetMode.NEXT_STEP:
+            self._asking = ~ended
+        elif ended.any() and mode is AutoresetMode.SAME_STEP:
+            final = _spread(infos["final_obs"], ended, obs)
+        elif ended.any():
+            obs, _ = env.reset(options={"reset_mask": ended})
+        return [self._batch(obs, reward, ended, ended & ~terminated, final)]
+
+    def _batch(self, obs: Any, reward: NDArray[Any], ended: BoolArray, truncated: BoolArray, final: Any) -> StepBatch:
+        """One step as arrays: ``final`` holds the last observations of those that ``ended``."""
+        (spec,) = self.specs.values()
+        space, ask, ids = self._playing.single_observation_space, self._asking, np.arange(len(ended), dtype=np.int32)
+        reward, nothing = reward.astype(np.float32), np.zeros(len(ended), np.float32)
+        terminals = Terminals(
+            agent_ids=ids[ended],
+            obs=tuple(values[ended] for values in _arrays(space, final)),
+            reward=reward[ended],
+            truncated=truncated[ended],
+            group_id=np.zeros(int(ended.sum()), np.int32),
+            group_reward=nothing[ended],
+        )
+        return StepBatch(
+            behavior=spec.name,
+            agent_ids=ids[ask],
+            obs=tuple(values[ask] for values in _arrays(space, obs)),
+            reward=np.where(ended, np.float32(0), reward)[ask],
+            group_id=np.zeros(int(ask.sum()), np.int32),
+            group_reward=nothing[ask],
+            terminals=terminals,
+        )
+
+    @property
+    def _playing(self) -> VectorEnv[Any, Any, Any]:
+        if self._env is None:
+            raise EngineError(f"environment {self.index} is closed")
+        return self._env
+
+
+def _sensors(space: spaces.Space[Any], name: str = "observation") -> Iterator[ObservationSpec]:
+    """The sensors of a space, one for each part of a Dict or Tuple. Raises SettingsError."""
+    for part, own in _parts(space, name):
+        if isinstance(own, spaces.Box):
+            image = own.dtype == np.uint8 and len(own.shape) in (2, 3)
+            shape = (*own.shape, 1) if image and len(own.shape) == 2 else own.shape or (1,)
+            yield ObservationSpec(part, shape, dtype=np.uint8 if image else np.float32)
+        elif isinstance(own, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+            yield ObservationSpec(part, (spaces.utils.flatdim(own),))
+        else:
+            raise SettingsError(f"the environment observes {own}, which cannot be learned from; wrap it")
+
+
+def _parts(space: spaces.Space[Any], name: str) -> Iterator[tuple[str, spaces.Space[Any]]]:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        named = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
+        for key, own in named:
+            yield from _parts(own, f"{name}.{key}" if name != "observation" else str(key))
+    else:
+        yield name, space
+
+
+def _arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
+    """The arrays [n, *shape] of all sensors from ``n`` observations as a vector environment gives them."""
+    if isinstance(space, spaces.Dict):
+        for key, own in space.items():
+            yield from _arrays(own, obs[key])
+    elif isinstance(space, spaces.Tuple):
+        for own, values in zip(space, obs, strict=True):
+            yield from _arrays(own, values)
+    elif isinstance(space, spaces.Discrete):
+        yield np.eye(int(space.n), dtype=np.float32)[np.asarray(obs) - int(space.start)]
+    elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        yield np.array([spaces.utils.flatten(space, one) for one in obs], np.float32)
+    else:
+        (sensor,) = _sensors(space)
+        yield np.asarray(obs, sensor.dtype).reshape(-1, *sensor.shape)
+
+
+def _spread(values: NDArray[Any], chosen: BoolArray, like: Any) -> Any:
+    """Observations of the ``chosen`` among ``n`` copies, laid out as ``like``; what the others have means nothing."""
+    if isinstance(like, dict):
+        return {key: _spread(_pick(values, chosen, key), chosen, own) for key, own in like.items()}
+    if isinstance(like, tuple):
+        return tuple(_spread(_pick(values, chosen, key), chosen, own) for key, own in enumerate(like))
+    result = np.array(like)
+    result[chosen] = np.stack([np.asarray(one) for one in values[chosen]])
+    return result
+
+
+def _pick(values: NDArray[Any], chosen: BoolArray, key: Any) -> NDArray[Any]:
+    picked = np.empty(len(values), object)
+    for index in np.flatnonzero(chosen):
+        picked[index] = values[index][key]
+    return picked
+
+
+def _actions(space: spaces.Space[Any]) -> ActionSpec:
+    """What an agent decides. Raises SettingsError for a space that has no such form."""
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return ActionSpec(continuous_size=space.shape[0])
+    if isinstance(space, spaces.Discrete):
+        return ActionSpec(discrete_branches=(int(space.n),))
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return ActionSpec(discrete_branches=tuple(int(size) for size in space.nvec))
+    if isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
+        return ActionSpec(discrete_branches=(2,) * space.shape[0])
+    raise SettingsError(f"the environment acts in {space}, which cannot be learned; wrap it")
+
+
+def _to_space(space: spaces.Space[Any], actions: Actions) -> NDArray[Any]:
+    """Actions of ``n`` agents as the space wants them: [-1, 1] becomes the whole range where there is one."""
+    if isinstance(space, spaces.Box):
+        bounded = np.isfinite(space.low) & np.isfinite(space.high)
+        low, high = np.where(bounded, space.low, -1.0), np.where(bounded, space.high, 1.0)
+        scaled: NDArray[Any] = low + (actions.continuous + 1.0) * 0.5 * (high - low)
+        return scaled.astype(space.dtype)
+    start: Any = getattr(space, "start", 0)
+    chosen: NDArray[Any] = actions.discrete.astype(space.dtype)
+    return chosen[:, 0] + start if isinstance(space, spaces.Discrete) else chosen + start
