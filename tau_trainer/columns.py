@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.specs import BehaviorSpec, IndexArray
 
-Rows = NDArray[np.intp]
+Arrays = Mapping[str, NDArray[Any]]
+"""Arrays by name, [n, ...] where they belong to ``n`` agents."""
+Rows = IndexArray
 """Row numbers: small consecutive integers, one for each agent or record."""
 
 

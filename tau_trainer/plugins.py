@@ -18,10 +18,10 @@ Kind = Literal["trainers", "environments", "encoders", "memories", "tasks"]
 _OWN: dict[Kind, dict[str, str]] = {
     # A tau_trainer.settings.TrainerType, by `trainer_type`.
     "trainers": {
-        "ppo": "tau_trainer.settings.trainers:PPO",
-        "sac": "tau_trainer.settings.trainers:SAC",
-        "poca": "tau_trainer.settings.trainers:POCA",
-        "mappo": "tau_trainer.settings.trainers:POCA",
+        "ppo": "tau_trainer.settings.trainers:PPO_TRAINER",
+        "sac": "tau_trainer.settings.trainers:SAC_TRAINER",
+        "poca": "tau_trainer.settings.trainers:POCA_TRAINER",
+        "mappo": "tau_trainer.settings.trainers:POCA_TRAINER",
     },
     # From settings to a tau_trainer.envs.EnvironmentSource, by the prefix of `--env`.
     "environments": {"gym": "tau_trainer.envs.gymnasium:GymnasiumSource"},

@@ -16,6 +16,8 @@ from numpy.typing import DTypeLike, NDArray
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
+Float64Array = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
 Observations = tuple[NDArray[Any], ...]
 """One [n, *shape] for each sensor, in wire order and in the sensor's own dtype."""
 

@@ -23,7 +23,7 @@ from typing import Any
 from tau_trainer.tau.data import embed
 from tau_trainer.tau.dataset import PACKAGED_DATA
 from tau_trainer.tau.encoder import get_encoder
-from tau_trainer.tau.schema import Message, Section, TauFile, text_key
+from tau_trainer.tau.schema import Message, SectionName, TauFile, text_key
 from tau_trainer.tau.vectors import write_atomically
 from tools.tau_data_rules import TOPICS, Topic
 
@@ -101,7 +101,7 @@ def _sentences(phrasings: Iterable[str], instances: Sequence[str]) -> list[str]:
     return [sentence[0].upper() + sentence[1:] for sentence in sentences]
 
 
-def _message(topic: Topic, prompt: str, answer: str, section: Section) -> Message:
+def _message(topic: Topic, prompt: str, answer: str, section: SectionName) -> Message:
     return Message(topic.domain, topic.context, topic.system, ((prompt, answer),), section, 0)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer import plugins
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Memory, Work, WorkData
 from tau_trainer.models import Policy
@@ -101,7 +102,7 @@ class Algorithm(ABC):
         """Everything that acting depends on, copied."""
 
     @abstractmethod
-    def policy(self, weights: Mapping[str, NDArray[Any]], version: int) -> Policy:
+    def policy(self, weights: Arrays, version: int) -> Policy:
         """The policy with these :meth:`weights`."""
 
     def snapshot(self) -> Policy:
@@ -113,7 +114,7 @@ class Algorithm(ABC):
         """Everything needed to go on bit for bit."""
 
     @abstractmethod
-    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`; nothing is changed unless everything fits.
 
         Raises:

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Algorithm, Counters, Publish, Setup, State, policy_age
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
-from tau_trainer.columns import Column, action_columns, observation_columns
+from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData
 from tau_trainer.metrics import keys
@@ -118,7 +118,7 @@ class OnPolicy(Algorithm):
         return self.parameters.arrays()
 
     @override
-    def policy(self, weights: Mapping[str, NDArray[Any]], version: int) -> Policy:
+    def policy(self, weights: Arrays, version: int) -> Policy:
         return make_policy(self.network, weights, version)
 
     @override
@@ -128,7 +128,7 @@ class OnPolicy(Algorithm):
         return arrays, {**self._facts(), "version": self.version}
 
     @override
-    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         for key, wanted in self._facts().items():
             if facts.get(key) != wanted:
                 raise CheckpointError(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
 
 _ALIGNMENT = 16
@@ -90,7 +90,7 @@ class FlatParameters:
         """Everything that is needed to go on: ``model.*``, buffers by their names, ``optimizer.*``."""
         return {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in self._stored().items()}
 
-    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def load(self, arrays: Arrays) -> None:
         """Read what :meth:`state` wrote; nothing is changed unless everything fits.
 
         Raises:
@@ -107,7 +107,7 @@ class FlatParameters:
         return own | moments | dict(self.module.named_buffers())
 
 
-def fitting(arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...] | None) -> NDArray[Any]:
+def fitting(arrays: Arrays, name: str, shape: tuple[int, ...] | None) -> NDArray[Any]:
     """One array of a checkpoint, checked (``shape`` None = any).
 
     Raises:

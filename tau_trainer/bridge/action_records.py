@@ -13,7 +13,7 @@ from tau_trainer.bridge.records import (
     VARINT,
     Bytes,
     LayoutCache,
-    Shape,
+    RecordLayout,
     Span,
     Template,
     fields,
@@ -74,7 +74,7 @@ class ActionEncoder:
         return rows.tobytes()
 
 
-class ActionLayout(Shape):
+class ActionLayout(RecordLayout):
     """The layout of an ``AgentActionProto``: where its floats and branch indices lie."""
 
     def __init__(self, record: bytes) -> None:

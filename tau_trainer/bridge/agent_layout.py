@@ -15,7 +15,7 @@ from tau_trainer.bridge.records import (
     FIXED32,
     VARINT,
     Bytes,
-    Shape,
+    RecordLayout,
     Span,
     fields,
     float_span,
@@ -44,7 +44,7 @@ _MOST_FLOATS = 2**31
 
 
 def _integers(data: bytes, start: int, stop: int) -> list[int]:
-    """A repeated int32 field, packed or not."""
+    """A repeated int32 field, packed or not. Negative ones travel sign-extended to 64 bits; the lower 32 say all."""
     values = [read_varint(data, span.start)[0] & 0xFFFFFFFF for span in varint_spans(data, start, stop)]
     return [value - 2**32 if value >= 2**31 else value for value in values]
 
@@ -105,7 +105,7 @@ def _holds(shape: list[int], count: int) -> bool:
     )
 
 
-class AgentLayout(Shape):
+class AgentLayout(RecordLayout):
     """The layout of an ``AgentInfoProto``: where id, reward, flags, mask and observations lie."""
 
     def __init__(self, record: bytes) -> None:
@@ -122,7 +122,7 @@ class AgentLayout(Shape):
             elif (number in (REWARD, GROUP_REWARD) and wire == FIXED32) or (
                 number in (DONE, MAX_STEP, ID, GROUP) and wire == VARINT
             ):
-                self.spans[number] = Span(start, stop)
+                self.spans[number] = Span(start, stop)  # of a field that stands twice the last one counts
         self.shapes = tuple(observation.spec.shape for observation in self.observations)
         super().__init__(
             record,

@@ -8,12 +8,13 @@ from typing import NoReturn
 import numpy as np
 
 from tau_trainer.bridge.agent_layout import DONE, GROUP, GROUP_REWARD, ID, MAX_STEP, REWARD, AgentLayout
-from tau_trainer.bridge.records import Bytes, Index, LayoutCache, join_floats
+from tau_trainer.bridge.records import Bytes, LayoutCache, join_floats
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (
     BehaviorSpec,
     BoolArray,
     FloatArray,
+    IndexArray,
     IntArray,
     ObservationSpec,
     StepBatch,
@@ -35,7 +36,7 @@ class _Records:
     obs: tuple[FloatArray, ...]
     mask: BoolArray | None
 
-    def put(self, index: Index, part: _Records) -> None:
+    def put(self, index: IndexArray, part: _Records) -> None:
         """Write ``part`` to the places ``index``."""
         for name in ("ids", "done", "truncated", "reward", "group_id", "group_reward"):
             getattr(self, name)[index] = getattr(part, name)

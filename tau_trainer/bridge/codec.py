@@ -22,7 +22,7 @@ from tau_trainer.bridge.protocol import (
     STATUS_CLOSE,
     STATUS_OK,
     Command,
-    Message,
+    UnityMessage,
 )
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, StepBatch
@@ -90,7 +90,7 @@ class TrainerMessage:
 
 def _parse(data: bytes) -> Any:
     try:
-        return Message.FromString(data)
+        return UnityMessage.FromString(data)
     except (ProtobufDecodeError, UnicodeDecodeError) as error:  # protobuf 3.20 without its C core raises the second
         raise DecodeError(f"received {len(data)} bytes that are not a message of the protocol") from error
 
@@ -100,7 +100,7 @@ def _capabilities(message: Any) -> Capabilities:
 
 
 def _set_capabilities(message: Any, capabilities: Capabilities) -> None:
-    message.SetInParent()
+    message.SetInParent()  # even with nothing set: the package in Unity reads it without looking
     for name in _CAPABILITIES:
         setattr(message, name, getattr(capabilities, name))
 
@@ -142,7 +142,7 @@ def parse_engine_message(data: bytes) -> EngineMessage:
 
 def encode_initialization(initialization: TrainerInitialization) -> bytes:
     """The trainer's reply to an engine's first message."""
-    message = Message()
+    message = UnityMessage()
     message.header.status = STATUS_OK
     init = message.trainer_input.rl_initialization_input
     init.seed = initialization.seed
@@ -155,7 +155,7 @@ def encode_initialization(initialization: TrainerInitialization) -> bytes:
 
 def encode_reply(command: Command, actions: Mapping[str, bytes] | None = None, side_channel: bytes = b"") -> bytes:
     """The trainer's reply to a step: a command, and the packed actions of each behavior."""
-    message = Message()
+    message = UnityMessage()
     message.header.status = STATUS_OK
     rl_input = message.trainer_input.rl_input
     rl_input.SetInParent()
@@ -170,7 +170,7 @@ def encode_reply(command: Command, actions: Mapping[str, bytes] | None = None, s
 
 def encode_close() -> bytes:
     """Header status 400: the other side shall end. The same bytes serve both directions."""
-    return bytes(Message(header={"status": STATUS_CLOSE}).SerializeToString())
+    return bytes(UnityMessage(header={"status": STATUS_CLOSE}).SerializeToString())
 
 
 class TrainerCodec:
@@ -231,7 +231,7 @@ def encode_engine_message(
 
     ``observation_specs`` gives the behavior of every step by name.
     """
-    message = Message()
+    message = UnityMessage()
     message.header.status = status
     if initialization is not None:
         init = message.engine_output.rl_initialization_output
@@ -278,6 +278,7 @@ def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> Tr
             init.num_areas,
         )
     rl_input = message.trainer_input.rl_input
+    # proto3's enums are open: a number that nobody knows arrives as it is, and means a step here.
     result.command = Command(rl_input.command) if rl_input.command in (0, 1, 2) else Command.STEP
     result.side_channel = rl_input.side_channel
     for name, payload in rl_input.agent_actions.items():

@@ -32,7 +32,7 @@ DEFAULT_FRAME: Final = 16_384
 FRAME_HEAD: Final = struct.Struct(">IBI")
 """24 bits length and 8 bits kind as one word, flags, stream (RFC 9113, 4.1)."""
 _MESSAGE_HEAD: Final = struct.Struct(">BI")
-"""Compressed or not, length: what stands before a gRPC message."""
+"""Compressed or not, length: what stands before a gRPC message (PROTOCOL-HTTP2)."""
 _GOAWAY: Final = struct.Struct(">II")
 _SIZES: Final = {WINDOW_UPDATE: 4, PING: 8, RST_STREAM: 4}
 """Frames of one size."""
@@ -54,8 +54,8 @@ def check_size(kind: int, payload: bytes) -> None:
         raise ProtocolError(f"a frame of kind {kind} has {size} bytes")
 
 
-def hello(settings: dict[int, int]) -> bytes:
-    """The first frames of either end: its settings, and the widest window for the connection."""
+def first_frames(settings: dict[int, int]) -> bytes:
+    """The first frames of either end (RFC 9113, 3.4): its settings, and the widest window for the connection."""
     payload = b"".join(struct.pack(">HI", name, value) for name, value in settings.items())
     return frame(SETTINGS, 0, 0, payload) + window_update(LARGEST_WINDOW - DEFAULT_WINDOW)
 
@@ -66,12 +66,12 @@ def read_settings(payload: bytes) -> Iterator[tuple[int, int]]:
 
 
 def frame_limit(value: int) -> int:
-    """What a received MAX_FRAME_SIZE allows; a value below the least that is legal is passed over."""
+    """What a received MAX_FRAME_SIZE allows; a value below the least that is legal (6.5.2) is passed over."""
     return max(value, DEFAULT_FRAME)
 
 
 def window_update(size: int) -> bytes:
-    """Open the connection's window by ``size`` bytes."""
+    """Open the connection's window by ``size`` bytes: stream 0 is the connection (RFC 9113, 6.9)."""
     return frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", size))
 
 
@@ -81,13 +81,13 @@ def read_window_update(payload: bytes) -> int:
 
 
 def read_goaway(payload: bytes) -> tuple[int, int]:
-    """The last stream that will be answered, and the error code, of a GOAWAY whose size is right."""
+    """The last stream that will be answered, and the error code, of a GOAWAY of the right size (RFC 9113, 6.8)."""
     last, code = _GOAWAY.unpack_from(payload)
     return last & LARGEST_WINDOW, code
 
 
 def wrap(message: bytes) -> bytes:
-    """A message as gRPC sends it: not compressed, its length, itself."""
+    """A message as gRPC sends it (PROTOCOL-HTTP2, Length-Prefixed-Message): not compressed, its length, itself."""
     return _MESSAGE_HEAD.pack(0, len(message)) + message
 
 
@@ -116,7 +116,7 @@ def request_headers(path: str, authority: str) -> bytes:
     """The header block of a unary call."""
     return b"".join(
         [
-            b"\x83\x86",  # `:method: POST`, `:scheme: http` of the static table
+            b"\x83\x86",  # `:method: POST`, `:scheme: http` of the static table (RFC 7541, 6.1 and A)
             literal(b":path", path.encode()),
             literal(b":authority", authority.encode()),
             literal(b"te", b"trailers"),

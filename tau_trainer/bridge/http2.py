@@ -31,9 +31,9 @@ from tau_trainer.bridge.frames import (
     WINDOW_UPDATE,
     ProtocolError,
     check_size,
+    first_frames,
     frame,
     frame_limit,
-    hello,
     read_settings,
     read_window_update,
     unwrap,
@@ -56,7 +56,7 @@ class Call:
 
 @dataclass(slots=True)
 class _Answer:
-    """What of an answer the client's windows do not let through yet."""
+    """What of an answer the client's windows do not allow yet (RFC 9113, 5.2)."""
 
     stream: int
     data: memoryview
@@ -67,7 +67,7 @@ class Connection:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._out = bytearray(hello({INITIAL_WINDOW_SIZE: LARGEST_WINDOW, MAX_FRAME_SIZE: _OUR_FRAME}))
+        self._out = bytearray(first_frames({INITIAL_WINDOW_SIZE: LARGEST_WINDOW, MAX_FRAME_SIZE: _OUR_FRAME}))
         self._prefaced = False
         self._bodies: dict[int, bytearray] = {}
         self._window = DEFAULT_WINDOW
@@ -90,7 +90,7 @@ class Connection:
         self._flush()
 
     def _flush(self) -> None:
-        """Send what the windows let through, first come first served."""
+        """Send what both windows allow, the stream's and the connection's (RFC 9113, 5.2.1), in order of the calls."""
         while self._queue:
             answer = self._queue[0]
             stream = answer.stream
@@ -119,7 +119,7 @@ class Connection:
         while len(buffer) - position >= FRAME_HEAD.size:
             word, flags, stream = FRAME_HEAD.unpack_from(buffer, position)
             length = word >> 8
-            if length > _OUR_FRAME:
+            if length > _OUR_FRAME:  # RFC 9113, 4.2: our MAX_FRAME_SIZE binds the client
                 raise ProtocolError(f"a frame of {length} bytes is larger than allowed")
             start = position + FRAME_HEAD.size
             if start + length > len(buffer):
@@ -142,7 +142,7 @@ class Connection:
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> Call | None:
         if kind in (DATA, HEADERS):
-            if stream % 2 == 0:
+            if stream % 2 == 0:  # RFC 9113, 5.1.1
                 raise ProtocolError(f"a call on stream {stream}; only odd ones hold calls")
             if kind == DATA:
                 return self._data(flags, stream, payload)
@@ -157,7 +157,7 @@ class Connection:
             self._out += frame(PING, ACK, 0, payload)
         elif kind == RST_STREAM:
             return self._break_off(stream)
-        return None
+        return None  # RFC 9113, 4.1: kinds that nobody knows are passed over, and so are those that ask for nothing
 
     def _break_off(self, stream: int) -> Call | None:
         """The client gives up a call, whose answer it may have been waiting for."""
@@ -189,7 +189,7 @@ class Connection:
     def _settings(self, payload: bytes) -> None:
         for name, value in read_settings(payload):
             if name == INITIAL_WINDOW_SIZE:
-                for stream in self._stream_windows:
+                for stream in self._stream_windows:  # RFC 9113, 6.9.2: open ones too, which may become negative
                     self._stream_windows[stream] += value - self._initial_window
                 self._initial_window = value
             elif name == MAX_FRAME_SIZE:

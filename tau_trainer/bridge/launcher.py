@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tau_trainer.errors import LaunchError
-
-HEADLESS_PREFIX = "headless:"
-"""``--env headless:SCENE`` starts our own engine instead of a Unity build."""
+from tau_trainer.settings import HEADLESS_PREFIX
 
 _SUFFIXES = (".app", ".exe", ".x86_64", ".x86")
 _KILL_AFTER_S = 5.0

@@ -87,7 +87,7 @@ def _file_descriptor(text: str) -> Any:
 _FILE = _file_descriptor(resources.files(__package__).joinpath("wire.proto").read_text("utf-8"))
 _CLASSES = message_factory.GetMessages([_FILE])
 
-Message: Any = _CLASSES[f"{_FILE.package}.Message"]
+UnityMessage: Any = _CLASSES[f"{_FILE.package}.Message"]
 """The one message of the protocol: a header and either the engine's output or the trainer's input."""
 TrainingEnvironmentInitialized: Any = _CLASSES[f"{_FILE.package}.TrainingEnvironmentInitialized"]
 """What the training analytics channel carries."""

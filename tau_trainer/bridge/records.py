@@ -1,4 +1,4 @@
-"""Lists of protobuf records as arrays: the engine room of the codec.
+"""Lists of protobuf records as arrays.
 
 A list of agents arrives as ``n`` length-delimited records. Records of agents in the same situation have the same
 layout byte for byte, values aside. So one record of each layout is parsed in Python, giving the offsets of its
@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.errors import DecodeError
+from tau_trainer.specs import IndexArray
 
 Bytes = NDArray[np.uint8]
-Index = NDArray[np.intp]
 
 _LIST_TAG = 0x0A  # field 1, length-delimited: `value` of ListAgentInfoProto and ListAgentActionProto
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""Wire types."""
+"""Wire types of protobuf's encoding: VARINT, I64, LEN, I32. A tag is ``field number << 3 | wire type``."""
 _ALL_BITS = 0xFF
 _CONTINUATION = 0x80
 _GROWTH = 8
@@ -36,7 +36,10 @@ _WIRE_FLOAT = np.dtype("<f4")
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read a varint at ``position``; return its value and the position after it. Raises DecodeError at the end."""
+    """Read a varint at ``position``; return its value and the position after it. Raises DecodeError at the end.
+
+    Seven bits a byte, the lowest first; the top bit says that another byte follows, ten at most.
+    """
     value = shift = 0
     while True:
         if position >= len(data) or shift > 63:
@@ -65,7 +68,10 @@ def delimited(field: int, payload: bytes) -> bytes:
 
 
 def fields(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Walk the fields of a message: ``(number, wire type, start, stop)`` of each value. Raises DecodeError."""
+    """Walk the fields of a message: ``(number, wire type, start, stop)`` of each value. Raises DecodeError.
+
+    Fields may come in any order, and unknown ones are for the caller to pass over (protobuf's encoding).
+    """
     position = start
     while position < stop:
         tag, position = read_varint(data, position)
@@ -113,7 +119,7 @@ def float_span(start: int, stop: int) -> Span:
 
 
 def varint_spans(data: bytes, start: int, stop: int) -> list[Span]:
-    """Where each varint of a repeated field lies, packed or a single one. Raises DecodeError."""
+    """Where each varint of a repeated field lies: parsers must take them packed and one by one. Raises DecodeError."""
     spans = []
     while start < stop:
         _, end = read_varint(data, start)
@@ -139,7 +145,7 @@ def join_varints(spans: list[Span], rows: Bytes) -> NDArray[np.int64]:
     return np.stack([span.varints(rows) for span in spans], axis=1)
 
 
-class Shape:
+class RecordLayout:
     """What every record of one layout has in common: the template's bytes outside its values."""
 
     def __init__(self, template: bytes, values: list[Span], varints: list[Span]) -> None:
@@ -177,7 +183,7 @@ class Shape:
         return table[:, self._head :]
 
 
-LayoutT = TypeVar("LayoutT", bound=Shape)
+LayoutT = TypeVar("LayoutT", bound=RecordLayout)
 
 
 @dataclass(slots=True)
@@ -185,7 +191,7 @@ class Group(Generic[LayoutT]):
     """Records of one layout: their places in the message and their bytes."""
 
     layout: LayoutT
-    index: Index
+    index: IndexArray
     """intp [k]: position of each record in the list."""
     rows: Bytes
     """uint8 [k, length]."""
@@ -220,7 +226,7 @@ def _run(payload: bytes, position: int, header: int, stride: int) -> int:
     return _equal_rows(np.frombuffer(payload, np.uint8, most * stride, position).reshape(most, stride)[:, :header])
 
 
-def _collect(payload: bytes, length: int, runs: list[tuple[int, int, int, int]]) -> tuple[Index, Bytes]:
+def _collect(payload: bytes, length: int, runs: list[tuple[int, int, int, int]]) -> tuple[IndexArray, Bytes]:
     """Places and bytes of the records in ``runs``: for each, the first one's place and offset, stride, and count."""
     if len(runs) == 1:
         place, start, stride, count = runs[0]
@@ -233,7 +239,7 @@ def _collect(payload: bytes, length: int, runs: list[tuple[int, int, int, int]])
     return places + step, windows[starts + step * strides]
 
 
-def split(payload: bytes) -> list[tuple[int, Index, Bytes]]:
+def split(payload: bytes) -> list[tuple[int, IndexArray, Bytes]]:
     """Find the records of a list: for each record length, ``(length, index [k], rows [k, length])``.
 
     Raises DecodeError where a record runs past the end.
@@ -283,7 +289,7 @@ class LayoutCache(Generic[LayoutT]):
         self._latest = groups[0].layout if len(groups) == 1 else self._latest
         return groups
 
-    def _sort(self, length: int, index: Index, rows: Bytes) -> list[Group[LayoutT]]:
+    def _sort(self, length: int, index: IndexArray, rows: Bytes) -> list[Group[LayoutT]]:
         groups: list[Group[LayoutT]] = []
         for layout in self._known.get(length, ()):
             match = layout.matches(rows)

@@ -1,7 +1,7 @@
 """Our own gRPC server for one engine on loopback: the engine calls, our answer travels in the response.
 
-The reference leaves several doors open that are closed here: it listens on all interfaces, lets two trainers share a
-port silently, and refuses messages over 4 MiB.
+The reference listens on all interfaces, lets two trainers share a port silently, and refuses messages over 4 MiB; this
+one does none of it.
 """
 
 from __future__ import annotations

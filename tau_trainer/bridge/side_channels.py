@@ -24,12 +24,12 @@ FLOAT_PROPERTIES: Final = uuid.UUID("60ccf7d0-4f7e-11ea-b238-784f4387d1f7")
 TRAINING_ANALYTICS: Final = uuid.UUID("b664a4a9-d86f-5a5f-95cb-e8353a7e8356")
 
 
-def pack(channel: uuid.UUID, payload: bytes) -> bytes:
+def pack_payload(channel: uuid.UUID, payload: bytes) -> bytes:
     """One message in its envelope: 16 bytes id, int32 length, payload."""
     return channel.bytes_le + struct.pack("<i", len(payload)) + payload
 
 
-def unpack(data: bytes) -> list[tuple[uuid.UUID, bytes]]:
+def unpack_payloads(data: bytes) -> list[tuple[uuid.UUID, bytes]]:
     """All messages of one exchange. Raises DecodeError where the last one runs past the end."""
     messages = []
     position = 0
@@ -121,7 +121,7 @@ class Reader:
         return list(self._take(f"<{count}f") or ())
 
 
-class Aggregation(enum.IntEnum):
+class StatAggregationMethod(enum.IntEnum):
     """How values of a statistic become one number in a summary (``StatAggregationMethod``)."""
 
     AVERAGE = 0
@@ -136,10 +136,10 @@ class Stat:
 
     key: str
     value: float
-    aggregation: Aggregation
+    aggregation: StatAggregationMethod
 
 
-def stat_payload(key: str, value: float, aggregation: Aggregation = Aggregation.AVERAGE) -> bytes:
+def stat_payload(key: str, value: float, aggregation: StatAggregationMethod = StatAggregationMethod.AVERAGE) -> bytes:
     """Payload of the Stats channel (engine to trainer)."""
     return bytes(Writer().string(key).float32(value).int32(int(aggregation)))
 
@@ -148,9 +148,9 @@ def parse_stat(payload: bytes) -> Stat:
     """Read a Stats payload. Raises DecodeError for an unknown aggregation."""
     reader = Reader(payload)
     key, value, aggregation = reader.string(), reader.float32(), reader.int32()
-    if aggregation not in Aggregation.__members__.values():
+    if aggregation not in StatAggregationMethod.__members__.values():
         raise DecodeError(f"statistic '{key}' asks for aggregation {aggregation}; known are 0 to 3")
-    return Stat(key, value, Aggregation(aggregation))
+    return Stat(key, value, StatAggregationMethod(aggregation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class SideChannelHub:
 
     def send(self, channel: uuid.UUID, payload: bytes) -> None:
         """Queue a payload for the next reply."""
-        self._outgoing += pack(channel, payload)
+        self._outgoing += pack_payload(channel, payload)
 
     def send_engine_configuration(self, configuration: EngineConfiguration) -> None:
         """Queue all engine settings."""
@@ -284,11 +284,11 @@ class SideChannelHub:
 
     def receive(self, data: bytes) -> None:
         """Hand on the statistics of one exchange; other channels are passed over. Raises DecodeError."""
-        for channel, payload in unpack(data):
+        for channel, payload in unpack_payloads(data):
             if channel == STATS and self._on_stat is not None:
                 self._on_stat(parse_stat(payload))
 
 
 def joined(messages: Iterable[tuple[uuid.UUID, bytes]]) -> bytes:
     """Envelopes of several messages, back to back."""
-    return b"".join(pack(channel, payload) for channel, payload in messages)
+    return b"".join(pack_payload(channel, payload) for channel, payload in messages)

@@ -38,7 +38,7 @@ _DATA = "Embed, audit, join and target a Tau data set of your own."
 _COMMANDS = (
     ("parallel", "tau_trainer.cli.parallel:parallel", _TRAIN, _PARALLEL),
     ("learn", "tau_trainer.cli.learn:learn", _TRAIN, _LEARN),
-    ("evaluate", "tau_trainer.cli.evaluate:evaluate", _RESULT, _EVALUATE),
+    ("evaluate", "tau_trainer.cli.evaluate:evaluate_command", _RESULT, _EVALUATE),
     ("export", "tau_trainer.cli.export:export", _RESULT, _EXPORT),
     ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),
     ("data", "tau_trainer.cli.data:app", _PARTS, _DATA),

@@ -31,7 +31,7 @@ NOT_CLEAN = 2
 """Exit code of an audit that found rows that cannot be used."""
 
 
-class Report(Protocol):
+class DataReport(Protocol):
     """What every function of ``tau_trainer.tau.data`` returns."""
 
     def sentence(self) -> str:
@@ -41,8 +41,8 @@ class Report(Protocol):
         """The same for machines."""
 
 
-@app.command
-def embed(
+@app.command(name="embed")
+def embed_command(
     file: File,
     /,
     *,
@@ -60,30 +60,30 @@ def embed(
     Only texts that have no vector yet are encoded.
     """
     prepare(OutputFlags(debug=debug))
-    from tau_trainer.tau.data import embed as write
+    from tau_trainer.tau.data import embed
     from tau_trainer.tau.encoder import get_encoder
 
-    return _show(write(_existing(file), get_encoder(encoder)), json)
+    return _show(embed(_existing(file), get_encoder(encoder)), json)
 
 
-@app.command
-def audit(file: File, /, *, json: Json = False, debug: Debug = False) -> int:
+@app.command(name="audit")
+def audit_command(file: File, /, *, json: Json = False, debug: Debug = False) -> int:
     """Report every row that training would leave out, by its number.
 
     Changes nothing. Exit code 0 when every row can be used, 2 otherwise.
     """
     prepare(OutputFlags(debug=debug))
-    from tau_trainer.tau.data import audit as inspect
+    from tau_trainer.tau.data import audit
 
-    report = inspect(_existing(file))
+    report = audit(_existing(file))
     if not json:
         show_lines(f"{report.path}: {problem}" for problem in report.problems)
     _show(report, json)
     return 0 if report.clean else NOT_CLEAN
 
 
-@app.command
-def concat(
+@app.command(name="concat")
+def concat_command(
     files: Annotated[list[Path], Parameter(help="Tau data sets (JSON).")],
     /,
     *,
@@ -98,14 +98,14 @@ def concat(
     Vectors are carried over where all files were embedded by one encoder.
     """
     prepare(OutputFlags(debug=debug))
-    from tau_trainer.tau.data import concat as join
+    from tau_trainer.tau.data import concat
 
     sources = [_existing(file) for file in files]
-    return _show(join(sources, _writable(output, force), seed=seed), json)
+    return _show(concat(sources, _writable(output, force), seed=seed), json)
 
 
-@app.command
-def targets(
+@app.command(name="targets")
+def targets_command(
     file: Annotated[
         Path | None, Parameter(help="Tau data set (JSON) with its vectors. [default: the one that comes along]")
     ] = None,
@@ -129,7 +129,7 @@ def targets(
     return _show(build_targets(source, get_profile(profile), _writable(output, force)), json)
 
 
-def _show(report: Report, json: bool) -> int:
+def _show(report: DataReport, json: bool) -> int:
     if json:
         show_json(report.to_dict())
     else:

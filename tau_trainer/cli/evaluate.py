@@ -20,7 +20,7 @@ ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default
 Debug = Annotated[bool, Parameter(group=OUTPUT, help="Show tracebacks.")]
 
 
-def evaluate(
+def evaluate_command(
     run: Run,
     /,
     *,

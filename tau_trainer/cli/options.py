@@ -119,7 +119,7 @@ class EngineFlags:
 
     env: Annotated[
         str | None,
-        _text(ENGINES, "A Unity build, headless:tau|balance|basic|faulty, or editor (press Play; port 5004).", "ENV"),
+        _text(ENGINES, "A Unity build, headless:SCENE, gym:ID, or editor (press Play; port 5004).", "ENV"),
     ] = None
     base_port: Annotated[
         str | None, _number(ENGINES, "First port to listen on. [default: 5005]", "P"), Sets("env_settings.base_port")
@@ -176,7 +176,7 @@ class EngineFlags:
     ] = None
     num_areas: Annotated[
         str | None,
-        _number(ENGINES, "Training areas in each engine. [default: 1]"),
+        _number(ENGINES, "Training areas in each engine, or copies in each gym. [default: 1]"),
         Sets("env_settings.num_areas"),
     ] = None
     max_lifetime_restarts: Annotated[

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-EDITOR = "editor"
-"""``--env editor``: the Unity editor, that is no env_path."""
 DEFAULT_CONFIG = "tau3"
 """The shipped config that ``parallel`` takes when none is named."""
 DEFAULT_ENV = "headless:tau"
@@ -96,7 +94,7 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
 
 def _request(config: str | None, run: RunFlags, engines: EngineFlags, others: Sequence[object]) -> Request:
     from tau_trainer.cli.options import overrides_of
-    from tau_trainer.settings import find_config
+    from tau_trainer.settings import EDITOR, find_config
 
     overrides, flags = overrides_of(run, engines, *others)
     request = Request(find_config(config) if config else None, overrides, flags, run.lenient)

@@ -303,5 +303,5 @@ def _to_space(space: spaces.Space[Any], actions: Actions) -> NDArray[Any]:
         scaled: NDArray[Any] = low + (actions.continuous + 1.0) * 0.5 * (high - low)
         return scaled.astype(space.dtype)
     start: Any = getattr(space, "start", 0)
-    chosen: NDArray[Any] = actions.discrete.astype(space.dtype)
-    return chosen[:, 0] + start if isinstance(space, spaces.Discrete) else chosen + start
+    chosen: NDArray[Any] = actions.discrete.astype(space.dtype) + start
+    return chosen[:, 0] if isinstance(space, spaces.Discrete) else chosen

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.action_head import ACTION_LIMIT
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
-from tau_trainer.specs import BoolArray, FloatArray, Observations
+from tau_trainer.specs import BoolArray, Float64Array, FloatArray, Observations
 
-Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
 
 ROUNDING = 1e-5

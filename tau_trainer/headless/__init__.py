@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tau_trainer.headless.build import write_build
-    from tau_trainer.headless.options import EngineOptions
-    from tau_trainer.headless.parameters import Parameters
+    from tau_trainer.headless.options import HeadlessOptions
+    from tau_trainer.headless.parameters import EnvironmentParameters
     from tau_trainer.headless.scenes import SCENES, create_scene
 
-__all__ = ["SCENES", "EngineOptions", "Parameters", "create_scene", "write_build"]
+__all__ = ["SCENES", "EnvironmentParameters", "HeadlessOptions", "create_scene", "write_build"]
 
 _HOMES = {
     "SCENES": "scenes",
-    "EngineOptions": "options",
-    "Parameters": "parameters",
+    "HeadlessOptions": "options",
+    "EnvironmentParameters": "parameters",
     "create_scene": "scenes",
     "write_build": "build",
 }

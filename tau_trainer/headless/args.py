@@ -10,11 +10,12 @@ import argparse
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.headless.options import SYNTHETIC, EngineOptions
+from tau_trainer.headless.options import HeadlessOptions
 from tau_trainer.headless.scenes import MOST_AGENTS, SCENES
 from tau_trainer.headless.scenes.faulty import FaultKind
 from tau_trainer.tau.formulas import REWARDS
@@ -23,7 +24,7 @@ from tau_trainer.tau.profiles import PROFILES
 _FILES = ("--tau-data", "--report-file", "--fault-once")
 
 
-def parse_args(arguments: Sequence[str]) -> EngineOptions:
+def parse_args(arguments: Sequence[str]) -> HeadlessOptions:
     """Options from command-line arguments.
 
     Raises SettingsError for a wrong or missing value of a known flag; unknown flags are in ``unknown``.
@@ -32,7 +33,7 @@ def parse_args(arguments: Sequence[str]) -> EngineOptions:
     values = vars(known)
     for ignored in ("nographics", "batchmode"):
         values.pop(ignored)
-    return EngineOptions(**values, unknown=tuple(unknown))
+    return HeadlessOptions(**values, unknown=tuple(unknown))
 
 
 def log_file(arguments: Sequence[str]) -> Path | None:
@@ -56,14 +57,10 @@ def build_arguments(arguments: Sequence[str]) -> list[str]:
     for position, argument in enumerate(kept):
         flag, equals, value = argument.partition("=")
         if equals and flag in _FILES:
-            kept[position] = f"{flag}={_absolute(value)}"
+            kept[position] = f"{flag}={Path(value).expanduser().resolve()}"
         elif position and kept[position - 1] in _FILES:
-            kept[position] = _absolute(argument)
+            kept[position] = str(Path(argument).expanduser().resolve())
     return kept
-
-
-def _absolute(value: str) -> str:
-    return value if value == SYNTHETIC else str(Path(value).expanduser().resolve())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,6 +80,7 @@ def _parser() -> _Parser:
     _add_scene_flags(parser.add_argument_group("scene"))
     _add_fault_flags(parser.add_argument_group("faults on purpose"))
     _add_tau_flags(parser.add_argument_group("scene tau"))
+    parser.set_defaults(**{field.name: field.default for field in fields(HeadlessOptions) if field.name != "unknown"})
     return parser
 
 
@@ -96,28 +94,20 @@ def _add_build_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_scene_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--scene", choices=SCENES, default="tau", help="what to play (default: %(default)s)")
+    group.add_argument("--scene", choices=SCENES, help="what to play (default: %(default)s)")
     group.add_argument(
         "--agents", metavar="N", type=_whole(1, MOST_AGENTS), help="agents (default: tau 32, balance 12, basic 1)"
     )
     group.add_argument("--seed", metavar="S", type=_whole(None), help="default: the trainer's")
     group.add_argument("--max-decisions", metavar="N", type=_whole(0), help="limit of an episode; 0: none")
-    group.add_argument("--step-ms", metavar="X", type=_number(0.0), default=0.0, help="sleep this long in every step")
-    group.add_argument("--spin-ms", metavar="X", type=_number(0.0), default=0.0, help="compute this long in every step")
+    group.add_argument("--step-ms", metavar="X", type=_number(0.0), help="sleep this long in every step")
+    group.add_argument("--spin-ms", metavar="X", type=_number(0.0), help="compute this long in every step")
     group.add_argument(
-        "--connect-seconds",
-        metavar="X",
-        type=_number(0.0),
-        default=10.0,
-        help="how long to try while no trainer listens (default: %(default)s)",
+        "--connect-seconds", metavar="X", type=_number(0.0), help="how long to look for one (default: %(default)s)"
     )
     group.add_argument("--report-file", metavar="F", type=Path, help="append JSON lines of counts")
     group.add_argument(
-        "--report-seconds",
-        metavar="X",
-        type=_number(0.0),
-        default=1.0,
-        help="time between two of them (default: %(default)s)",
+        "--report-seconds", metavar="X", type=_number(0.0), help="time between two of them (default: %(default)s)"
     )
     group.add_argument("--write-build", metavar="DIR", type=Path, help="write a launcher for these flags, and leave")
 
@@ -126,30 +116,24 @@ def _add_fault_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--fault", choices=[kind.value for kind in FaultKind], help="what goes wrong (scene faulty: crash)"
     )
-    group.add_argument(
-        "--fault-after", metavar="N", type=_whole(0), default=10, help="steps that go well (default: %(default)s)"
-    )
-    group.add_argument(
-        "--fault-seconds", metavar="X", type=_number(0.0), default=5.0, help="of a slow start (default: %(default)s)"
-    )
+    group.add_argument("--fault-after", metavar="N", type=_whole(0), help="steps that go well (default: %(default)s)")
+    group.add_argument("--fault-seconds", metavar="X", type=_number(0.0), help="of a slow start (default: %(default)s)")
     group.add_argument("--fault-once", metavar="F", type=Path, help="only the first engine fails; it makes this file")
 
 
 def _add_tau_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--tau-profile", choices=PROFILES, default="tau3", help="default: %(default)s")
-    group.add_argument("--tau-data", metavar="F", help="a Tau JSON file, or `synthetic` (default: the packaged data)")
+    group.add_argument("--tau-profile", choices=PROFILES, help="default: %(default)s")
+    group.add_argument("--tau-data", metavar="F", help="a Tau JSON file (default: the packaged data)")
     group.add_argument(
         "--tau-agents", dest="agents", metavar="N", type=_whole(1, MOST_AGENTS), help="the same as --agents"
     )
     group.add_argument("--tau-target-sensor", action="store_true", help="also send the answer's vector")
     group.add_argument("--tau-reward", choices=REWARDS, help="formula (default: the profile's)")
     group.add_argument("--tau-columns", metavar="N", type=_whole(1), help="leading components that count")
-    group.add_argument("--tau-threshold", metavar="X", type=_number(1e-9), default=0.1, help="default: %(default)s")
-    group.add_argument(
-        "--tau-reward-threshold", metavar="X", type=_number(None), default=-100.0, help="default: %(default)s"
-    )
+    group.add_argument("--tau-threshold", metavar="X", type=_number(1e-9), help="default: %(default)s")
+    group.add_argument("--tau-reward-threshold", metavar="X", type=_number(None), help="default: %(default)s")
     group.add_argument("--tau-faithful-terminal", action="store_true", help="report limits as real ends, as Tau does")
-    group.add_argument("--tau-split", choices=("train", "evaluation"), default="train", help="default: %(default)s")
+    group.add_argument("--tau-split", choices=("train", "evaluation"), help="default: %(default)s")
 
 
 def _whole(low: int | None, high: int | None = None) -> Callable[[str], int]:

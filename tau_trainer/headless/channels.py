@@ -16,9 +16,9 @@ from tau_trainer.bridge.side_channels import (
     joined,
     parse_environment_parameter,
     stat_payload,
-    unpack,
+    unpack_payloads,
 )
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 
 _log = logging.getLogger(__name__)
 _SILENT = frozenset({ENGINE_CONFIGURATION, FLOAT_PROPERTIES, TRAINING_ANALYTICS})
@@ -29,7 +29,7 @@ class EngineChannels:
     """What the trainer has told this engine outside of actions."""
 
     def __init__(self) -> None:
-        self.parameters = Parameters()
+        self.parameters = EnvironmentParameters()
         self._unknown: set[uuid.UUID] = set()
 
     def receive(self, data: bytes) -> bool:
@@ -38,7 +38,7 @@ class EngineChannels:
         Raises DecodeError for bytes that are not the protocol.
         """
         changed = False
-        for channel, payload in unpack(data):
+        for channel, payload in unpack_payloads(data):
             if channel == ENVIRONMENT_PARAMETERS:
                 self.parameters.set(*parse_environment_parameter(payload))
                 changed = True

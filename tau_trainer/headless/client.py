@@ -17,7 +17,7 @@ from tau_trainer.errors import DecodeError, VersionError
 from tau_trainer.headless.channels import EngineChannels
 from tau_trainer.headless.link import TrainerGoneError, TrainerLink
 from tau_trainer.headless.pace import Pace
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.report import Report
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes.faulty import Fault
@@ -25,11 +25,11 @@ from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 _log = logging.getLogger(__name__)
 
-SceneFactory = Callable[[Parameters, TrainerInitialization], Scene]
+SceneFactory = Callable[[EnvironmentParameters, TrainerInitialization], Scene]
 """Makes the scene once the trainer's first words and parameters are known: behavior specs may depend on them."""
 
 
-class Engine:
+class HeadlessEngine:
     """Plays one scene for one trainer."""
 
     def __init__(

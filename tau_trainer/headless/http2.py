@@ -36,9 +36,9 @@ from tau_trainer.bridge.frames import (
     WINDOW_UPDATE,
     ProtocolError,
     check_size,
+    first_frames,
     frame,
     frame_limit,
-    hello,
     read_goaway,
     read_settings,
     read_window_update,
@@ -83,7 +83,7 @@ class Http2Connection:
         self._closing = False
         self._reply = bytearray()
         self._done = True
-        self._send(PREFACE + hello(_OUR_SETTINGS))
+        self._send(PREFACE + first_frames(_OUR_SETTINGS))
 
     @property
     def usable(self) -> bool:

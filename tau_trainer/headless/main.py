@@ -16,8 +16,8 @@ from tau_trainer.bridge.codec import TrainerInitialization
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.headless.args import build_arguments, log_file, parse_args
 from tau_trainer.headless.build import write_build
-from tau_trainer.headless.options import EngineOptions
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.options import HeadlessOptions
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import check_scene, create_scene
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(options: EngineOptions) -> None:
+def _run(options: HeadlessOptions) -> None:
     if options.unknown:
         _log.warning("ignored unknown arguments: %s", " ".join(options.unknown))
     if options.port is None:
@@ -61,13 +61,13 @@ def _run(options: EngineOptions) -> None:
     _play(options, options.port)
 
 
-def _play(options: EngineOptions, port: int) -> None:
-    from tau_trainer.headless.client import Engine
+def _play(options: HeadlessOptions, port: int) -> None:
+    from tau_trainer.headless.client import HeadlessEngine
     from tau_trainer.headless.link import TrainerLink
     from tau_trainer.headless.pace import Pace
     from tau_trainer.headless.report import Report
 
-    def make_scene(parameters: Parameters, trainer: TrainerInitialization) -> Scene:
+    def make_scene(parameters: EnvironmentParameters, trainer: TrainerInitialization) -> Scene:
         scene = create_scene(options, parameters, seed=trainer.seed, areas=trainer.num_areas)
         _log.info("playing %s with %d agents", options.scene, scene.agents)
         return scene
@@ -76,7 +76,7 @@ def _play(options: EngineOptions, port: int) -> None:
     report = None if path is None else functools.partial(Report, path, interval=seconds)
     with TrainerLink(port) as link:
         _log.info("connecting to the trainer on localhost:%d", port)
-        engine = Engine(
+        engine = HeadlessEngine(
             link,
             make_scene,
             pace=Pace(options.step_ms, options.spin_ms),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from tau_trainer.headless.scenes.faulty import Fault
 
-SYNTHETIC: Final = "synthetic"
-"""Name of the Tau data set that is made of numbers alone."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
+class HeadlessOptions:
     """See ``python -m tau_trainer.headless --help`` for each; None means the scene's own default."""
 
     port: int | None = None

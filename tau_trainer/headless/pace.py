@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 
 
 class Pace:
@@ -17,7 +17,7 @@ class Pace:
         self._sleep_ms = sleep_ms
         self._spin_ms = spin_ms
 
-    def spend(self, parameters: Parameters) -> None:
+    def spend(self, parameters: EnvironmentParameters) -> None:
         """Let one step's time pass."""
         spin = parameters.get("spin_ms", self._spin_ms)
         if spin > 0.0:

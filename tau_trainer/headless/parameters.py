@@ -11,7 +11,7 @@ from tau_trainer.bridge.side_channels import Sampler, SamplerKind
 from tau_trainer.errors import DecodeError
 
 
-class Parameters:
+class EnvironmentParameters:
     """Environment parameters as the trainer last set them (Unity's ``EnvironmentParameters``)."""
 
     def __init__(self, values: Mapping[str, float | Sampler] | None = None) -> None:

@@ -23,12 +23,20 @@ from numpy.typing import NDArray
 
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import DecodeError
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.streams import AgentRandom
-from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, StepBatch, Terminals, empty_terminals
+from tau_trainer.specs import (
+    Actions,
+    BehaviorSpec,
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    StepBatch,
+    Terminals,
+    empty_terminals,
+)
 
-Index = NDArray[np.intp]
-T = TypeVar("T", bound=np.generic)
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 
 class Scene(ABC):
@@ -44,7 +52,7 @@ class Scene(ABC):
         """Start all random streams anew from ``seed``. Takes effect with the next :meth:`reset`."""
 
     @abstractmethod
-    def reset(self, parameters: Parameters) -> StepBatch:
+    def reset(self, parameters: EnvironmentParameters) -> StepBatch:
         """Begin a new episode for every agent, without ending the old ones on the wire (as Unity's reset does).
 
         Reads ``parameters`` and keeps it for values that are drawn anew with every episode. The streams of random
@@ -55,7 +63,7 @@ class Scene(ABC):
     def step(self, actions: Actions) -> StepBatch:
         """Play one decision of every agent that asked for one; ``actions`` in the order of the last batch's ids."""
 
-    def update(self, parameters: Parameters) -> None:  # noqa: B027 - most scenes read parameters at episode begin
+    def update(self, parameters: EnvironmentParameters) -> None:  # noqa: B027 - most scenes read parameters at episode begin
         """Take note of parameters that arrived without a reset."""
 
     def stats(self) -> Sequence[Stat]:
@@ -77,7 +85,7 @@ class LockstepScene(Scene):
         self.spec = spec
         self.agents = agents
         self.max_decisions = max_decisions
-        self.parameters = Parameters()
+        self.parameters = EnvironmentParameters()
         self.random = AgentRandom(seed, agents)
         self.age = np.zeros(agents, np.int64)
         """int64 [agents]: decisions taken in the running episode."""
@@ -88,7 +96,7 @@ class LockstepScene(Scene):
         self._everyone = _frozen(np.arange(agents, dtype=np.intp))
 
     @abstractmethod
-    def begin(self, index: Index) -> None:
+    def begin(self, index: IndexArray) -> None:
         """Begin a new episode for the agents ``index`` (intp [k])."""
 
     @abstractmethod
@@ -106,7 +114,7 @@ class LockstepScene(Scene):
         """See :meth:`Scene.seed`."""
         self.random = AgentRandom(seed, self.agents)
 
-    def reset(self, parameters: Parameters) -> StepBatch:
+    def reset(self, parameters: EnvironmentParameters) -> StepBatch:
         """See :meth:`Scene.reset`."""
         self.parameters = parameters
         self.update(parameters)
@@ -139,7 +147,7 @@ class LockstepScene(Scene):
             "its policy has diverged."
         )
 
-    def _terminals(self, index: Index, reward: FloatArray, over: BoolArray) -> Terminals:
+    def _terminals(self, index: IndexArray, reward: FloatArray, over: BoolArray) -> Terminals:
         none = np.zeros(len(index), np.int32)
         return Terminals(
             agent_ids=self._ids[index],
@@ -154,7 +162,7 @@ class LockstepScene(Scene):
         return StepBatch(self.spec.name, self._ids, self.observe(), reward, self._no_group, self._no_reward, terminals)
 
 
-def _frozen(array: NDArray[T]) -> NDArray[T]:
+def _frozen(array: NDArray[ScalarT]) -> NDArray[ScalarT]:
     """The same array, read-only: it is handed out with every batch."""
     array.flags.writeable = False
     return array

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from tau_trainer.columns import Rows
 from tau_trainer.memory.base import WorkData, array, number
 from tau_trainer.memory.rollout import RecordState
-from tau_trainer.specs import BoolArray, FloatArray, IntArray, Observations
-
-DoubleArray = NDArray[np.float64]
+from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
 
 
 class Rollout:
@@ -112,7 +110,7 @@ class Rollout:
         bootstrap_values: NDArray[np.floating],
         gamma: float,
         lambd: float,
-    ) -> tuple[DoubleArray, DoubleArray]:
+    ) -> tuple[Float64Array, Float64Array]:
         """Generalised advantage estimates and returns (Schulman et al. 2016, equations 11 to 16).
 
         ``A_t = delta_t + gamma * lambd * A_{t+1}``, ``delta_t = r_t + gamma * V_{t+1} - V_t``. ``V_{t+1}`` is 0 after
@@ -179,7 +177,7 @@ class Rollout:
         return self._successor[self._records[self._hanging_after]]
 
 
-def accumulate(delta: DoubleArray, factor: DoubleArray, following: Rows) -> DoubleArray:
+def accumulate(delta: Float64Array, factor: Float64Array, following: Rows) -> Float64Array:
     """Solve ``A[i] = delta[i] + factor[i] * A[following[i]]`` for all rows at once by pointer jumping.
 
     Every pass doubles the stretch that each row has summed, so the longest chain of ``T`` rows takes ``log2(T)``

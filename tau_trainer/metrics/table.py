@@ -50,7 +50,7 @@ ASCII = Marks("|", "...", "#", "-", box.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One right-aligned column: heading, width, what it shows of a pair, and the console width that it asks for."""
 
     heading: str
@@ -62,10 +62,10 @@ class Column:
 
 
 COLUMNS = (
-    Column("decisions", 12, lambda pair: format_count(pair.decisions), 48),
-    Column("reward", 8, lambda pair: format_reward(pair.mean_reward)),
-    Column("success", 8, lambda pair: format_percent(pair.success_rate), 40, of_task=True),
-    Column("decisions/s", 11, lambda pair: format_speed(pair.decisions_per_second), 64),
+    TableColumn("decisions", 12, lambda pair: format_count(pair.decisions), 48),
+    TableColumn("reward", 8, lambda pair: format_reward(pair.mean_reward)),
+    TableColumn("success", 8, lambda pair: format_percent(pair.success_rate), 40, of_task=True),
+    TableColumn("decisions/s", 11, lambda pair: format_speed(pair.decisions_per_second), 64),
 )
 
 

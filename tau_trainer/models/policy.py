@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from tau_trainer.columns import Column
+from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models.action_head import ACTION_LIMIT
 from tau_trainer.models.actor_critic import ACTOR, ActorCritic, as_tensor
@@ -23,9 +22,6 @@ from tau_trainer.models.distributions import LOG_SQRT_2PI
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds, effective_mask
 from tau_trainer.models.normalizer import OBSERVATION_CLIP
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations
-
-Arrays = Mapping[str, NDArray[Any]]
-"""Arrays by name, [n, ...] where they belong to ``n`` agents."""
 
 NUMPY_LIMIT = 200_000
 """Largest product of batch rows and weights of one layer that numpy computes: below it numpy's matrix products are

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import Column, ColumnTable, Rows
 from tau_trainer.errors import SettingsError
-from tau_trainer.specs import BoolArray
+from tau_trainer.specs import BoolArray, Float64Array
 
 AggregateName = Literal["mean", "sum", "any", "all", "majority"]
 AGGREGATES: tuple[AggregateName, ...] = ("mean", "sum", "any", "all", "majority")
 VALUES: dict[str, tuple[float, float]] = {"01": (0.0, 1.0), "pm1": (-1.0, 1.0)}
 """What failure and success are worth."""
-
-Float64Array = NDArray[np.float64]
 
 
 class WindowAggregator:

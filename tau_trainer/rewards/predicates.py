@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.rewards.aggregation import Float64Array
-from tau_trainer.specs import BoolArray
+from tau_trainer.specs import BoolArray, Float64Array
 
 PredicateName = Literal["positive", "threshold", "outcome", "distance"]
 

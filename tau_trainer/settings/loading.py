@@ -19,7 +19,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings.document import Document, Location, read_document
 from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.merging import apply_overrides, over_defaults
-from tau_trainer.settings.problems import Problems, did_you_mean, key_path, plain
+from tau_trainer.settings.problems import Problems, did_you_mean, key_path, without_tags
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.shipped import find_config
 from tau_trainer.settings.trainable import untrainable
@@ -164,7 +164,7 @@ class _Reader:
         try:
             return model.model_validate(data)
         except ValidationError as error:
-            unknown = [plain(e["loc"]) for e in error.errors() if e["type"] == "extra_forbidden"]
+            unknown = [without_tags(e["loc"]) for e in error.errors() if e["type"] == "extra_forbidden"]
             if not (self.lenient and unknown):
                 self.problems.add_errors(error, model, prefix)
                 return None

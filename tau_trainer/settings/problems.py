@@ -39,7 +39,7 @@ class Problems:
         """Note every error of a failed validation of ``model`` at ``prefix``."""
         for detail in error.errors(include_url=False):
             if detail["type"] not in _NOTHING_NEW:
-                self.add((*prefix, *plain(detail["loc"])), _text(detail, model))
+                self.add((*prefix, *without_tags(detail["loc"])), _text(detail, model))
 
     def place(self, location: Location) -> str:
         """``file:line: key.path``, or the flag that set it."""
@@ -59,7 +59,7 @@ class Problems:
             raise SettingsError(f"{len(self.sentences)} problems in the settings:{lines}")
 
 
-def plain(location: Iterable[str | int]) -> Location:
+def without_tags(location: Iterable[str | int]) -> Location:
     """A validation error's location without the tags of unions."""
     return tuple(part for part in location if not (isinstance(part, str) and part.startswith(TAG)))
 

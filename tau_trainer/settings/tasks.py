@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
@@ -101,6 +101,12 @@ class CollectionSettings(Section):
     """Certificate (PEM) that is shown to engines at ``listen``; None = clear text."""
     tls_key: Path | None = None
     """The certificate's private key (PEM)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _transport_is_gone(cls, data: Any) -> Any:
+        """Runs of earlier versions wrote ``transport``; where engines connect decides that now."""
+        return {key: value for key, value in data.items() if key != "transport"} if isinstance(data, dict) else data
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:

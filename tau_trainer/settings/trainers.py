@@ -126,9 +126,9 @@ class TrainerType:
     """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`; None: read and checked, not trained yet."""
 
 
-PPO = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
-SAC = TrainerType(SACTrainerSettings, None)
-POCA = TrainerType(POCATrainerSettings, None)
+PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
+SAC_TRAINER = TrainerType(SACTrainerSettings, None)
+POCA_TRAINER = TrainerType(POCATrainerSettings, None)
 
 
 def trainer_type(name: str) -> TrainerType:

@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 
 from tau_trainer.errors import DataError
 from tau_trainer.metrics import BaselineScore
+from tau_trainer.specs import Float64Array
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
-from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, get_reward
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, get_reward
 from tau_trainer.tau.profiles import Profile
 from tau_trainer.tau.targets import targets
 
@@ -30,7 +31,7 @@ PENALTIES = tuple(float(value) for value in 10.0 ** np.arange(-4.0, 3.25, 0.25))
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
+class ConfiguredFormula:
     """A reward formula with its options, hashable."""
 
     name: str
@@ -58,10 +59,10 @@ def baselines(
         DataError: the data set has no evaluation rows.
         SettingsError: the formula or its options do not exist.
     """
-    return dict(_baselines(dataset, profile, Formula(reward or profile.reward, threshold, columns)))
+    return dict(_baselines(dataset, profile, ConfiguredFormula(reward or profile.reward, threshold, columns)))
 
 
-def predictors(dataset: TauDataset, profile: Profile, formula: Formula) -> dict[str, Predictor]:
+def predictors(dataset: TauDataset, profile: Profile, formula: ConfiguredFormula) -> dict[str, Predictor]:
     """The four baselines as functions, fitted on the training rows."""
     centres = targets(dataset, profile).astype(np.float64)
     wanted = centres[dataset.train.answer_index]
@@ -75,7 +76,7 @@ def predictors(dataset: TauDataset, profile: Profile, formula: Formula) -> dict[
 
 
 def score(
-    predict: Predictor, dataset: TauDataset, profile: Profile, formula: Formula, split: TauSplit
+    predict: Predictor, dataset: TauDataset, profile: Profile, formula: ConfiguredFormula, split: TauSplit
 ) -> BaselineScore:
     """Mean reward and decoded accuracy of ``predict`` on the rows of ``split``."""
     centres = targets(dataset, profile)
@@ -85,7 +86,7 @@ def score(
     return BaselineScore(float(rewards.mean()), float(right.mean()))
 
 
-def best_constant(wanted: Float64Array, formula: Formula) -> Float64Array:
+def best_constant(wanted: Float64Array, formula: ConfiguredFormula) -> Float64Array:
     """The action ``[A]`` with the highest mean reward over training targets ``[n, A]``.
 
     Exact where the formula is a mean over components: the median minimises absolute error, and for ``binary`` the
@@ -122,7 +123,9 @@ def fit_ridge(prompts: ArrayLike, wanted: ArrayLike) -> Predictor:
 
 
 @lru_cache(maxsize=32)
-def _baselines(dataset: TauDataset, profile: Profile, formula: Formula) -> tuple[tuple[str, BaselineScore], ...]:
+def _baselines(
+    dataset: TauDataset, profile: Profile, formula: ConfiguredFormula
+) -> tuple[tuple[str, BaselineScore], ...]:
     held_out = require_evaluation(dataset)
     fitted = predictors(dataset, profile, formula)
     return tuple((name, score(predict, dataset, profile, formula, held_out)) for name, predict in fitted.items())

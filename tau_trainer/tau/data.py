@@ -16,7 +16,7 @@ import numpy as np
 
 from tau_trainer.errors import DataError
 from tau_trainer.tau.dataset import load_dataset
-from tau_trainer.tau.encoder import CachedEncoder, Encoder
+from tau_trainer.tau.encoder import CachedEncoder, TextEncoder
 from tau_trainer.tau.profiles import Profile
 from tau_trainer.tau.schema import Message, Problem, TauFile, read_tau_file, row_list, text_key, unique_pairs
 from tau_trainer.tau.targets import targets
@@ -135,7 +135,7 @@ class TargetsReport:
         return {**asdict(self), "path": str(self.path)}
 
 
-def embed(path: Path, encoder: Encoder, *, batch_size: int = 256) -> EmbedReport:
+def embed(path: Path, encoder: TextEncoder, *, batch_size: int = 256) -> EmbedReport:
     """Write the embeddings of all texts of a Tau file beside it, encoding only those that are not there yet.
 
     Vectors of another encoder are made anew, never mixed; malformed rows are left out.

@@ -24,7 +24,7 @@ HASHING = "hashing-384 (stand-in)"
 """Name of the stand-in: it sees spelling, not meaning, and says so wherever its name appears."""
 
 
-class Encoder(Protocol):
+class TextEncoder(Protocol):
     """Whatever turns texts into unit vectors."""
 
     @property
@@ -92,7 +92,7 @@ class HashingEncoder:
 class CachedEncoder:
     """Encodes each distinct text once and hands out the same vector afterwards."""
 
-    def __init__(self, encoder: Encoder, known: dict[str, FloatArray] | None = None) -> None:
+    def __init__(self, encoder: TextEncoder, known: dict[str, FloatArray] | None = None) -> None:
         """Wrap ``encoder``; ``known`` holds vectors by key that need no encoding."""
         self._encoder = encoder
         self.known: dict[str, FloatArray] = dict(known or {})
@@ -112,8 +112,8 @@ class CachedEncoder:
         return np.array([self.known[key] for key in keys], np.float32).reshape(len(keys), EMBEDDING_SIZE)
 
 
-def get_encoder(name: str) -> Encoder:
-    """Encoder for the names that the command line takes: ``minilm`` or ``hashing``.
+def get_encoder(name: str) -> TextEncoder:
+    """TextEncoder for the names that the command line takes: ``minilm`` or ``hashing``.
 
     Raises:
         SettingsError: the name is unknown, or the encoder is not installed.

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import BaselineScore
-from tau_trainer.specs import FloatArray
-from tau_trainer.tau.baselines import Formula, baselines, require_evaluation
+from tau_trainer.specs import Float64Array, FloatArray
+from tau_trainer.tau.baselines import ConfiguredFormula, baselines, require_evaluation
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
-from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, binary01
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, binary01
 from tau_trainer.tau.profiles import Profile
 from tau_trainer.tau.targets import targets
 
@@ -111,7 +111,7 @@ def evaluate(
         NonFiniteError: an action is NaN or infinite.
         ValueError: the actions do not have the profile's shape.
     """
-    formula = Formula(reward or profile.reward, threshold, columns)
+    formula = ConfiguredFormula(reward or profile.reward, threshold, columns)
     held_out = require_evaluation(dataset)
     centres = targets(dataset, profile)
     known = centres[: dataset.training_answers]

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tau_trainer.errors import SettingsError
-
-Float64Array = NDArray[np.float64]
+from tau_trainer.specs import Float64Array
 
 DEFAULT_THRESHOLD = 0.1
 """Absolute error below which a component counts as right (Tau's constant)."""

@@ -20,8 +20,8 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.rewards.aggregation import WindowAggregator
 from tau_trainer.rewards.predicates import Limits, StepFacts, get_predicate
 from tau_trainer.rewards.rewarder import RewardResult, check_finite
-from tau_trainer.specs import Actions, BoolArray, FloatArray, Observations
-from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, Float64Array, component_reward, get_reward, has_components
+from tau_trainer.specs import Actions, BoolArray, Float64Array, FloatArray, Observations
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, component_reward, get_reward, has_components
 
 Source = Literal["engine", "trainer"]
 Credit = Literal["component", "aggregate"]

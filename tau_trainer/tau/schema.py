@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from tau_trainer.errors import DataError
 
-Section = Literal["training_data", "evaluation_data"]
-SECTIONS: tuple[Section, Section] = ("training_data", "evaluation_data")
+SectionName = Literal["training_data", "evaluation_data"]
+SECTIONS: tuple[SectionName, SectionName] = ("training_data", "evaluation_data")
 ProblemKind = Literal["malformed", "duplicate", "leak", "missing"]
 _ROLES = ("User", "Agent")
 
@@ -26,7 +26,7 @@ _ROLES = ("User", "Agent")
 class Problem:
     """One row that cannot be used, or one text in it that has no embedding."""
 
-    section: Section
+    section: SectionName
     row: int
     """Position in its section, counted from 1."""
     kind: ProblemKind
@@ -46,7 +46,7 @@ class Pair:
     answer: str
     domain: str
     context: str
-    section: Section
+    section: SectionName
     row: int
     """Row of the message that holds the pair, counted from 1."""
 
@@ -60,7 +60,7 @@ class Message:
     system: str
     turns: tuple[tuple[str, str], ...]
     """(user text, agent text) couples, at least one, texts without surrounding blanks."""
-    section: Section
+    section: SectionName
     row: int
 
     def pairs(self) -> tuple[Pair, ...]:
@@ -144,7 +144,7 @@ _HEADER = {"version": "0.1.0", "model_name": "Tau-LLM", "organization": "Tau"}
 
 
 def _parse_section(
-    data: dict[Any, Any], section: Section, source: str, problems: list[Problem]
+    data: dict[Any, Any], section: SectionName, source: str, problems: list[Problem]
 ) -> tuple[tuple[Message, ...], int]:
     rows = data.get(section, None if section == "training_data" else [])
     if not isinstance(rows, list):
@@ -159,7 +159,7 @@ def _parse_section(
     return tuple(messages), len(rows)
 
 
-def _parse_message(entry: object, section: Section, row: int) -> Message | str:
+def _parse_message(entry: object, section: SectionName, row: int) -> Message | str:
     """The message, or why it is malformed."""
     if not isinstance(entry, dict):
         return "is not an object"

@@ -8,9 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tau_trainer.specs import FloatArray
+from tau_trainer.specs import Float64Array, FloatArray
 from tau_trainer.tau.dataset import TauDataset
-from tau_trainer.tau.formulas import Float64Array
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, Profile
 
 _SAME = 1e-9

@@ -18,10 +18,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 
-Arrays = Mapping[str, NDArray[Any]]
-Message = tuple[str, dict[str, Any], dict[str, NDArray[Any]]]
+ChannelMessage = tuple[str, dict[str, Any], dict[str, NDArray[Any]]]
 """Kind, facts, arrays."""
 
 _NOTHING: Arrays = {}
@@ -94,7 +94,7 @@ class Channel:
             self._sink.write(target)
         self._sink.flush()
 
-    def receive(self) -> Message:
+    def receive(self) -> ChannelMessage:
         """The next message. Arrays that came through shared memory are valid until the next one is sent.
 
         Raises EOFError when the other end is gone.

@@ -25,6 +25,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, NonFiniteError, TauError
 from tau_trainer.files import plain, reason, rename, safe_name, sync_folder, write_synced
 from tau_trainer.training import tensors as tensor_file
@@ -72,7 +73,7 @@ class Latest:
 def save_checkpoint(
     folder: Path,
     step: int,
-    tensors: Mapping[str, NDArray[Any]],
+    tensors: Arrays,
     manifest: Mapping[str, object],
     keep: int,
     *,

@@ -39,7 +39,7 @@ async def save(run: TrainingRun) -> None:
         await run.checkpointer.save(run.learners, run.pairs)
 
 
-async def evaluate(run: TrainingRun) -> list[Candidate]:
+async def evaluate_policies(run: TrainingRun) -> list[Candidate]:
     """Every learner's policy, with its scores where the task has an evaluation."""
     candidates = []
     for learner in run.learners:
@@ -56,7 +56,9 @@ def _best(candidates: Sequence[Candidate]) -> Candidate | None:
     return max(candidates, key=lambda one: one.evaluation.accuracy if one.evaluation is not None else 0.0)
 
 
-async def export(run: TrainingRun, folder: RunFolder, candidates: Sequence[Candidate]) -> tuple[list[Path], list[str]]:
+async def export_policies(
+    run: TrainingRun, folder: RunFolder, candidates: Sequence[Candidate]
+) -> tuple[list[Path], list[str]]:
     """Every policy under its learner's name; of independent ones the best under the behavior's name too, first.
 
     Returns the files, and a sentence for each that could not be written.

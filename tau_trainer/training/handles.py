@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from numpy.typing import NDArray
-
 from tau_trainer.algorithms import Algorithm, Publish, State
+from tau_trainer.columns import Arrays
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
 
@@ -33,7 +32,7 @@ class LearnerHandle(Protocol):
     def state(self) -> State:
         """What a checkpoint keeps. Raises LearnerError."""
 
-    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Go on from a checkpoint. Raises CheckpointError, LearnerError."""
 
 
@@ -61,7 +60,7 @@ class LocalLearner:
         """What a checkpoint keeps."""
         return self._algorithm.state()
 
-    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         self._algorithm.load(arrays, facts)
         self._policy = self._algorithm.snapshot()

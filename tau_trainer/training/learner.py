@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.algorithms import Algorithm, Counters, Setup
 from tau_trainer.collection.decisions import Actor
-from tau_trainer.columns import Rows
+from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Aggregation, MetricsHub, keys
@@ -258,7 +258,7 @@ class Learner:
             "reward_components": self._setup.reward_width,
         }
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         self._handle.load(arrays, values["algorithm"])
         self.decisions = int(values["decisions"])

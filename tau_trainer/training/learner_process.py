@@ -23,17 +23,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.algorithms import Algorithm, Publish, Setup, State, make_algorithm
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
 from tau_trainer.settings import trainer_type
 from tau_trainer.training import behavior_json
-from tau_trainer.training.channel import Channel, Message, SharedBytes, refused
+from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes, refused
 
-OnPolicy = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], None]
+HandOn = Callable[[Mapping[str, Any], Arrays], None]
 """Called with the facts and the weights of a policy."""
 
-_NOTHING: Mapping[str, NDArray[Any]] = {}
+_NOTHING: Arrays = {}
 _CLOSE_S = 5.0
 _TAIL_BYTES = 2000
 
@@ -68,9 +69,9 @@ class LearnerProcess:
         self,
         kind: str,
         facts: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]] = _NOTHING,
-        on_policy: OnPolicy | None = None,
-    ) -> Message:
+        arrays: Arrays = _NOTHING,
+        on_policy: HandOn | None = None,
+    ) -> ChannelMessage:
         """Send a request and wait for its answer.
 
         Args:
@@ -147,9 +148,7 @@ class RemoteLearner:
         }
         self._made = False
 
-    def _ask(
-        self, kind: str, facts: dict[str, Any], arrays: Mapping[str, NDArray[Any]] = _NOTHING, **more: Any
-    ) -> Message:
+    def _ask(self, kind: str, facts: dict[str, Any], arrays: Arrays = _NOTHING, **more: Any) -> ChannelMessage:
         if not self._made:
             self._process.ask("make", {"learner": self._name, **self._setup})
             self._made = True
@@ -161,7 +160,7 @@ class RemoteLearner:
         arrays = {name: value for name, value in work.data.items() if isinstance(value, np.ndarray)}
         facts = {"numbers": numbers, "progress": progress, "publish": publish is not None}
 
-        def hand_on(told: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> None:
+        def hand_on(told: Mapping[str, Any], weights: Arrays) -> None:
             assert publish is not None
             publish(self._made_policy(told, weights))
 
@@ -181,12 +180,12 @@ class RemoteLearner:
         _, facts, arrays = self._ask("state", {})
         return arrays, facts["facts"]
 
-    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         _, answer, weights = self._ask("load", {"facts": facts}, arrays)
         self._policy = self._made_policy(answer, weights)
 
-    def _made_policy(self, facts: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> Policy:
+    def _made_policy(self, facts: Mapping[str, Any], weights: Arrays) -> Policy:
         return self._algorithm.policy(dict(weights), int(facts["version"]))
 
 
@@ -240,7 +239,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     channel = Channel(source, sink, SharedBytes(sys.argv[1]))
-    requests: queue.Queue[Message] = queue.Queue()
+    requests: queue.Queue[ChannelMessage] = queue.Queue()
 
     def listen() -> None:
         # In a thread of its own, so that the end of the trainer is noticed in the middle of an update too.

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tau_trainer.training.finish import draw_curve, evaluate, export, make_report, result_of, save, write_evaluation
+from tau_trainer.training.finish import (
+    draw_curve,
+    evaluate_policies,
+    export_policies,
+    make_report,
+    result_of,
+    save,
+    write_evaluation,
+)
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder
 from tau_trainer.training.states import RunReport
@@ -22,8 +30,8 @@ async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
     folder.commit()  # from here on this run replaces what it was told to replace
 
     await save(run)
-    candidates = await evaluate(run)
-    models, errors = await export(run, folder, candidates)
+    candidates = await evaluate_policies(run)
+    models, errors = await export_policies(run, folder, candidates)
     evaluation, more = write_evaluation(run, folder, candidates)
     report = make_report(run, folder, candidates, evaluation, models, [*errors, *more])
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, NonFiniteError
 
 Table = dict[str, dict[str, object]]
@@ -17,7 +17,7 @@ Table = dict[str, dict[str, object]]
 _KINDS = "biuf"  # booleans, integers and floats
 
 
-def to_safetensors(arrays: Mapping[str, NDArray[Any]], owner: str) -> tuple[bytes, Table]:
+def to_safetensors(arrays: Arrays, owner: str) -> tuple[bytes, Table]:
     """The content of a safetensors file, and the table of what it holds. Copies everything first.
 
     Args:
@@ -37,7 +37,7 @@ def from_safetensors(data: bytes) -> dict[str, NDArray[Any]]:
     return {name: np.array(value, order="C") for name, value in safetensors.numpy.load(data).items()}
 
 
-def table_of(arrays: Mapping[str, NDArray[Any]]) -> Table:
+def table_of(arrays: Arrays) -> Table:
     """Shape and type of each array."""
     return {name: {"shape": list(value.shape), "dtype": str(value.dtype)} for name, value in sorted(arrays.items())}
 

@@ -141,7 +141,7 @@ class TestHeadless:
         assert sorted(path.name for path in logs.iterdir()) == [f"Player-{i}.log" for i in range(3)]
 
     def test_messages_beyond_4_mib(self, logs: Path) -> None:
-        flags = ("--tau-profile", "tau384", "--tau-data", "synthetic", "--agents", "4000")
+        flags = ("--tau-profile", "tau384", "--agents", "4000")
 
         async def main() -> None:
             engine = Engine(0, 0, headless("tau", *flags, logs=logs))

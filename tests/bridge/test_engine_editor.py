@@ -25,10 +25,10 @@ from tau_trainer.bridge.side_channels import (
     EngineConfiguration,
     SideChannelHub,
     Stat,
-    pack,
+    pack_payload,
     parse_environment_parameter,
     stat_payload,
-    unpack,
+    unpack_payloads,
 )
 from tau_trainer.errors import (
     EngineStoppedError,
@@ -96,7 +96,7 @@ class TestEditor:
             async with editor() as script:
                 reply = decode_trainer_message(await script.greets(), {})
                 assert (reply.status, reply.command) == (200, Command.RESET)
-                payloads = [payload for _, payload in unpack(reply.side_channel)]
+                payloads = [payload for _, payload in unpack_payloads(reply.side_channel)]
                 assert payloads[:5] == EngineConfiguration().payloads()
                 assert parse_environment_parameter(payloads[5]) == ("gravity", -9.5)
 
@@ -107,7 +107,7 @@ class TestEditor:
             stats: list[Stat] = []
             async with editor(channels=SideChannelHub(stats.append)) as script:
                 await script.greets()
-                message = engine_message([(SPEC, [])], side_channel=pack(STATS, stat_payload("height", 2.5)))
+                message = engine_message([(SPEC, [])], side_channel=pack_payload(STATS, stat_payload("height", 2.5)))
                 step = script.says(message)
                 assert await script.resetting == []
                 assert [(stat.key, stat.value) for stat in stats] == [("height", 2.5)]

@@ -18,9 +18,9 @@ from tau_trainer.bridge.frames import (
     WINDOW_UPDATE,
     ProtocolError,
     check_size,
+    first_frames,
     frame,
     frame_limit,
-    hello,
     literal,
     read_goaway,
     read_settings,
@@ -39,7 +39,7 @@ def test_a_frame_has_a_length_of_three_bytes() -> None:
 
 def test_the_first_frames_are_settings_and_the_widest_window() -> None:
     settings = frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, 7))
-    assert hello({INITIAL_WINDOW_SIZE: 7}) == settings + window_update(2**31 - 1 - 65_535)
+    assert first_frames({INITIAL_WINDOW_SIZE: 7}) == settings + window_update(2**31 - 1 - 65_535)
     assert list(read_settings(struct.pack(">HIHI", 4, 7, 5, 8))) == [(4, 7), (5, 8)]
     assert read_window_update(window_update(1234)[9:]) == 1234
     assert read_window_update(b"\xff" * 4) == LARGEST_WINDOW

@@ -25,7 +25,7 @@ from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import EngineExitedError, EngineTimeoutError, PortInUseError
 from tau_trainer.headless import create_scene
 from tau_trainer.headless.args import parse_args
-from tau_trainer.headless.client import Engine as HeadlessEngine
+from tau_trainer.headless.client import HeadlessEngine
 from tau_trainer.specs import Actions, StepBatch
 from tests.bridge.conftest import DATA, Client, client
 from tests.bridge.test_server import connects, echo

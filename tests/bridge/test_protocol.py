@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from google.protobuf import descriptor_pool
 
-from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, METHOD, Command, Message
+from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, METHOD, Command, UnityMessage
 from tests.bridge.oracle import PACKED
 
 
@@ -16,7 +16,7 @@ def test_names_and_numbers_of_the_api() -> None:
 
 def test_the_messages_stay_out_of_the_pool_that_others_use() -> None:
     """mlagents-envs registers its own there; a name twice in one pool is an error."""
-    full_name = Message.DESCRIPTOR.full_name
+    full_name = UnityMessage.DESCRIPTOR.full_name
     assert full_name == "tau_trainer.wire.Message"
     try:
         descriptor_pool.Default().FindMessageTypeByName(full_name)
@@ -27,7 +27,7 @@ def test_the_messages_stay_out_of_the_pool_that_others_use() -> None:
 
 def test_every_field_that_we_name_has_the_protocols_number_and_type() -> None:
     """Lists of agents and actions apart, which are bytes to us, every message is the reference's, field by field."""
-    pairs = [(Message.DESCRIPTOR, PACKED.UnityMessage.DESCRIPTOR)]
+    pairs = [(UnityMessage.DESCRIPTOR, PACKED.UnityMessage.DESCRIPTOR)]
     seen = 0
     while pairs:
         ours, theirs = pairs.pop()

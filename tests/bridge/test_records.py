@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tau_trainer.bridge import records
 from tau_trainer.bridge.records import (
     LayoutCache,
-    Shape,
+    RecordLayout,
     Span,
     Template,
     delimited,
@@ -134,7 +134,7 @@ def test_split_refuses(payload: bytes, sentence: str) -> None:
         split(payload)
 
 
-class _FirstByte(Shape):
+class _FirstByte(RecordLayout):
     """A layout that any last byte fits."""
 
     parsed = 0

@@ -16,22 +16,22 @@ from tau_trainer.bridge.side_channels import (
     FLOAT_PROPERTIES,
     STATS,
     TRAINING_ANALYTICS,
-    Aggregation,
     EngineConfiguration,
     Reader,
     Sampler,
     SamplerKind,
     SideChannelHub,
     Stat,
+    StatAggregationMethod,
     TrainingEnvironment,
     Writer,
     environment_parameter_payload,
     joined,
-    pack,
+    pack_payload,
     parse_environment_parameter,
     parse_stat,
     stat_payload,
-    unpack,
+    unpack_payloads,
 )
 from tau_trainer.errors import DecodeError
 
@@ -51,7 +51,7 @@ ASCII = st.text(st.characters(max_codepoint=127), max_size=20)
     ],
 )
 def test_channel_ids_travel_as_guids(channel: uuid.UUID, on_the_wire: str) -> None:
-    assert pack(channel, b"").hex() == on_the_wire + "00000000"
+    assert pack_payload(channel, b"").hex() == on_the_wire + "00000000"
 
 
 def test_the_analytics_id_is_made_from_its_name() -> None:
@@ -72,8 +72,8 @@ def test_engine_configuration_vectors() -> None:
 
 def test_one_envelope_vector() -> None:
     envelope = bytes.fromhex("2c3451e97e4fea11b238784f4387d1f708000000020000000000a041")
-    assert unpack(envelope) == [(ENGINE_CONFIGURATION, bytes.fromhex("020000000000a041"))]
-    assert pack(ENGINE_CONFIGURATION, EngineConfiguration().payloads()[2]) == envelope
+    assert unpack_payloads(envelope) == [(ENGINE_CONFIGURATION, bytes.fromhex("020000000000a041"))]
+    assert pack_payload(ENGINE_CONFIGURATION, EngineConfiguration().payloads()[2]) == envelope
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_environment_parameters_round_trip(key: str, value: float | Sampler) -> 
     assert parse_environment_parameter(environment_parameter_payload(key, value)) == (key, value)
 
 
-@given(ASCII, FLOATS, st.sampled_from(Aggregation))
-def test_stats_round_trip(key: str, value: float, aggregation: Aggregation) -> None:
+@given(ASCII, FLOATS, st.sampled_from(StatAggregationMethod))
+def test_stats_round_trip(key: str, value: float, aggregation: StatAggregationMethod) -> None:
     assert parse_stat(stat_payload(key, value, aggregation)) == Stat(key, value, aggregation)
 
 
@@ -143,24 +143,24 @@ def test_past_the_end_readers_give_their_defaults() -> None:
 @given(st.lists(st.tuples(st.uuids(), st.binary(max_size=20)), max_size=5))
 def test_envelopes_round_trip_and_every_cut_is_noticed(messages: list[tuple[uuid.UUID, bytes]]) -> None:
     data = joined(messages)
-    assert unpack(data) == messages
+    assert unpack_payloads(data) == messages
     ends = {sum(20 + len(payload) for _, payload in messages[:k]) for k in range(len(messages) + 1)}
     for cut in range(len(data)):
         if cut in ends:
-            assert len(unpack(data[:cut])) == sorted(ends).index(cut)
+            assert len(unpack_payloads(data[:cut])) == sorted(ends).index(cut)
         else:
             with pytest.raises(DecodeError, match=r"end inside|past the end"):
-                unpack(data[:cut])
+                unpack_payloads(data[:cut])
 
 
 def test_a_negative_length_is_refused() -> None:
     with pytest.raises(DecodeError, match="-1 bytes"):
-        unpack(STATS.bytes_le + struct.pack("<i", -1))
+        unpack_payloads(STATS.bytes_le + struct.pack("<i", -1))
 
 
 @given(st.binary(max_size=60))
 def test_random_payloads_raise_decode_error_only(data: bytes) -> None:
-    for parse in (parse_stat, parse_environment_parameter, unpack):
+    for parse in (parse_stat, parse_environment_parameter, unpack_payloads):
         try:
             parse(data)
         except DecodeError:
@@ -173,7 +173,7 @@ class TestHub:
         hub.send_engine_configuration(EngineConfiguration())
         hub.send_environment_parameters({"gravity": -9.5, "size": 2.0})
         hub.send_float_properties({"p": 1.0})
-        sent = unpack(hub.take())
+        sent = unpack_payloads(hub.take())
         assert [channel for channel, _ in sent] == [ENGINE_CONFIGURATION] * 5 + [ENVIRONMENT_PARAMETERS] * 2 + [
             FLOAT_PROPERTIES
         ]
@@ -184,7 +184,7 @@ class TestHub:
     def test_the_trainer_is_told_of_in_the_references_message(self) -> None:
         hub = SideChannelHub()
         hub.send_training_environment(TrainingEnvironment("tau 1", "1.1.0", "3.11", "2.13", "cpu", 300, 0))
-        ((channel, payload),) = unpack(hub.take())
+        ((channel, payload),) = unpack_payloads(hub.take())
         assert channel == TRAINING_ANALYTICS
         url = b"type.googleapis.com/communicator_objects.TrainingEnvironmentInitialized"
         body = b"\x0a\x05tau 1\x12\x051.1.0\x1a\x043.11\x22\x042.13\x2a\x03cpu\x30\xac\x02"
@@ -192,7 +192,7 @@ class TestHub:
 
     def test_statistics_are_handed_on_and_strangers_passed_over(self) -> None:
         stats: list[Stat] = []
-        data = pack(STATS, stat_payload("k", 2.0)) + pack(uuid.uuid4(), b"?")
+        data = pack_payload(STATS, stat_payload("k", 2.0)) + pack_payload(uuid.uuid4(), b"?")
         SideChannelHub(stats.append).receive(data)
-        assert stats == [Stat("k", 2.0, Aggregation.AVERAGE)]
+        assert stats == [Stat("k", 2.0, StatAggregationMethod.AVERAGE)]
         SideChannelHub().receive(data)  # and where nobody listens, nothing happens

@@ -15,7 +15,7 @@ import pytest
 
 from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind
-from tau_trainer.headless import Parameters, create_scene, write_build
+from tau_trainer.headless import EnvironmentParameters, create_scene, write_build
 from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.scene import Scene
 from tau_trainer.specs import Actions, FloatArray, StepBatch
@@ -101,7 +101,7 @@ def play_here(
 ) -> list[Json]:
     """The exchanges that peer/drive.py would see, from the scene object itself."""
     samplers = {name: Sampler(SamplerKind.UNIFORM, s, (low, high)) for name, (low, high, s) in (uniform or {}).items()}
-    told = Parameters({**(parameters or {}), **samplers})
+    told = EnvironmentParameters({**(parameters or {}), **samplers})
     game = create_scene(parse_args(["--scene", scene, *arguments]), told, seed=seed, areas=areas)
     batch = game.reset(told)
     exchanges = [observed(batch)]
@@ -112,7 +112,7 @@ def play_here(
 
 
 def _next(
-    game: Scene, batch: StepBatch, told: Parameters, step: int, reset: bool, later: Mapping[str, float]
+    game: Scene, batch: StepBatch, told: EnvironmentParameters, step: int, reset: bool, later: Mapping[str, float]
 ) -> StepBatch:
     for name, value in later.items():
         told.set(name, value)

@@ -16,7 +16,6 @@ Mirror = Callable[..., list[Json]]
 SCENES = {
     "tau3": ("tau", ["--agents", "5"], "TauAgent?team=0", [384], 3, []),
     "tau384": ("tau", ["--tau-profile", "tau384", "--agents", "3"], "TauAgent?team=0", [384], 384, []),
-    "synthetic": ("tau", ["--tau-data", "synthetic", "--agents", "4"], "TauAgent?team=0", [384], 3, []),
     "balance": ("balance", [], "3DBall?team=0", [8], 2, []),
     "basic": ("basic", ["--agents", "3"], "Basic?team=0", [20], 0, [3]),
 }

@@ -77,7 +77,7 @@ def test_the_log_file_is_found_beside_mistakes() -> None:
 
 
 def test_a_launcher_keeps_what_is_not_of_one_start() -> None:
-    given = "--write-build d --scene tau --mlagents-port 5 --agents 3 --tau-data synthetic -nographics -logFile x"
-    assert build_arguments(given.split()) == ["--agents", "3", "--tau-data", "synthetic"]
+    given = "--write-build d --scene tau --mlagents-port 5 --agents 3 -nographics -logFile x"
+    assert build_arguments(given.split()) == ["--agents", "3"]
     kept = build_arguments(["--tau-data=own.json", "--report-file", "counts.jsonl"])
     assert kept == [f"--tau-data={Path('own.json').resolve()}", "--report-file", str(Path("counts.jsonl").resolve())]

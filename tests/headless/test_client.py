@@ -22,7 +22,7 @@ from tau_trainer.bridge.side_channels import (
     environment_parameter_payload,
     joined,
     parse_stat,
-    unpack,
+    unpack_payloads,
 )
 from tau_trainer.specs import Actions
 
@@ -142,7 +142,7 @@ def test_a_reset_goes_on_unless_the_seed_parameter_is_set(trainer: FakeTrainer, 
 
 
 def test_parameters_of_the_first_reply_shape_the_scene(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "tau", "--tau-data", "synthetic")
+    engine = start("--scene", "tau")
     trainer.handshake(side_channel=parameters(num_agents=3.0, profile=0.0, target_sensor=1.0), areas=2)
     message, batch = trainer.steps()
     assert message.action_specs["TauAgent?team=0"].continuous_size == 384
@@ -169,14 +169,14 @@ def test_settings_and_unknown_channels_are_taken_calmly(
 
 
 def test_statistics_arrive_with_the_next_message(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "tau", "--tau-data", "synthetic", "--agents", "500")
+    engine = start("--scene", "tau", "--agents", "500")
     trainer.handshake()
     actions = {"TauAgent?team=0": Actions(np.zeros((500, 3), np.float32), np.zeros((500, 0), np.int32))}
     for _ in range(2):
         assert trainer.steps()[0].side_channel == b""
         trainer.act(actions)
     message, _ = trainer.steps()
-    messages = unpack(message.side_channel)
+    messages = unpack_payloads(message.side_channel)
     assert {channel for channel, _ in messages} == {STATS}
     stats = {stat.key: stat.value for stat in (parse_stat(payload) for _, payload in messages)}
     assert stats["Tau/Decisions"] == 1000.0
@@ -203,7 +203,7 @@ def test_step_time_is_slept_or_computed(trainer: FakeTrainer, start: EngineStart
 
 
 def test_messages_larger_than_four_mebibytes_pass(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "tau", "--tau-data", "synthetic", "--tau-profile", "tau384", "--agents", "4000")
+    engine = start("--scene", "tau", "--tau-profile", "tau384", "--agents", "4000")
     trainer.handshake()
     _, batch = trainer.steps()
     assert batch.obs[0].nbytes > 6_000_000

@@ -5,11 +5,11 @@ import pytest
 
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind
 from tau_trainer.errors import DecodeError
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 
 
 def test_numbers_have_defaults_and_can_change() -> None:
-    parameters = Parameters({"gravity": 5.0})
+    parameters = EnvironmentParameters({"gravity": 5.0})
     assert parameters.get("gravity", 9.81) == 5.0
     assert parameters.get("mass", 1.0) == 1.0
     assert "gravity" in parameters
@@ -20,7 +20,7 @@ def test_numbers_have_defaults_and_can_change() -> None:
 
 def test_a_sampler_is_drawn_at_each_use_and_repeats_with_its_seed() -> None:
     sampler = Sampler(SamplerKind.UNIFORM, 3, (2.0, 4.0))
-    first, second = Parameters({"scale": sampler}), Parameters({"scale": sampler})
+    first, second = EnvironmentParameters({"scale": sampler}), EnvironmentParameters({"scale": sampler})
     values = [first.get("scale", 1.0) for _ in range(200)]
     assert len(set(values)) == 200
     assert 2.0 <= min(values) < 2.2
@@ -29,7 +29,7 @@ def test_a_sampler_is_drawn_at_each_use_and_repeats_with_its_seed() -> None:
 
 
 def test_a_number_takes_a_samplers_place_and_back() -> None:
-    parameters = Parameters({"scale": Sampler(SamplerKind.UNIFORM, 3, (2.0, 4.0))})
+    parameters = EnvironmentParameters({"scale": Sampler(SamplerKind.UNIFORM, 3, (2.0, 4.0))})
     parameters.set("scale", 7.0)
     assert parameters.get("scale", 1.0) == 7.0
     parameters.set("scale", Sampler(SamplerKind.UNIFORM, 3, (9.0, 9.0)))
@@ -37,14 +37,14 @@ def test_a_number_takes_a_samplers_place_and_back() -> None:
 
 
 def test_gaussian_has_its_mean_and_deviation() -> None:
-    draws = Parameters({"x": Sampler(SamplerKind.GAUSSIAN, 1, (5.0, 0.5))}).draw("x", 0.0, 20_000)
+    draws = EnvironmentParameters({"x": Sampler(SamplerKind.GAUSSIAN, 1, (5.0, 0.5))}).draw("x", 0.0, 20_000)
     assert abs(draws.mean() - 5.0) < 0.02
     assert abs(draws.std() - 0.5) < 0.02
 
 
 def test_multi_range_draws_each_range_by_its_width() -> None:
     sampler = Sampler(SamplerKind.MULTI_RANGE_UNIFORM, 1, (0.0, 1.0, 10.0, 13.0))
-    draws = Parameters({"x": sampler}).draw("x", 0.0, 20_000)
+    draws = EnvironmentParameters({"x": sampler}).draw("x", 0.0, 20_000)
     low, high = draws[draws <= 1.0], draws[draws >= 10.0]
     assert len(low) + len(high) == 20_000
     assert abs(len(high) / 20_000 - 0.75) < 0.02
@@ -53,7 +53,7 @@ def test_multi_range_draws_each_range_by_its_width() -> None:
 
 def test_multi_range_of_points_draws_them_all() -> None:
     sampler = Sampler(SamplerKind.MULTI_RANGE_UNIFORM, 1, (2.0, 2.0, 5.0, 5.0))
-    assert set(Parameters({"x": sampler}).draw("x", 0.0, 100)) == {2.0, 5.0}
+    assert set(EnvironmentParameters({"x": sampler}).draw("x", 0.0, 100)) == {2.0, 5.0}
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_multi_range_of_points_draws_them_all() -> None:
 )
 def test_a_senseless_sampler_is_refused_by_name(kind: SamplerKind, values: tuple[float, ...]) -> None:
     with pytest.raises(DecodeError, match="'scale'"):
-        Parameters({"scale": Sampler(kind, 0, values)})
+        EnvironmentParameters({"scale": Sampler(kind, 0, values)})
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_number_must_be_finite(value: float) -> None:
     with pytest.raises(DecodeError, match="'gravity'"):
-        Parameters({"gravity": value})
+        EnvironmentParameters({"gravity": value})

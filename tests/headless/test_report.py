@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.report import Report
 from tau_trainer.headless.scenes.basic import BasicScene
 from tau_trainer.specs import Actions
@@ -21,7 +21,7 @@ def test_counts_and_returns_are_those_of_the_engine(tmp_path: Path, monkeypatch:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     scene = BasicScene(agents=2)
-    batch = scene.reset(Parameters())
+    batch = scene.reset(EnvironmentParameters())
     path = tmp_path / "counts.jsonl"
     with closing(Report(path, 2)) as report:
         for _ in range(10):
@@ -45,12 +45,12 @@ def test_a_reset_drops_running_episodes_and_files_are_continued(tmp_path: Path) 
     right = Actions(np.zeros((1, 0), np.float32), np.array([[2]], np.int32))
     for _ in range(2):
         scene = BasicScene()
-        scene.reset(Parameters())
+        scene.reset(EnvironmentParameters())
         with closing(Report(path, 1)) as report:
             for _ in range(3):
                 report.add(1, scene.step(right))
             report.reset()
-            scene.reset(Parameters())
+            scene.reset(EnvironmentParameters())
             for _ in range(7):
                 report.add(1, scene.step(right))
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -62,7 +62,7 @@ def test_lines_come_as_often_as_asked_for(tmp_path: Path, monkeypatch: pytest.Mo
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     scene = BasicScene()
-    batch = scene.reset(Parameters())
+    batch = scene.reset(EnvironmentParameters())
     with closing(Report(tmp_path / "counts.jsonl", 1, interval=0.25)) as report:
         for _ in range(8):
             now += 0.125

@@ -12,7 +12,8 @@ from hypothesis.extra import numpy as hnp
 
 from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.rewards import RewardComputer
-from tau_trainer.tau.formulas import REWARDS, Float64Array, component_reward, has_components
+from tau_trainer.specs import Float64Array
+from tau_trainer.tau.formulas import REWARDS, component_reward, has_components
 
 PAIRS = hnp.arrays(np.float64, (2, 4, 3), elements=st.floats(-1.0, 1.0))
 SLOTS = np.array([3, 0, 7, 1])

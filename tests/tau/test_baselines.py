@@ -9,9 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tau_trainer.errors import DataError, SettingsError
-from tau_trainer.tau.baselines import PENALTIES, Formula, baselines, best_constant, fit_ridge, predictors, score
+from tau_trainer.specs import Float64Array
+from tau_trainer.tau.baselines import (
+    PENALTIES,
+    ConfiguredFormula,
+    baselines,
+    best_constant,
+    fit_ridge,
+    predictors,
+    score,
+)
 from tau_trainer.tau.dataset import load_dataset
-from tau_trainer.tau.formulas import REWARDS, Float64Array
+from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES
 from tau_trainer.tau.targets import targets
 from tests.tau.conftest import MakeFile
@@ -21,7 +30,7 @@ WANTED = hnp.arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 3))
 
 @given(WANTED, st.sampled_from(sorted(REWARDS)), st.integers(0, 99))
 def test_no_other_constant_earns_more(wanted: Float64Array, name: str, seed: int) -> None:
-    formula = Formula(name, 0.2)
+    formula = ConfiguredFormula(name, 0.2)
     best = formula(np.broadcast_to(best_constant(wanted, formula), wanted.shape), wanted).mean()
     others = np.random.default_rng(seed).uniform(-1, 1, (50, wanted.shape[1]))
     others = np.concatenate([others, wanted, np.zeros((1, wanted.shape[1]))])
@@ -33,13 +42,13 @@ def test_no_other_constant_earns_more(wanted: Float64Array, name: str, seed: int
 
 def test_best_constant_of_the_difference_is_the_median() -> None:
     wanted = np.array([[0.0], [0.1], [1.0]])
-    assert best_constant(wanted, Formula("difference")).tolist() == [0.1]
-    assert best_constant(wanted, Formula("incremental")).tolist() == [0.1]
+    assert best_constant(wanted, ConfiguredFormula("difference")).tolist() == [0.1]
+    assert best_constant(wanted, ConfiguredFormula("incremental")).tolist() == [0.1]
 
 
 def test_best_constant_of_binary_lies_in_the_fullest_window() -> None:
     wanted = np.array([[-1.0], [-0.9], [0.4], [0.48], [0.56], [0.9], [1.0]])
-    formula = Formula("binary")
+    formula = ConfiguredFormula("binary")
     constant = best_constant(wanted, formula)
     assert constant[0] == pytest.approx(0.48)
     assert formula(np.broadcast_to(constant, wanted.shape), wanted).mean() == pytest.approx(2 * 3 / 7 - 1)
@@ -115,7 +124,7 @@ def test_held_out_rows_do_not_shape_the_baselines(make_file: MakeFile) -> None:
     fitted = []
     for name, evaluation in (("a.json", [("x", "red")]), ("b.json", [("y", "grey"), ("z", "never seen")])):
         data = load_dataset(make_file(training, evaluation, name=name))
-        found = predictors(data, PROFILES["tau3"], Formula("incremental"))
+        found = predictors(data, PROFILES["tau3"], ConfiguredFormula("incremental"))
         fitted.append({key: predict(data.train.prompts) for key, predict in found.items()})
     for key, output in fitted[0].items():
         np.testing.assert_allclose(output, fitted[1][key], atol=1e-6)
@@ -125,6 +134,6 @@ def test_score_counts_only_training_answers_as_candidates(make_file: MakeFile) -
     data = load_dataset(make_file([("a", "red"), ("b", "blue")], [("c", "unseen")]))
     profile = PROFILES["tau384"]
     perfect = targets(data, profile)[data.evaluation.answer_index].astype(np.float64)
-    result = score(lambda _: perfect, data, profile, Formula("binary"), data.evaluation)
+    result = score(lambda _: perfect, data, profile, ConfiguredFormula("binary"), data.evaluation)
     assert result.reward == 1.0
     assert result.accuracy == 0.0

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tau_trainer.errors import NonFiniteError
+from tau_trainer.specs import Float64Array
 from tau_trainer.tau.decoding import nearest
-from tau_trainer.tau.formulas import Float64Array
 
 GRID = st.integers(-8, 8).map(lambda value: value / 8.0)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tau_trainer.errors import DataError, NonFiniteError
 from tau_trainer.specs import FloatArray
-from tau_trainer.tau.baselines import Formula, predictors
+from tau_trainer.tau.baselines import ConfiguredFormula, predictors
 from tau_trainer.tau.dataset import TauDataset, load_dataset
 from tau_trainer.tau.evaluation import evaluate
 from tau_trainer.tau.profiles import PROFILES, Profile
@@ -57,7 +57,7 @@ def test_the_oracle_scores_full_marks_and_sees_every_row_once(profile: Profile) 
 @pytest.mark.parametrize("name", ["zeros", "constant", "majority"])
 def test_no_blind_policy_passes_the_gate(profile: Profile, name: str) -> None:
     data = load_dataset()
-    predict = predictors(data, profile, Formula(profile.reward))[name]
+    predict = predictors(data, profile, ConfiguredFormula(profile.reward))[name]
     result = evaluate(lambda prompts: predict(prompts).astype(np.float32), data, profile)
     assert not result.beats_baselines
     assert result.reward == pytest.approx(result.baselines[name].reward, abs=1e-6)
@@ -67,7 +67,7 @@ def test_no_blind_policy_passes_the_gate(profile: Profile, name: str) -> None:
 
 def test_ridge_passes_the_gate() -> None:
     data = load_dataset()
-    predict = predictors(data, TAU3, Formula("incremental"))["ridge"]
+    predict = predictors(data, TAU3, ConfiguredFormula("incremental"))["ridge"]
     result = evaluate(lambda prompts: predict(prompts).astype(np.float32), data, TAU3)
     assert result.beats_baselines
     assert result.of_ridge == 1.0

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tau_trainer.errors import SettingsError
+from tau_trainer.specs import Float64Array
 from tau_trainer.tau.formulas import (
     REWARDS,
-    Float64Array,
     binary,
     component_reward,
     get_reward,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import DataError
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes.tau import TauScene
 from tau_trainer.headless.streams import AgentRandom
 from tau_trainer.rewards.aggregation import WindowAggregator
@@ -87,7 +87,7 @@ def test_episodes(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     paid = _Rewarded(case["rewards"])
     monkeypatch.setattr("tau_trainer.headless.scenes.tau.get_reward", lambda _: paid)
     scene = TauScene(dataset=load_dataset(), profile=get_profile("tau3"), agents=1)
-    parameters = Parameters()
+    parameters = EnvironmentParameters()
     for name, value in case["rules"].items():
         parameters.set(name, value)
     scene.reset(parameters)

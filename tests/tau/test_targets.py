@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tau_trainer.specs import Float64Array
 from tau_trainer.tau.dataset import load_dataset
-from tau_trainer.tau.formulas import Float64Array
 from tau_trainer.tau.profiles import PROFILES
 from tau_trainer.tau.targets import TokenProjection, targets
 from tests.tau.conftest import MakeFile

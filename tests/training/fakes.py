@@ -15,7 +15,7 @@ from tau_trainer.bridge.engine import EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.headless.args import parse_args
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
 from tau_trainer.metrics import Event, JsonLines, NullRecorder, Recorder, RunResult, RunSnapshot, Summary
@@ -95,7 +95,7 @@ class SceneEngine:
 
     async def reset(self, parameters: Mapping[str, float | Sampler] | None = None) -> list[StepBatch]:
         self._stage.told.append((self.index, dict(parameters or {})))
-        values = Parameters(parameters)
+        values = EnvironmentParameters(parameters)
         self._scene = create_scene(self.arguments, values, seed=self.seed)
         self.specs = {self._scene.spec.name: self._scene.spec}
         await self._stage.before_reset(self)

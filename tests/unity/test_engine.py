@@ -19,7 +19,7 @@ import pytest
 from tau_trainer.bridge.engine import Engine, EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind, SideChannelHub, Stat
-from tau_trainer.headless import Parameters, create_scene
+from tau_trainer.headless import EnvironmentParameters, create_scene
 from tau_trainer.headless.args import parse_args
 from tau_trainer.settings import dump_settings, load_settings
 from tau_trainer.specs import Actions, BehaviorSpec, FloatArray, StepBatch, Terminals
@@ -114,7 +114,7 @@ def play(build: Path, folder: Path, flags: Sequence[str], wishes: Wishes) -> See
 def play_here(flags: Sequence[str], wishes: Wishes) -> list[StepBatch]:
     """The same game by our Python scene in this process."""
     names = {"--tau-max-decisions": "--max-decisions", "--tau-pairs": "--agents", "--tau-seed": "--seed"}
-    told = Parameters(wishes.parameters)
+    told = EnvironmentParameters(wishes.parameters)
     options = parse_args(["--scene", "tau", *(names.get(flag, flag) for flag in flags)])
     scene = create_scene(options, told, seed=wishes.seed, areas=wishes.areas)
     batches = [scene.reset(told)]
@@ -197,7 +197,7 @@ def test_the_behavior_is_described_as_our_python_engine_does(engine_build: Path,
     for profile in ("tau3", "tau384"):
         for sensor in ([], ["--tau-target-sensor"]):
             flags = ["--tau-agents", "2", "--tau-profile", profile, *sensor]
-            scene = create_scene(parse_args(["--scene", "tau", *flags]), Parameters())
+            scene = create_scene(parse_args(["--scene", "tau", *flags]), EnvironmentParameters())
             assert play(engine_build, tmp_path, flags, Wishes(0)).specs == {BEHAVIOR: scene.spec}
 
 
@@ -225,8 +225,8 @@ def test_a_large_message_passes_the_servers_windows(engine_build: Path, tmp_path
 def test_statistics_are_those_of_our_python_engine(engine_build: Path, tmp_path: Path) -> None:
     flags, wishes = ["--tau-agents", "50"], Wishes(45)
     seen = play(engine_build, tmp_path, flags, wishes)
-    scene = create_scene(parse_args(["--scene", "tau", *flags]), Parameters(), seed=wishes.seed)
-    batch = scene.reset(Parameters())
+    scene = create_scene(parse_args(["--scene", "tau", *flags]), EnvironmentParameters(), seed=wishes.seed)
+    batch = scene.reset(EnvironmentParameters())
     wanted: list[Stat] = []
     for step in range(wishes.steps):
         batch = scene.step(as_actions(actions_of(step, batch, 3)))

@@ -40,7 +40,7 @@ from tau_trainer.bridge.frames import (
 )
 from tau_trainer.bridge.protocol import METHOD, Command
 from tau_trainer.bridge.records import delimited
-from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, Writer, environment_parameter_payload, pack
+from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, Writer, environment_parameter_payload, pack_payload
 from tau_trainer.tau.formulas import incremental
 
 DATA_FILE = Path(__file__).parents[2] / "tau_trainer" / "tau" / "data" / "tau.json"
@@ -308,7 +308,7 @@ def test_handshakes(start: Start, server: ScriptedServer, name: str) -> None:
 
 
 def told(payload: bytes) -> bytes:
-    return encode_reply(Command.STEP, side_channel=pack(ENVIRONMENT_PARAMETERS, payload))
+    return encode_reply(Command.STEP, side_channel=pack_payload(ENVIRONMENT_PARAMETERS, payload))
 
 
 def acting(count: int, size: int, value: float = 0.5) -> Callable[[TrainerCodec], bytes]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tau_trainer.headless import EngineOptions, Parameters, create_scene
+from tau_trainer.headless import EnvironmentParameters, HeadlessOptions, create_scene
 from tau_trainer.specs import Actions
 from tools.bench import builds, running, tables, trainers
 
@@ -79,8 +79,8 @@ def measure(loop: str, engines: int, agents: int, seconds: float) -> Floor:
 
 def scene_rate(agents: int, seconds: float = 1.0) -> float:
     """Steps a second of the scene object alone."""
-    parameters = Parameters()
-    scene = create_scene(EngineOptions(scene="balance", agents=agents), parameters)
+    parameters = EnvironmentParameters()
+    scene = create_scene(HeadlessOptions(scene="balance", agents=agents), parameters)
     scene.reset(parameters)
     actions = Actions.zeros(scene.spec.actions, agents)
     began, steps = time.perf_counter(), 0

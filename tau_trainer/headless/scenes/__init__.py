@@ -6,14 +6,13 @@ Each scene's module is imported when it is played, so that the engine starts fas
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 
 if TYPE_CHECKING:
-    from tau_trainer.headless.options import EngineOptions
+    from tau_trainer.headless.options import HeadlessOptions
     from tau_trainer.headless.scene import Scene
     from tau_trainer.headless.scenes.tau import TauRules
 
@@ -21,7 +20,9 @@ MOST_AGENTS = 1_000_000
 """More agents than any machine plays; a larger number is a slip."""
 
 
-def create_scene(options: EngineOptions, parameters: Parameters, *, seed: int = 0, areas: int = 1) -> Scene:
+def create_scene(
+    options: HeadlessOptions, parameters: EnvironmentParameters, *, seed: int = 0, areas: int = 1
+) -> Scene:
     """The scene named by ``options``, seeded.
 
     ``parameters`` are the environment parameters of the trainer's first reply: ``num_agents``, ``seed`` and (scene
@@ -41,12 +42,12 @@ def create_scene(options: EngineOptions, parameters: Parameters, *, seed: int = 
     return factory(options, parameters, agents, int(parameters.get("seed", seed)))
 
 
-def check_scene(options: EngineOptions) -> None:
+def check_scene(options: HeadlessOptions) -> None:
     """Raise what :func:`create_scene` would raise for ``options`` alone, before a trainer waits for this engine."""
-    create_scene(options, Parameters())
+    create_scene(options, EnvironmentParameters())
 
 
-def _tau(options: EngineOptions, parameters: Parameters, agents: int, seed: int) -> Scene:
+def _tau(options: HeadlessOptions, parameters: EnvironmentParameters, agents: int, seed: int) -> Scene:
     from tau_trainer.headless.scenes.tau import TauScene, open_dataset, resolve_profile
 
     return TauScene(
@@ -59,36 +60,39 @@ def _tau(options: EngineOptions, parameters: Parameters, agents: int, seed: int)
     )
 
 
-def tau_rules(options: EngineOptions) -> TauRules:
+def tau_rules(options: HeadlessOptions) -> TauRules:
     """The Tau scene's rules, as the command line says them."""
     from tau_trainer.headless.scenes.tau import TauRules
 
-    rules = TauRules(
+    return TauRules(
         reward=options.tau_reward,
         columns=options.tau_columns,
         threshold=options.tau_threshold,
         reward_threshold=options.tau_reward_threshold,
         faithful_terminal=options.tau_faithful_terminal,
         split=options.tau_split,
+        **_limit(options),
     )
-    return rules if options.max_decisions is None else replace(rules, max_decisions=options.max_decisions)
 
 
-def _balance(options: EngineOptions, parameters: Parameters, agents: int, seed: int) -> Scene:
-    from tau_trainer.headless.scenes.balance import MAX_DECISIONS, BalanceScene
+def _balance(options: HeadlessOptions, parameters: EnvironmentParameters, agents: int, seed: int) -> Scene:
+    from tau_trainer.headless.scenes.balance import BalanceScene
 
-    limit = MAX_DECISIONS if options.max_decisions is None else options.max_decisions
-    return BalanceScene(agents=agents, seed=seed, max_decisions=limit)
-
-
-def _basic(options: EngineOptions, parameters: Parameters, agents: int, seed: int) -> Scene:
-    from tau_trainer.headless.scenes.basic import MAX_DECISIONS, BasicScene
-
-    limit = MAX_DECISIONS if options.max_decisions is None else options.max_decisions
-    return BasicScene(agents=agents, seed=seed, max_decisions=limit)
+    return BalanceScene(agents=agents, seed=seed, **_limit(options))
 
 
-_Factory = Callable[["EngineOptions", Parameters, int, int], "Scene"]
+def _basic(options: HeadlessOptions, parameters: EnvironmentParameters, agents: int, seed: int) -> Scene:
+    from tau_trainer.headless.scenes.basic import BasicScene
+
+    return BasicScene(agents=agents, seed=seed, **_limit(options))
+
+
+def _limit(options: HeadlessOptions) -> dict[str, int]:
+    """The length of episodes that was asked for; else the scene keeps its own."""
+    return {} if options.max_decisions is None else {"max_decisions": options.max_decisions}
+
+
+_Factory = Callable[["HeadlessOptions", EnvironmentParameters, int, int], "Scene"]
 _SCENES: dict[str, tuple[_Factory, int]] = {
     "tau": (_tau, 32),
     "balance": (_balance, 12),

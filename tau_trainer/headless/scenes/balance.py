@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.headless.parameters import Parameters
-from tau_trainer.headless.scene import Index, LockstepScene
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scene import LockstepScene
 from tau_trainer.headless.scenes.balance_physics import BALL_RADIUS, HALF_WIDTH, Contact, Motion
 from tau_trainer.specs import (
     Actions,
@@ -20,6 +20,7 @@ from tau_trainer.specs import (
     BoolArray,
     DimensionProperty,
     FloatArray,
+    IndexArray,
     ObservationSpec,
 )
 
@@ -33,9 +34,7 @@ _LOST_REWARD = np.float32(-1.0)
 ROLLING = 5.0 / 7.0
 """Share of gravity's pull along the plane that moves a rolling solid sphere; the rest spins it."""
 
-MAX_DECISIONS = 1000
-
-SPEC = BehaviorSpec(
+_SPEC = BehaviorSpec(
     "3DBall?team=0",
     (ObservationSpec("VectorSensor_size8", (8,), (DimensionProperty.NONE,)),),
     ActionSpec(continuous_size=2),
@@ -52,8 +51,8 @@ class BalanceScene(LockstepScene):
     step), ``max_decisions``; the first two are drawn anew for each episode.
     """
 
-    def __init__(self, *, agents: int = 12, seed: int = 0, max_decisions: int = MAX_DECISIONS) -> None:
-        super().__init__(SPEC, agents, seed, max_decisions)
+    def __init__(self, *, agents: int = 12, seed: int = 0, max_decisions: int = 1000) -> None:
+        super().__init__(_SPEC, agents, seed, max_decisions)
         self._tilt = np.zeros((2, agents))  # about x, about z; radians
         self._pull = np.full(agents, ROLLING * GRAVITY)
         self._step_tilt = np.deg2rad(TILT_DEGREES)
@@ -61,12 +60,12 @@ class BalanceScene(LockstepScene):
         self._velocity, self._ball = self._motion.velocity, self._motion.ball
         self._contact = Contact(agents)
 
-    def update(self, parameters: Parameters) -> None:
+    def update(self, parameters: EnvironmentParameters) -> None:
         """See :meth:`Scene.update`."""
         self._step_tilt = np.deg2rad(parameters.get("tilt_speed", TILT_DEGREES))
         self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
 
-    def begin(self, index: Index) -> None:
+    def begin(self, index: IndexArray) -> None:
         """Place the ball at random, at rest, on a platform tilted at random."""
         draw = self.random.uniform(index, 4) * 2.0 - 1.0
         self._tilt[:, index] = draw[:2] * START_TILT

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.headless.parameters import Parameters
-from tau_trainer.headless.scene import Index, LockstepScene
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scene import LockstepScene
 from tau_trainer.specs import (
     Actions,
     ActionSpec,
@@ -18,6 +18,7 @@ from tau_trainer.specs import (
     BoolArray,
     DimensionProperty,
     FloatArray,
+    IndexArray,
     ObservationSpec,
 )
 
@@ -29,9 +30,7 @@ STEP_REWARD = -0.01
 SMALL_REWARD = 0.1
 LARGE_REWARD = 1.0
 
-MAX_DECISIONS = 200
-
-SPEC = BehaviorSpec(
+_SPEC = BehaviorSpec(
     "Basic?team=0",
     (ObservationSpec("Basic", (CELLS,), (DimensionProperty.NONE,)),),
     ActionSpec(discrete_branches=(3,)),
@@ -45,8 +44,8 @@ class BasicScene(LockstepScene):
     Environment parameter: ``max_decisions``.
     """
 
-    def __init__(self, *, agents: int = 1, seed: int = 0, max_decisions: int = MAX_DECISIONS) -> None:
-        super().__init__(SPEC, agents, seed, max_decisions)
+    def __init__(self, *, agents: int = 1, seed: int = 0, max_decisions: int = 200) -> None:
+        super().__init__(_SPEC, agents, seed, max_decisions)
         self._cell = np.full(agents, START)
         self._one_hot = np.eye(CELLS, dtype=np.float32)
         self._pay = np.full(CELLS, STEP_REWARD)
@@ -56,11 +55,11 @@ class BasicScene(LockstepScene):
         self._goal = np.zeros(CELLS, np.bool_)
         self._goal[[SMALL_GOAL, LARGE_GOAL]] = True
 
-    def update(self, parameters: Parameters) -> None:
+    def update(self, parameters: EnvironmentParameters) -> None:
         """See :meth:`Scene.update`."""
         self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
 
-    def begin(self, index: Index) -> None:
+    def begin(self, index: IndexArray) -> None:
         """Back to the start."""
         self._cell[index] = START
 

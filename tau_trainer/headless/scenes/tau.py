@@ -10,10 +10,8 @@ import numpy as np
 
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import DataError, SettingsError
-from tau_trainer.headless.options import SYNTHETIC
-from tau_trainer.headless.parameters import Parameters
-from tau_trainer.headless.scene import Index, LockstepScene
-from tau_trainer.headless.scenes.synthetic import synthetic_dataset
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scene import LockstepScene
 from tau_trainer.headless.scenes.tau_stats import TauStats
 from tau_trainer.specs import (
     Actions,
@@ -22,6 +20,7 @@ from tau_trainer.specs import (
     BoolArray,
     DimensionProperty,
     FloatArray,
+    IndexArray,
     ObservationSpec,
 )
 from tau_trainer.tau.dataset import SplitName, TauDataset, load_dataset
@@ -52,7 +51,7 @@ class TauRules:
     """Report both ends as real ends, as Tau does."""
     split: SplitName = "train"
 
-    def updated(self, parameters: Parameters) -> TauRules:
+    def updated(self, parameters: EnvironmentParameters) -> TauRules:
         """These rules with the environment parameters that are set. Raises SettingsError for a senseless number."""
         rules = self
         if "reward_type" in parameters:
@@ -100,11 +99,11 @@ class TauScene(LockstepScene):
         self._target = np.zeros((agents, profile.action_size), np.float32)
         self._follow(self._settings)
 
-    def update(self, parameters: Parameters) -> None:
+    def update(self, parameters: EnvironmentParameters) -> None:
         """See :meth:`Scene.update`. Raises SettingsError for a senseless number."""
         self._follow(self._settings.updated(parameters))
 
-    def begin(self, index: Index) -> None:
+    def begin(self, index: IndexArray) -> None:
         """A new episode is bookkeeping only: the next prompt would have come anyway."""
         self._earned[index] = 0.0
 
@@ -149,16 +148,11 @@ class TauScene(LockstepScene):
 
 
 def open_dataset(data: str | None) -> TauDataset:
-    """The data set named on the command line: None is the packaged one, ``synthetic`` the synthetic one, else a file.
-
-    Raises DataError.
-    """
-    if data == SYNTHETIC:
-        return synthetic_dataset()
+    """The data set named on the command line; None is the packaged one. Raises DataError."""
     return load_dataset(None if data is None else Path(data))
 
 
-def resolve_profile(name: str, parameters: Parameters) -> Profile:
+def resolve_profile(name: str, parameters: EnvironmentParameters) -> Profile:
     """The profile to play: the environment parameter ``profile`` where it is set, else the one called ``name``.
 
     Raises SettingsError.

@@ -29,9 +29,9 @@ from tau_trainer.bridge.codec import (
 )
 from tau_trainer.bridge.codec import TrainerInitialization as OurTrainer
 from tau_trainer.bridge.protocol import Command
-from tau_trainer.headless import Parameters, create_scene
+from tau_trainer.headless import EnvironmentParameters, create_scene
 from tau_trainer.headless import client as headless_client
-from tau_trainer.headless.options import EngineOptions
+from tau_trainer.headless.options import HeadlessOptions
 from tau_trainer.specs import (
     Actions,
     ActionSpec,
@@ -181,8 +181,8 @@ def initializations() -> dict[str, Any]:
 
 def scene_runs() -> list[float]:
     """The headless engine's scene in this process: the rewards of some steps."""
-    scene = create_scene(EngineOptions(scene="balance", agents=2), Parameters(), seed=5)
-    scene.reset(Parameters())
+    scene = create_scene(HeadlessOptions(scene="balance", agents=2), EnvironmentParameters(), seed=5)
+    scene.reset(EnvironmentParameters())
     return [float(scene.step(Actions.zeros(scene.spec.actions, 2)).reward.sum()) for _ in range(5)]
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import pytest
 
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import LockstepScene
 from tau_trainer.specs import Actions, StepBatch
 
@@ -29,17 +29,19 @@ class Played:
 class Play(Protocol):
     """See :func:`play`."""
 
-    def __call__(self, scene: LockstepScene, act: Act, steps: int, parameters: Parameters | None = None) -> Played: ...
+    def __call__(
+        self, scene: LockstepScene, act: Act, steps: int, parameters: EnvironmentParameters | None = None
+    ) -> Played: ...
 
 
 @pytest.fixture
 def play() -> Play:
     """Plays ``steps`` decisions of every agent."""
 
-    def run(scene: LockstepScene, act: Act, steps: int, parameters: Parameters | None = None) -> Played:
+    def run(scene: LockstepScene, act: Act, steps: int, parameters: EnvironmentParameters | None = None) -> Played:
         played = Played()
         returns, lengths = np.zeros(scene.agents), np.zeros(scene.agents, np.int64)
-        batch = scene.reset(parameters or Parameters())
+        batch = scene.reset(parameters or EnvironmentParameters())
         played.batches.append(batch)
         for _ in range(steps):
             batch = scene.step(act(batch))

@@ -7,7 +7,7 @@ import pytest
 
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind
 from tau_trainer.errors import DecodeError
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes import balance
 from tau_trainer.headless.scenes.balance import BalanceScene
 from tau_trainer.specs import Actions, StepBatch
@@ -60,7 +60,7 @@ def test_rewards_are_a_tenth_and_minus_one(play: Play) -> None:
 
 
 def test_episodes_begin_at_rest_within_the_starting_range(play: Play) -> None:
-    batch = BalanceScene(agents=2000, seed=4).reset(Parameters())
+    batch = BalanceScene(agents=2000, seed=4).reset(EnvironmentParameters())
     rotation, offset = batch.obs[0][:, :2], batch.obs[0][:, [2, 4]]
     limit = np.sin(np.deg2rad(5.0))
     assert 0.98 * limit < np.abs(rotation).max() <= limit
@@ -73,7 +73,7 @@ def test_episodes_begin_at_rest_within_the_starting_range(play: Play) -> None:
 def test_physics_match_a_ball_simulated_step_by_step() -> None:
     """The closed form over a decision against explicit steps of one rolling ball in three dimensions."""
     scene = BalanceScene(agents=1, seed=5)
-    batch = scene.reset(Parameters())
+    batch = scene.reset(EnvironmentParameters())
     tilts = scene._tilt[:, 0].copy()  # about x, about z
     position = batch.obs[0][0, 2:5].astype(np.float64)
     velocity = np.zeros(2)
@@ -103,7 +103,7 @@ def test_physics_match_a_ball_simulated_step_by_step() -> None:
 
 def test_positive_tilt_about_z_sends_the_ball_to_negative_x() -> None:
     scene = BalanceScene(agents=1, seed=0)
-    scene.reset(Parameters())
+    scene.reset(EnvironmentParameters())
     scene._tilt[:] = scene._ball[:] = 0.0
     seen = scene.step(tilt(np.array([[1.0, 0.0]]))).obs[0][0]
     assert seen[0] == pytest.approx(np.sin(np.deg2rad(5.0)), abs=1e-6)
@@ -114,7 +114,7 @@ def test_positive_tilt_about_z_sends_the_ball_to_negative_x() -> None:
 
 def test_tilt_stops_at_a_quarter_of_the_quaternion() -> None:
     scene = BalanceScene(agents=1, seed=0, max_decisions=0)
-    scene.reset(Parameters())
+    scene.reset(EnvironmentParameters())
     scene._tilt[:] = scene._ball[:] = 0.0
     for _ in range(4):
         scene.step(tilt(np.array([[5.0, 0.0]])))
@@ -123,7 +123,7 @@ def test_tilt_stops_at_a_quarter_of_the_quaternion() -> None:
 
 def test_the_ball_is_lost_at_the_edge_of_the_platform() -> None:
     scene = BalanceScene(agents=2, seed=0)
-    scene.reset(Parameters())
+    scene.reset(EnvironmentParameters())
     scene._tilt[:] = scene._velocity[:] = 0.0
     scene._ball[:] = [[2.49, 2.51], [0.0, 0.0]]
     batch = scene.step(tilt(np.zeros((2, 2))))
@@ -141,16 +141,16 @@ def test_agents_in_a_crowd_play_as_they_would_alone(play: Play) -> None:
 
 def test_same_seed_same_episodes_and_a_reset_goes_on(play: Play) -> None:
     first, second = BalanceScene(seed=1), BalanceScene(seed=1)
-    start = first.reset(Parameters()).obs[0]
-    np.testing.assert_array_equal(start, second.reset(Parameters()).obs[0])
-    assert not np.array_equal(start, first.reset(Parameters()).obs[0])
+    start = first.reset(EnvironmentParameters()).obs[0]
+    np.testing.assert_array_equal(start, second.reset(EnvironmentParameters()).obs[0])
+    assert not np.array_equal(start, first.reset(EnvironmentParameters()).obs[0])
     first.seed(1)
-    np.testing.assert_array_equal(start, first.reset(Parameters()).obs[0])
+    np.testing.assert_array_equal(start, first.reset(EnvironmentParameters()).obs[0])
 
 
 def test_parameters_of_3dball_are_drawn_for_each_episode() -> None:
     scene = BalanceScene(agents=500, seed=1)
-    scene.reset(Parameters({"gravity": Sampler(SamplerKind.UNIFORM, 1, (4.0, 14.0)), "scale": 2.0}))
+    scene.reset(EnvironmentParameters({"gravity": Sampler(SamplerKind.UNIFORM, 1, (4.0, 14.0)), "scale": 2.0}))
     pull = scene._pull / balance.ROLLING
     assert len(set(pull.tolist())) == 500
     assert 4.0 <= pull.min() < 4.2
@@ -160,7 +160,7 @@ def test_parameters_of_3dball_are_drawn_for_each_episode() -> None:
 
 def test_tilt_speed_is_an_environment_parameter() -> None:
     scene = BalanceScene(agents=1, seed=1)
-    scene.reset(Parameters({"tilt_speed": 0.5}))
+    scene.reset(EnvironmentParameters({"tilt_speed": 0.5}))
     scene._tilt[:] = scene._ball[:] = 0.0
     scene.step(tilt(np.array([[1.0, -1.0]])))
     np.testing.assert_allclose(scene._tilt[:, 0], np.deg2rad([-2.5, 2.5]))
@@ -168,7 +168,7 @@ def test_tilt_speed_is_an_environment_parameter() -> None:
 
 def test_nan_actions_are_refused_with_the_agents_number() -> None:
     scene = BalanceScene(agents=4)
-    scene.reset(Parameters())
+    scene.reset(EnvironmentParameters())
     actions = np.zeros((4, 2), np.float32)
     actions[2, 1] = np.nan
     with pytest.raises(DecodeError, match=r"3DBall\?team=0.*agent 2"):
@@ -177,7 +177,7 @@ def test_nan_actions_are_refused_with_the_agents_number() -> None:
 
 def test_handed_out_arrays_never_change(play: Play) -> None:
     scene = BalanceScene(seed=1)
-    batch = scene.reset(Parameters())
+    batch = scene.reset(EnvironmentParameters())
     kept, copied = batch.obs[0], batch.obs[0].copy()
     for _ in range(30):
         batch = scene.step(nothing(batch))

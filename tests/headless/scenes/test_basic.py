@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tau_trainer.headless.parameters import Parameters
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes.basic import BasicScene
 from tau_trainer.specs import Actions, StepBatch
 
@@ -51,7 +51,7 @@ def test_staying_is_cut_and_pays_the_steps(play: Play) -> None:
 
 def test_observation_is_the_cell_one_hot_and_the_end_shows_the_goal() -> None:
     scene = BasicScene()
-    batch = scene.reset(Parameters())
+    batch = scene.reset(EnvironmentParameters())
     assert np.flatnonzero(batch.obs[0][0]).tolist() == [10]
     for _ in range(7):
         batch = scene.step(always(RIGHT)(batch))
@@ -62,5 +62,5 @@ def test_observation_is_the_cell_one_hot_and_the_end_shows_the_goal() -> None:
 
 
 def test_limit_is_an_environment_parameter(play: Play) -> None:
-    played = play(BasicScene(), always(STAY), 9, Parameters({"max_decisions": 3.0}))
+    played = play(BasicScene(), always(STAY), 9, EnvironmentParameters({"max_decisions": 3.0}))
     assert played.lengths == [3, 3, 3]

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.side_channels import Aggregation
+from tau_trainer.bridge.side_channels import StatAggregationMethod
 from tau_trainer.errors import DataError, DecodeError, SettingsError
-from tau_trainer.headless.parameters import Parameters
-from tau_trainer.headless.scenes.synthetic import synthetic_dataset
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes.tau import TauRules, TauScene, open_dataset, resolve_profile
 from tau_trainer.specs import Actions, StepBatch
 from tau_trainer.tau.formulas import REWARDS
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.headless.scenes.conftest import Play
 
-DATA = synthetic_dataset()
+DATA = open_dataset(None)
 
 
 def scene(
@@ -62,7 +61,7 @@ def test_target_sensor_comes_first_and_carries_the_answers_vector() -> None:
     """Unity sorts sensors by name without regard to case: `target` before `VectorSensor_size384`."""
     played = scene(target_sensor=True)
     assert [sensor.name for sensor in played.spec.observations] == ["target", "VectorSensor_size384"]
-    batch = played.reset(Parameters())
+    batch = played.reset(EnvironmentParameters())
     for _ in range(3):
         target, prompt = batch.obs
         rows = [int(np.flatnonzero((DATA.train.prompts == one).all(axis=1))[0]) for one in prompt]
@@ -75,7 +74,7 @@ def test_target_sensor_comes_first_and_carries_the_answers_vector() -> None:
 @pytest.mark.parametrize("profile", ["tau3", "tau384"])
 def test_reward_is_the_formulas_of_clipped_actions(name: str, profile: str) -> None:
     played = scene(profile, reward=name, threshold=0.2)
-    played.reset(Parameters())
+    played.reset(EnvironmentParameters())
     generator = np.random.default_rng(0)
     for _ in range(5):
         right = truth(played).copy()
@@ -88,7 +87,7 @@ def test_reward_is_the_formulas_of_clipped_actions(name: str, profile: str) -> N
 @pytest.mark.parametrize(("profile", "name"), [("tau3", "incremental"), ("tau384", "binary")])
 def test_each_profile_pays_by_its_own_formula(profile: str, name: str) -> None:
     played = scene(profile)
-    played.reset(Parameters())
+    played.reset(EnvironmentParameters())
     right = truth(played).copy()
     output = np.zeros_like(right)
     np.testing.assert_allclose(played.step(answer(output)).reward, REWARDS[name](output, right), atol=1e-6)
@@ -96,14 +95,14 @@ def test_each_profile_pays_by_its_own_formula(profile: str, name: str) -> None:
 
 def test_columns_count_from_the_left() -> None:
     played = scene(columns=1)
-    played.reset(Parameters())
+    played.reset(EnvironmentParameters())
     output = truth(played).copy()
     output[:, 1:] = -output[:, 1:]
     np.testing.assert_allclose(played.step(answer(output)).reward, 1.0, atol=1e-6)
 
 
 def test_environment_parameters_rule_and_can_change_without_a_reset() -> None:
-    parameters = Parameters({"reward_type": 4.0, "threshold": 0.5, "columns": 2.0})
+    parameters = EnvironmentParameters({"reward_type": 4.0, "threshold": 0.5, "columns": 2.0})
     played = scene()
     played.reset(parameters)
     near = truth(played) + np.array([0.4, -0.4, 1.9])
@@ -119,7 +118,7 @@ def test_environment_parameters_rule_and_can_change_without_a_reset() -> None:
 
 def test_split_chooses_the_rows() -> None:
     for name, number in (("train", 0.0), ("evaluation", 1.0)):
-        batch = scene(agents=40).reset(Parameters({"split": number}))
+        batch = scene(agents=40).reset(EnvironmentParameters({"split": number}))
         rows = DATA.split("train" if name == "train" else "evaluation").prompts
         assert all((rows == one).all(axis=1).any() for one in batch.obs[0])
 
@@ -132,19 +131,19 @@ def test_prompts_are_drawn_uniformly_and_do_not_depend_on_actions(play: Play) ->
         np.testing.assert_array_equal(one.obs[0], other.obs[0])
     seen = np.concatenate([batch.obs[0] for batch in still.batches])
     counts = np.unique(seen, axis=0, return_counts=True)[1]
-    assert len(counts) > 0.98 * len(DATA.train)
+    assert len(counts) > 0.8 * len(DATA.train)  # of 3,000 draws from 1,584 rows
     assert counts.max() < 20
 
 
 def test_prompts_have_unit_length_and_the_first_is_real() -> None:
-    batch = scene().reset(Parameters())
+    batch = scene().reset(EnvironmentParameters())
     np.testing.assert_allclose(np.linalg.norm(batch.obs[0], axis=1), 1.0, atol=1e-5)
     assert np.all(batch.reward == 0.0)
 
 
 def test_the_limit_truncates_and_the_last_prompt_is_the_terminal_observation() -> None:
     played = scene(max_decisions=3)
-    batch = played.reset(Parameters())
+    batch = played.reset(EnvironmentParameters())
     for _ in range(2):
         batch = played.step(zeros(batch))
         assert len(batch.terminals) == 0
@@ -187,7 +186,7 @@ def test_agents_in_a_crowd_play_as_they_would_alone(play: Play) -> None:
 
 def test_stats_come_every_thousand_rewards() -> None:
     played = scene(agents=10)
-    batch = played.reset(Parameters())
+    batch = played.reset(EnvironmentParameters())
     for step in range(250):
         right = truth(played).copy()
         right[5:] = 0.0
@@ -196,12 +195,12 @@ def test_stats_come_every_thousand_rewards() -> None:
         assert bool(stats) == (step % 100 == 99)
         if stats:
             assert stats["Tau/Decisions"].value == (step // 100 + 1) * 1000
-            assert stats["Tau/Decisions"].aggregation is Aggregation.MOST_RECENT
+            assert stats["Tau/Decisions"].aggregation is StatAggregationMethod.MOST_RECENT
             assert stats["Tau/Pair 0/Mean Reward"].value == pytest.approx(1.0)
             assert stats["Tau/Pair 9/Mean Reward"].value < 0.7
             pairs = [stats[f"Tau/Pair {number}/Mean Reward"].value for number in range(10)]
             assert stats["Averaged Reward"].value == pytest.approx(np.mean(pairs))
-            assert stats["Averaged Reward"].aggregation is Aggregation.AVERAGE
+            assert stats["Averaged Reward"].aggregation is StatAggregationMethod.AVERAGE
             assert 0.5 <= stats["Tau/Accuracy"].value < 0.6
             assert 0.5 < stats["Tau/Within Threshold"].value < 0.8
             assert 0.0 < stats["Tau/Mean Abs Error"].value < 0.5
@@ -220,12 +219,12 @@ def test_stats_come_every_thousand_rewards() -> None:
 )
 def test_senseless_parameters_are_refused_by_name(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        scene().reset(Parameters(parameters))
+        scene().reset(EnvironmentParameters(parameters))
 
 
 def test_nan_actions_are_refused() -> None:
     played = scene()
-    played.reset(Parameters())
+    played.reset(EnvironmentParameters())
     output = np.zeros((6, 3))
     output[4] = np.nan
     with pytest.raises(DecodeError, match=r"NaN.*agent 4"):
@@ -234,7 +233,7 @@ def test_nan_actions_are_refused() -> None:
 
 def test_infinite_actions_are_clipped_like_any_other() -> None:
     played = scene()
-    played.reset(Parameters())
+    played.reset(EnvironmentParameters())
     right = truth(played).copy()
     output = np.full((6, 3), np.inf)
     output[0, 1] = -np.inf
@@ -246,36 +245,14 @@ def test_an_empty_split_is_a_data_error() -> None:
     empty = replace(DATA.evaluation, prompts=DATA.evaluation.prompts[:0], answer_index=DATA.evaluation.answer_index[:0])
     played = TauScene(dataset=replace(DATA, evaluation=empty), profile=PROFILES["tau3"], agents=1)
     with pytest.raises(DataError, match="evaluation"):
-        played.reset(Parameters({"split": 1.0}))
+        played.reset(EnvironmentParameters({"split": 1.0}))
 
 
 def test_profile_parameter_wins_over_the_argument() -> None:
-    assert resolve_profile("tau3", Parameters()).name == "tau3"
-    assert resolve_profile("tau3", Parameters({"profile": 0.0})).name == "tau384"
+    assert resolve_profile("tau3", EnvironmentParameters()).name == "tau3"
+    assert resolve_profile("tau3", EnvironmentParameters({"profile": 0.0})).name == "tau384"
     with pytest.raises(SettingsError, match="profile"):
-        resolve_profile("tau3", Parameters({"profile": 5.0}))
-
-
-def test_the_synthetic_data_have_the_properties_of_the_real_task() -> None:
-    data = open_dataset("synthetic")
-    assert data is synthetic_dataset()
-    np.testing.assert_allclose(np.linalg.norm(data.train.prompts, axis=1), 1.0, atol=1e-5)
-    assert abs(data.train.prompts.std() - 0.051) < 0.002
-    share = np.bincount(data.train.answer_index).max() / len(data.train)
-    assert 0.13 < share < 0.21
-    zero = TauScene(dataset=data, profile=PROFILES["tau384"], agents=200)
-    zero.reset(Parameters())
-    assert zero.step(answer(np.zeros((200, 384)))).reward.mean() > 0.85  # the trap of the zero action
-    vectors = targets(data, PROFILES["tau3"])
-    assert vectors.min() == pytest.approx(-1.0)
-    assert vectors.max() == pytest.approx(1.0)
-    # The link can be learned: ridge regression on the prompts finds most held-out answers.
-    prompts, right = data.train.prompts, vectors[data.train.answer_index]
-    weights = np.linalg.solve(prompts.T @ prompts + 0.1 * np.eye(384), prompts.T @ (right - right.mean(axis=0)))
-    guess = data.evaluation.prompts @ weights + right.mean(axis=0)
-    error = np.abs(guess - vectors[data.evaluation.answer_index]).mean()
-    constant = np.abs(np.median(right, axis=0) - vectors[data.evaluation.answer_index]).mean()
-    assert error < 0.5 * constant
+        resolve_profile("tau3", EnvironmentParameters({"profile": 5.0}))
 
 
 def test_a_missing_data_file_is_a_data_error() -> None:
@@ -285,7 +262,7 @@ def test_a_missing_data_file_is_a_data_error() -> None:
 
 def test_the_packaged_data_can_be_played() -> None:
     played = TauScene(dataset=open_dataset(None), profile=PROFILES["tau3"], agents=20)
-    batch = played.reset(Parameters())
+    batch = played.reset(EnvironmentParameters())
     np.testing.assert_allclose(np.linalg.norm(batch.obs[0], axis=1), 1.0, atol=1e-3)
     batch = played.step(answer(truth(played)))
     np.testing.assert_allclose(batch.reward, 1.0, atol=1e-6)
