@@ -14,6 +14,7 @@ from tau_trainer.metrics.report import result_lines
 from tau_trainer.metrics.snapshot import RunResult
 from tau_trainer.metrics.summary import Event, Summary
 
+_NO_TASK: Mapping[str, Any] = {}
 TAGS = {"warning": "WARNING", "error": "ERROR"}
 
 
@@ -22,7 +23,7 @@ class PlainLines(NullRecorder):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._task: Mapping[str, Any] = {}
+        self._task = _NO_TASK
 
     def on_summary(self, summary: Summary) -> None:
         """Print the line of :func:`summary_line`."""
@@ -63,7 +64,7 @@ class QuietLines(NullRecorder):
             print_line(self._console, result.verdict)
 
 
-def summary_line(summary: Summary, task: Mapping[str, Any]) -> str:
+def summary_line(summary: Summary, task: Mapping[str, Any] = _NO_TASK) -> str:
     """ML-Agents' console line, then speed and ETA.
 
     ``TauAgent. Step: 1000. Time Elapsed: 1.234 s. Mean Reward: 0.900. Std of Reward: 0.100. Training.

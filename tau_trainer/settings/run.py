@@ -7,7 +7,7 @@ import re
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from pydantic import Field, SerializeAsAny, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.errors import SettingsError
@@ -15,7 +15,7 @@ from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, Section, Text
 from tau_trainer.settings.parameters import AnyParameter
 from tau_trainer.settings.tasks import CollectionSettings, TauSettings
-from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings
+from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings, TrainerSettings
 
 
 class CheckpointSettings(Section):
@@ -74,9 +74,9 @@ class TorchSettings(Section):
 class RunSettings(Section):
     """All that a file may say, in ML-Agents' format and ours, checked and complete with all defaults."""
 
-    default_settings: SerializeAsAny[TrainerSettings] | None = None
+    default_settings: AnyTrainerSettings | None = None
     """Settings under every behavior; also those of behaviors that the file does not name."""
-    behaviors: dict[str, SerializeAsAny[TrainerSettings]] = Field(default_factory=dict)
+    behaviors: dict[str, AnyTrainerSettings] = Field(default_factory=dict)
     """Trainer settings by behavior name (without ``?team=``), each of the class that its trainer_type asks for."""
     env_settings: EnvSettings = EnvSettings()
     """Which engines are started."""

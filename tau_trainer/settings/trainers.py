@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
@@ -135,3 +136,14 @@ def trainer_type(name: str) -> TrainerType:
     """The trainer type of that name. Raises SettingsError where there is none."""
     found: TrainerType = plugins.load("trainers", name)
     return found
+
+
+def _of_its_type(value: object) -> object:
+    """A plain mapping as the class that its ``trainer_type`` asks for."""
+    if not isinstance(value, Mapping):
+        return value
+    return trainer_type(str(value.get("trainer_type", "ppo"))).settings.model_validate(value)
+
+
+AnyTrainerSettings = Annotated[SerializeAsAny[TrainerSettings], BeforeValidator(_of_its_type)]
+"""Settings of a behavior, whatever trains it."""

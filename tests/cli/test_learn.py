@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tau_trainer.cli import main
-from tau_trainer.settings import TrainerSettings, dump_settings
+from tau_trainer.settings import PPOTrainerSettings, dump_settings
 
 
 def test_every_flag_of_mlagents_learn_arrives(training: Any) -> None:
@@ -54,7 +54,7 @@ def test_without_words_it_waits_for_the_editor_with_defaults(training: Any) -> N
     assert main(["learn"]) == 0
     settings = training.settings
     assert settings.env_settings.env_path is None
-    assert settings.default_settings == TrainerSettings()
+    assert settings.default_settings == PPOTrainerSettings()
     assert settings.checkpoint_settings.run_id == "ppo"
     assert 0 <= settings.env_settings.seed < 10000
     assert settings.tau is None

@@ -17,7 +17,7 @@ from tau_trainer.cli.options import (
     Sets,
     overrides_of,
 )
-from tau_trainer.settings import RunSettings, TauSettings, TrainerSettings
+from tau_trainer.settings import PPOTrainerSettings, RunSettings, TauSettings
 from tau_trainer.settings.problems import known_keys, section_at
 
 GROUPS = (RunFlags, PairFlags, EngineFlags, LearningFlags, OutputFlags, LegacyFlags)
@@ -31,7 +31,7 @@ def test_the_settings_behind_the_flags_exist(group: type) -> None:
             parts = target.path.split(".")
             root: type = RunSettings
             if parts[:2] == ["behaviors", "*"]:
-                root, parts = TrainerSettings, parts[2:]
+                root, parts = PPOTrainerSettings, parts[2:]
             assert parts[-1] in known_keys(section_at(root, parts[:-1])), target.path
 
 

@@ -72,6 +72,7 @@ def make_snapshot(pairs: int = 4, command: str = "parallel") -> RunSnapshot:
             PairSnapshot(i, "Failed" if i == 2 else "Training", 1000, 0.5 + 0.001 * i, 0.25, 250.0)
             for i in range(pairs)
         ),
+        columns=("success",),
         behaviors=(BehaviorSnapshot("TauAgent", 1000 * pairs, 2000 * pairs, 3, 0.7),),
         accuracy=0.913,
         baselines=BASELINES,

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from tau_trainer.metrics import MetricsHub, PlainLines, QuietLines, RunResult
+from tau_trainer.metrics import MetricsHub, PlainLines, QuietLines, RunResult, TaskKeys
 from tau_trainer.metrics.plain import summary_line
 from tau_trainer.metrics.recorder import Recorder
 
+TASK = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
 GOLDEN = """\
 [INFO] TauAgent. Step: 100. Time Elapsed: 2.000 s. No episode was completed since last summary. Training. Decisions/s: \
 50. ETA: 0:00:38.
@@ -34,6 +35,7 @@ def run(recorder: Recorder, result: RunResult) -> None:
     """A whole run, with a clock that moves two seconds a summary."""
     now = [0.0]
     with MetricsHub([recorder], clock=lambda: now[0]) as hub:
+        hub.task(TASK)
         hub.begin("TauAgent?team=0", max_steps=2000, hyperparameters={"gamma": 0.0})
         now[0] = 2.0
         hub.flush("TauAgent?team=0", 100)

@@ -14,16 +14,18 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.lines import Line2D
 
-from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, plot_learning_curve
+from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, TaskKeys, plot_learning_curve
 from tau_trainer.metrics.history import Curve, History, Line
 from tau_trainer.metrics.plot import draw, spread
 
+TASK = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def record(run_dir: Path, summaries: int = 20, pairs: int = 3) -> None:
     rng = np.random.default_rng(0)
     with MetricsHub([JsonLines(run_dir / "log.jsonl")]) as hub:
+        hub.task(TASK)
         hub.baselines({"zeros": BaselineScore(-0.1, 0.03), "ridge": BaselineScore(0.7, 0.96)})
         for number in range(1, summaries + 1):
             for pair in range(pairs):
@@ -103,6 +105,7 @@ def test_episodes_of_several_behaviors_are_told_apart() -> None:
 
 def test_independent_policies_are_thin_lines_around_their_mean(tmp_path: Path) -> None:
     with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
+        hub.task(TASK)
         for step in (100, 200, 300):
             for pair in range(3 if step < 300 else 2):
                 hub.add(f"TauAgent-pair{pair}", "Tau/Mean Reward", pair + step, pair=pair)
@@ -121,6 +124,7 @@ def test_legends_stay_inside_the_picture(tmp_path: Path) -> None:
     steps = {name: 2 for name, _ in lines}
     assert widest_overflow(draw(History("r", {"Environment/Cumulative Reward": lines}, {}, steps))) <= 0
     with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
+        hub.task(TASK)
         for pair in range(4):
             hub.add(f"TauAgent-pair{pair}", "Tau/Mean Reward", 1.0, pair=pair)
             hub.add(f"TauAgent-pair{pair}", "Tau/Success Rate", 0.5, pair=pair)

@@ -91,7 +91,7 @@ def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles, text_
 
 def test_unknown_values_are_dashes(console: Consoles, text_of: TextOf) -> None:
     target = console(80, 20)
-    target.print(render(RunSnapshot("r", "parallel", pairs=(PairSnapshot(0, "Preparing"),))))
+    target.print(render(RunSnapshot("r", "parallel", pairs=(PairSnapshot(0, "Preparing"),), columns=("success",))))
     text = text_of(target)
     assert "left -" in text
     assert "0 decisions" in text

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.metrics import RateMeter, SectionTimer, eta_seconds, format_seconds
+from tau_trainer.metrics import RateMeter, eta_seconds, format_seconds
 
 
 class Ticker:
@@ -26,7 +26,6 @@ def test_a_steady_rate_is_found_from_the_start(rate: float, half_life: float, ti
         meter.add(max(round(rate * half_life / 50), 1))
     expected = max(round(rate * half_life / 50), 1) / (half_life / 50)
     assert meter.rate() == pytest.approx(expected, rel=0.02)
-    assert meter.mean_rate() == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_stopped_rate_halves_with_the_half_life() -> None:
@@ -44,36 +43,9 @@ def test_a_stopped_rate_halves_with_the_half_life() -> None:
 def test_an_unused_meter_is_zero() -> None:
     clock = Ticker()
     meter = RateMeter(clock=clock)
-    assert meter.rate() == meter.mean_rate() == 0.0
+    assert meter.rate() == 0.0
     clock.now += 1
-    assert meter.rate() == meter.mean_rate() == 0.0
-
-
-def test_sections_accumulate() -> None:
-    clock = Ticker()
-    timer = SectionTimer(clock)
-    for _ in range(3):
-        with timer("update"):
-            clock.now += 2.0
-    timer("wire").add(1.0)
-    clock.now += 4.0
-    assert timer.seconds() == {"update": 6.0, "wire": 1.0}
-    assert timer.shares() == {"update": 0.6, "wire": 0.1}
-    assert timer("update").count == 3
-
-
-def test_a_section_counts_when_its_body_raises() -> None:
-    clock = Ticker()
-    timer = SectionTimer(clock)
-
-    def fail() -> None:
-        with timer("update"):
-            clock.now += 2.0
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert timer.seconds() == {"update": 2.0}
+    assert meter.rate() == 0.0
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import (
+    CollectionSettings,
     EngineSettings,
     EnvSettings,
+    PPOTrainerSettings,
     RunSettings,
     TauSettings,
-    TrainerSettings,
     dump_settings,
     load_settings,
     parse_settings,
@@ -90,12 +91,12 @@ def test_omitted_schedules_copy_a_given_learning_rate_schedule(
 
 def test_an_empty_behavior_has_all_defaults(path: Path) -> None:
     path.write_text("behaviors: {A: {}}")
-    assert load_settings(path).behaviors == {"A": TrainerSettings()}
+    assert load_settings(path).behaviors == {"A": PPOTrainerSettings()}
 
 
 def test_without_a_file_every_behavior_gets_the_defaults() -> None:
     settings = load_settings()
-    assert settings.default_settings == TrainerSettings()
+    assert settings.default_settings == PPOTrainerSettings()
     assert settings.behaviors == {}
 
 
@@ -142,7 +143,7 @@ def test_the_deprecated_framework_key_is_left_out_with_a_warning(
     monkeypatch.setattr(logging.getLogger("tau_trainer"), "propagate", True)
     path.write_text("behaviors: {A: {framework: pytorch}}")
     with caplog.at_level(logging.WARNING, "tau_trainer"):
-        assert load_settings(path).behaviors == {"A": TrainerSettings()}
+        assert load_settings(path).behaviors == {"A": PPOTrainerSettings()}
     assert "behaviors.A.framework is deprecated" in caplog.text
 
 
@@ -198,7 +199,7 @@ def hyperparameters(draw: st.DrawFn) -> dict[str, Any]:
 
 
 trainers = st.builds(
-    TrainerSettings,
+    PPOTrainerSettings,
     hyperparameters=hyperparameters(),
     max_steps=small,
     even_checkpoints=st.booleans(),
@@ -263,3 +264,9 @@ def test_whatever_stands_in_a_file_is_read_or_told_never_a_traceback(
     path.write_text(yaml.safe_dump({section: data}), encoding="utf-8")
     with contextlib.suppress(SettingsError):
         assert parse_settings(path, lenient=lenient) == parse_settings(path, lenient=lenient)
+
+
+def test_a_run_of_an_earlier_version_still_loads(path: Path) -> None:
+    """Its ``configuration.yaml`` names a transport, which is nobody's choice any more."""
+    path.write_text("collection: {transport: grpcio, max_policy_age: 2}\nbehaviors: {A: {}}")
+    assert load_settings(path).collection == CollectionSettings(max_policy_age=2)

@@ -198,9 +198,9 @@ CASES = {
         "collection: {tls_cert: c.pem, tls_key: k.pem}",
         "collection: tls_cert and tls_key (--tls-cert, --tls-key) are for engines on other machines; add listen",
     ),
-    "a transport to choose, as there was once": (
-        "collection: {transport: own}",
-        "collection.transport is no known key; known here: deterministic, max_policy_age, listen, tls_cert, tls_key",
+    "a transport to choose, which only ever meant how": (
+        "collection: {transports: own}",
+        "collection.transports is no known key; known here: deterministic, max_policy_age, learner, listen, tls_cert",
     ),
     "old file format": (
         "Agent: {trainer: ppo, batch_size: 10}",

@@ -14,9 +14,9 @@ from tau_trainer.settings import (
     NetworkSettings,
     POCAHyperparameters,
     PPOHyperparameters,
+    PPOTrainerSettings,
     RunSettings,
     SACHyperparameters,
-    TrainerSettings,
 )
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
@@ -129,7 +129,7 @@ def test_names_and_defaults_are_those_of_mlagents(section: BaseModel, expected: 
 
 
 def test_defaults_of_a_behavior_are_those_of_mlagents() -> None:
-    behavior = TrainerSettings().model_dump()
+    behavior = PPOTrainerSettings().model_dump()
     assert {key: value for key, value in behavior.items() if not isinstance(value, dict)} == {
         "trainer_type": "ppo",
         "init_path": None,
@@ -177,9 +177,9 @@ def test_numbers_that_follow_others() -> None:
 
 
 def test_even_checkpoints_divide_max_steps() -> None:
-    assert TrainerSettings(max_steps=1000, keep_checkpoints=4, even_checkpoints=True).checkpoint_every == 250
-    assert TrainerSettings(max_steps=3, keep_checkpoints=4, even_checkpoints=True).checkpoint_every == 1
-    assert TrainerSettings(checkpoint_interval=70).checkpoint_every == 70
+    assert PPOTrainerSettings(max_steps=1000, keep_checkpoints=4, even_checkpoints=True).checkpoint_every == 250
+    assert PPOTrainerSettings(max_steps=3, keep_checkpoints=4, even_checkpoints=True).checkpoint_every == 1
+    assert PPOTrainerSettings(checkpoint_interval=70).checkpoint_every == 70
 
 
 def test_settings_can_be_made_in_python_from_nested_mappings() -> None:
