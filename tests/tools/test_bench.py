@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,16 +100,31 @@ def test_free_ports_come_in_a_row() -> None:
     assert builds.free_ports(4) >= 6100
 
 
-def test_both_trainers_get_the_same_flags_word_for_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainers, "tau_train", lambda: "tau-train")
+def test_both_trainers_get_the_same_flags_word_for_word(tmp_path: Path) -> None:
     python = tmp_path / "peer" / "bin" / "python"
     job = Job(Case(4, 12, 0.0), "learning", tmp_path / "b", tmp_path / "c.yaml", tmp_path, 6100, 7)
     (ours,) = trainers.Ours().commands(job)
     (theirs,) = Incumbent(python).commands(job)
-    assert ours[:2] == ["tau-train", "learn"]
+    assert ours[:2] == [trainers.Ours().tau_train(), "learn"]
     assert theirs[0] == str(python.with_name("mlagents-learn"))
     assert ours[2:] == theirs[1:]
     assert "--num-envs" in ours
+
+
+@posix
+def test_an_earlier_trainer_is_the_one_of_its_own_checkout(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"run `python3 tools/bootstrap\.py setup`"):
+        trainers.Ours.before(tmp_path)
+    program = tmp_path / ".venv" / "bin" / "tau-train"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    before = trainers.Ours.before(tmp_path)
+    job = Job(Case(2, 12, 0.0), "wire", tmp_path / "b", tmp_path / "c.yaml", tmp_path, 6100, 7)
+    (wire,) = before.commands(job)
+    assert wire[:2] == [str(program.with_name("python")), str(tmp_path / "tools" / "bench" / "drive_ours.py")]
+    (learn,) = before.commands(replace(job, layer="learning"))
+    assert learn[0] == str(program)
+    assert before.name == "before"
 
 
 def test_wire_layer_has_one_incumbent_process_for_each_engine(tmp_path: Path) -> None:
@@ -203,7 +219,7 @@ def test_report_shows_ratios_rewards_and_failures(tmp_path: Path) -> None:
     arguments = versus_mlagents.parser().parse_args(
         ["--engines", "1", "--agents", "12", "--step-ms", "0", "--runs", "2", "--work", str(tmp_path)]
     )
-    plan = versus_mlagents.make_plan(arguments)
+    plan = versus_mlagents.make_plan(arguments, ("mlagents-learn", "tau-train"))
     (case,) = plan.cases
     results = [Result("tau-train", "wire", case, 0, rate=20_000.0)]
     for run in range(2):

@@ -1,10 +1,11 @@
 """Learning by the clock: `balance` to 90, `basic` to 0.90, and the main job on Tau, over several seeds.
 
-    python tools/bench/learning.py [--tasks balance basic tau --seeds 1 2 3] [--mlagents-python PATH]
+    python tools/bench/learning.py [--tasks balance basic tau --seeds 1 2 3] [--mlagents-python PATH | --before PATH]
 
 Balance and basic are played with ML-Agents' own settings (configs/3DBall.yaml, configs/Basic.yaml) until the mean
 return of the last 100 episodes, counted by the engine, reaches the goal. With --mlagents-python (an environment that
-versus_mlagents.py has made) the incumbent runs the same. Tau is `tau-train parallel --pairs 4` from start to end.
+versus_mlagents.py has made) the incumbent runs the same, with --before another checkout's tau-train. Tau is
+`tau-train parallel --pairs 4` from start to end.
 """
 
 from __future__ import annotations
@@ -79,12 +80,15 @@ def main() -> int:
     parser.add_argument("--tasks", nargs="+", choices=[*TASKS, "tau"], default=[*TASKS, "tau"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--mlagents-python", type=Path, help="also run the incumbent, from this environment")
+    parser.add_argument("--before", type=Path, help="also run the tau-train of this other checkout")
     tables.add_output(parser)
     arguments = parser.parse_args()
     pair: list[Trainer] = [Ours()]
-    if arguments.mlagents_python is not None:
-        pair.append(Incumbent(arguments.mlagents_python))
     try:
+        if arguments.mlagents_python is not None:
+            pair.append(Incumbent(arguments.mlagents_python))
+        if arguments.before is not None:
+            pair.append(Ours.before(arguments.before))
         outcomes = measure(arguments.tasks, arguments.seeds, pair)
     except SetupError as error:
         print(f"learning: {error}", file=sys.stderr)
@@ -104,8 +108,13 @@ def measure(names: list[str], seeds: list[int], pair: list[Trainer]) -> list[Out
     outcomes = []
     for name in names:
         for seed in seeds:
-            for trainer in pair if name in TASKS else pair[:1]:
-                outcomes.append(learn(trainer, name, seed) if name in TASKS else learn_tau(seed))
+            for trainer in pair:
+                if name in TASKS:
+                    outcomes.append(learn(trainer, name, seed))
+                elif isinstance(trainer, Ours):
+                    outcomes.append(learn_tau(trainer, seed))
+                else:
+                    continue
                 print(line(outcomes[-1]), flush=True)
     return outcomes
 
@@ -144,12 +153,11 @@ def done(task: Task, timeline: Timeline) -> bool:
     return timeline.reached_at(task.goal, EPISODES) is not None
 
 
-def learn_tau(seed: int) -> Outcome:
+def learn_tau(trainer: Ours, seed: int) -> Outcome:
     """The main job, timed from outside."""
     with tempfile.TemporaryDirectory(prefix="tau-learning-") as folder_name:
         folder, log = Path(folder_name), Path(folder_name) / "program.log"
-        program = trainers.tau_train()
-        command = [program, "parallel", "--pairs", "4", "--seed", str(seed), "--run-id", "run", "--quiet"]
+        command = [trainer.tau_train(), "parallel", "--pairs", "4", "--seed", str(seed), "--run-id", "run", "--quiet"]
         began = time.monotonic()
         with log.open("wb") as stream:
             code = subprocess.run(
@@ -162,13 +170,12 @@ def learn_tau(seed: int) -> Outcome:
             ).returncode
         seconds = time.monotonic() - began
         if code != 0:
-            return Outcome("tau", "tau-train", seed, False, failure=f"exit code {code}:\n{tail(log)}")
+            return Outcome("tau", trainer.name, seed, False, failure=f"exit code {code}:\n{tail(log)}")
         found: dict[str, Any] = json.loads((folder / "run" / "evaluation.json").read_text(encoding="utf-8"))
     ridge = found["baselines"]["ridge"]["accuracy"]
     good = found["accuracy"] >= SHARE_OF_RIDGE * ridge
-    return Outcome(
-        "tau", "tau-train", seed, good, seconds, found["wall_seconds"], found["decisions"], found["accuracy"], ridge
-    )
+    name, playing = trainer.name, found["wall_seconds"]
+    return Outcome("tau", name, seed, good, seconds, playing, found["decisions"], found["accuracy"], ridge)
 
 
 def line(outcome: Outcome) -> str:

@@ -71,7 +71,7 @@ def measure(pairs: int, seconds: float) -> Size:
     with tempfile.TemporaryDirectory(prefix="tau-memory-") as name:
         folder = Path(name)
         build = builds.reporting_build(folder, "tau", [])
-        command = [trainers.tau_train(), "parallel", "--pairs", str(pairs), "--max-concurrent", str(pairs)]
+        command = [trainers.Ours().tau_train(), "parallel", "--pairs", str(pairs), "--max-concurrent", str(pairs)]
         command += ["--env", str(build), "--max-steps", str(trainers.FOREVER), "--base-port"]
         command += [
             str(builds.free_ports(pairs)),

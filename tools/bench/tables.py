@@ -41,7 +41,7 @@ def ratio(ours: Iterable[float], theirs: Iterable[float]) -> str:
     """The ratio of two medians, e.g. `12.3x`."""
     below = median(theirs)
     value = median(ours) / below if below else math.nan
-    return f"{value:.1f}x" if math.isfinite(value) else "-"
+    return f"{value:.{1 if value >= 2 else 2}f}x" if math.isfinite(value) else "-"
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

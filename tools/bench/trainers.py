@@ -50,17 +50,43 @@ class Job:
     seed: int
 
 
+@dataclass(frozen=True, slots=True)
 class Ours:
-    """`tau-train learn`, and a bare loop over our bridge."""
+    """`tau-train learn`, and a bare loop over our bridge; of this checkout, or of an earlier one that is set up too."""
 
-    name = "tau-train"
+    name: str = "tau-train"
+    python: Path = Path(sys.executable)
+    bench: Path = HERE
+
+    @classmethod
+    def before(cls, checkout: Path) -> Ours:
+        """The trainer of another checkout, which `python3 tools/bootstrap.py setup` has made ready.
+
+        Raises:
+            SetupError: it is not.
+        """
+        python = checkout.absolute() / ".venv" / ("Scripts/python.exe" if WINDOWS else "bin/python")
+        made = cls("before", python, checkout.absolute() / "tools" / "bench")
+        made.tau_train()
+        return made
 
     def commands(self, job: Job) -> list[list[str]]:
         """The processes of one run."""
         if job.layer == "wire":
             arguments = [str(job.build), str(job.case.engines), str(job.port), str(job.seed)]
-            return [[sys.executable, str(HERE / "drive_ours.py"), *arguments]]
-        return [[tau_train(), "learn", *learn_flags(job)]]
+            return [[str(self.python), str(self.bench / "drive_ours.py"), *arguments]]
+        return [[self.tau_train(), "learn", *learn_flags(job)]]
+
+    def tau_train(self) -> str:
+        """The program.
+
+        Raises:
+            SetupError: the package is not installed beside the interpreter.
+        """
+        program = self.python.with_name("tau-train.exe" if WINDOWS else "tau-train")
+        if not program.exists():
+            raise SetupError(f"{program} is missing: run `python3 tools/bootstrap.py setup` and use .venv's Python.")
+        return str(program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +113,6 @@ class Incumbent:
 
 
 Trainer = Ours | Incumbent
-
-
-def tau_train() -> str:
-    """The program `tau-train` of this environment.
-
-    Raises:
-        SetupError: the package is not installed beside this interpreter.
-    """
-    program = Path(sys.executable).with_name("tau-train.exe" if WINDOWS else "tau-train")
-    if not program.exists():
-        raise SetupError(f"{program} is missing: run `python3 tools/bootstrap.py setup` and use .venv's Python.")
-    return str(program)
 
 
 def learn_flags(job: Job) -> list[str]:

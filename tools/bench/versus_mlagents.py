@@ -1,4 +1,4 @@
-"""Agent decisions a second, `tau-train learn` beside `mlagents-learn` 1.1.0.
+"""Agent decisions a second, `tau-train learn` beside `mlagents-learn` 1.1.0, or beside an earlier `tau-train`.
 
 The same headless engine, YAML, flags and machine, in turn; medians of several runs. Three layers: engine and wire
 alone, plus inference, plus learning. Beside every speed stands the reward at equal decisions.
@@ -6,6 +6,7 @@ alone, plus inference, plus learning. Beside every speed stands the reward at eq
     python tools/bench/versus_mlagents.py
     python tools/bench/versus_mlagents.py --engines 1 --agents 12 --step-ms 0 --runs 1 --seconds 20 --layers learning
     python tools/bench/versus_mlagents.py --engines 1 --agents 12 --step-ms 0 --reward-decisions 180000
+    python tools/bench/versus_mlagents.py --before ../earlier-checkout --seconds 20
 
 The incumbent is installed once, several GB, into an environment of its own under --cache; it needs Python 3.10.
 """
@@ -48,6 +49,8 @@ class Plan:
     reward_decisions: int
     work: Path
     """Where runs leave their files."""
+    names: tuple[str, str]
+    """The peer and ours, as in tables."""
 
 
 @dataclass(slots=True)
@@ -75,10 +78,9 @@ class Result:
 def main() -> int:
     """Reads the command line, measures, prints the tables, writes the JSON file."""
     arguments = parser().parse_args()
-    plan = make_plan(arguments)
     try:
-        python = arguments.mlagents_python or install(arguments.python, arguments.cache)
-        pair: tuple[Trainer, Trainer] = (Incumbent(python), Ours())
+        pair: tuple[Trainer, Trainer] = (peer(arguments), Ours())
+        plan = make_plan(arguments, (pair[0].name, pair[1].name))
         results = measure(plan, pair)
     except SetupError as error:
         print(f"versus_mlagents: {error}", file=sys.stderr)
@@ -103,13 +105,25 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--reward-decisions", type=int, default=0, help="also learn until this many decisions")
     made.add_argument("--python", help="a Python 3.10 for the incumbent (default: found on the PATH)")
     made.add_argument("--mlagents-python", type=Path, help="the interpreter of an environment that has it already")
+    made.add_argument("--before", type=Path, help="measure beside the tau-train of this other checkout instead")
     made.add_argument("--cache", type=Path, default=CACHE, help="where the incumbent's environment is kept")
     made.add_argument("--work", type=Path, help="where runs leave their files (default: a temporary folder)")
     tables.add_output(made)
     return made
 
 
-def make_plan(arguments: argparse.Namespace) -> Plan:
+def peer(arguments: argparse.Namespace) -> Trainer:
+    """What ours is measured beside.
+
+    Raises:
+        SetupError: it is not there and cannot be installed.
+    """
+    if arguments.before is not None:
+        return Ours.before(arguments.before)
+    return Incumbent(arguments.mlagents_python or install(arguments.python, arguments.cache))
+
+
+def make_plan(arguments: argparse.Namespace, names: tuple[str, str]) -> Plan:
     """The plan that the command line asks for."""
     cells = itertools.product(arguments.step_ms, arguments.engines, arguments.agents)
     return Plan(
@@ -120,6 +134,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         warm_up=min(arguments.warm_up, arguments.seconds / 2),
         reward_decisions=arguments.reward_decisions,
         work=arguments.work or Path(tempfile.mkdtemp(prefix="tau-bench-")),
+        names=names,
     )
 
 
@@ -199,8 +214,8 @@ def report(plan: Plan, results: list[Result]) -> str:
     """The tables: one a layer, and what failed."""
     parts = []
     for layer in plan.layers:
-        header = ["engines x agents", "engine ms", "mlagents-learn", "tau-train", "ratio", "of what the wire gives"]
-        header += ["reward at equal decisions (mlagents-learn, tau-train)"] if layer == "learning" else []
+        header = ["engines x agents", "engine ms", *plan.names, "ratio", "of what the wire gives"]
+        header += [f"reward at equal decisions ({', '.join(plan.names)})"] if layer == "learning" else []
         rows = [row(plan, results, layer, case) for case in plan.cases]
         parts.append(
             f"### {layer}: agent decisions a second, median (lowest-highest)\n\n{tables.markdown(header, rows)}"
@@ -219,18 +234,18 @@ def chosen(results: list[Result], trainer: str, layer: Layer, case: Case, until:
 
 def row(plan: Plan, results: list[Result], layer: Layer, case: Case) -> list[str]:
     """One cell of the benchmark as a line of its table."""
-    theirs = [r.rate for r in chosen(results, "mlagents-learn", layer, case)]
-    ours = [r.rate for r in chosen(results, "tau-train", layer, case)]
-    wire = tables.median(r.rate for r in chosen(results, "tau-train", "wire", case))
+    theirs = [r.rate for r in chosen(results, plan.names[0], layer, case)]
+    ours = [r.rate for r in chosen(results, plan.names[1], layer, case)]
+    wire = tables.median(r.rate for r in chosen(results, plan.names[1], "wire", case))
     share = tables.median(ours) / wire if wire else math.nan
     line = [f"{case.engines} x {case.agents}", f"{case.step_ms:g}", tables.spread(theirs), tables.spread(ours)]
     line += [tables.ratio(ours, theirs), f"{share:.0%}" if math.isfinite(share) else "-"]
-    return [*line, equal_decisions(results, case)] if layer == "learning" else line
+    return [*line, equal_decisions(plan, results, case)] if layer == "learning" else line
 
 
-def equal_decisions(results: list[Result], case: Case) -> str:
+def equal_decisions(plan: Plan, results: list[Result], case: Case) -> str:
     """Both trainers' mean episode reward at the largest number of decisions that all their runs reached."""
-    pairs = [[r.curve for r in chosen(results, name, "learning", case)] for name in ("mlagents-learn", "tau-train")]
+    pairs = [[r.curve for r in chosen(results, name, "learning", case)] for name in plan.names]
     decisions = min((scalars.common_decisions(curves) for curves in pairs), default=0)
     if not decisions:
         return "-"
@@ -243,7 +258,7 @@ def reward_table(plan: Plan, results: list[Result]) -> str:
     case = plan.cases[0]
     steps = [plan.reward_decisions * tenth // 10 for tenth in range(1, 11)]
     rows = []
-    for name in ("mlagents-learn", "tau-train"):
+    for name in plan.names:
         long = chosen(results, name, "learning", case, plan.reward_decisions)
         rows.append(
             [name, *(tables.number(tables.median(scalars.reward_at(r.curve, s) for r in long), 1) for s in steps)]
