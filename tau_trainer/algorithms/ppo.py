@@ -37,7 +37,7 @@ from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING
 from tau_trainer.algorithms.statistics import UpdateSummary, explained_variance, summarize_epoch
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
-from tau_trainer.models.actor_critic import Inputs
+from tau_trainer.models.actor_critic import MEMORY, Inputs
 from tau_trainer.models.distributions import evaluate_actions
 from tau_trainer.models.masks import effective_mask
 
@@ -139,7 +139,7 @@ class PPO(OnPolicy):
         """Recurrent state at each transition [N, towers, M], and at each bootstrap observation [M, towers, M]."""
         if not self.network.state_columns:
             return None, None
-        state = self.tensor(rollout.column("memory"))
+        state = self.tensor(rollout.column(MEMORY))
         next_state = self.in_pieces(lambda *piece: self.network(*piece).state, inputs, state)
         # The transitions that are bootstrapped, in the order of their bootstrap observations.
         cut = np.argsort(rollout.bootstrap)[np.count_nonzero(rollout.bootstrap < 0) :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,8 +38,11 @@ class GymnasiumSource:
         env = settings.env_settings
         self._env = env
         self._id = (env.env_path or "").removeprefix(PREFIX)
+        module, _, name = self._id.rpartition(":")
         try:
-            gymnasium.spec(self._id)
+            if module:  # MODULE:ID, where the module registers it
+                importlib.import_module(module)
+            gymnasium.spec(name)
         except (gymnasium.error.Error, ImportError) as error:
             raise SettingsError(f"--env {env.env_path}: {error}") from error
         self._arguments = dict(_argument(text) for text in env.env_args or ())

@@ -22,6 +22,7 @@ from tau_trainer.export.reference import Reference, ReferenceOutput, Value
 from tau_trainer.export.session import Outputs, run_case, session_of
 from tau_trainer.models import ActorCritic, Policy
 from tau_trainer.models import tensor_names as names
+from tau_trainer.models.actor_critic import MEMORY
 from tau_trainer.models.masks import branch_bounds
 from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray, IntArray
 
@@ -126,10 +127,9 @@ def _check_deterministic(case: Case, actions: ActionSpec, outputs: Outputs, expe
 
 
 def _check_policy(case: Case, visible: tuple[int, ...], policy: Policy, expected: ReferenceOutput) -> None:
-    state = {}
+    state = {column.name: column.empty(len(case.obs[0])) for column in policy.state_columns}
     if case.state is not None:
-        (column,) = policy.state_columns
-        state = {column.name: np.broadcast_to(case.state[:, None], (len(case.state), *column.shape)).copy()}
+        state[MEMORY][:] = case.state[:, None]
     obs, rng = tuple(case.obs[i] for i in visible), np.random.default_rng(0)
     actions = policy.act(obs, case.forbidden, rng, state=state, deterministic=True).to_env()
     if actions.continuous.shape[1]:

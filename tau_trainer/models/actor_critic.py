@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 ACTOR = 0
 """The actor's tower. The critic's is the last."""
+MEMORY = "memory"
+"""Column of the recurrent state, [towers, M]."""
 
 Inputs = list[torch.Tensor]
 """What :meth:`ActorCritic.prepare` makes of observations: vectors, normalised and side by side [n, D], then every
@@ -100,10 +102,10 @@ class ActorCritic(torch.nn.Module):
 
     @property
     def state_columns(self) -> tuple[Column, ...]:
-        """What must be kept of each agent from decision to decision: ``memory`` [towers, M], or nothing."""
+        """What must be kept of each agent from decision to decision: the column :data:`MEMORY`, or nothing."""
         if not self.memories:
             return ()
-        return (Column("memory", (self.towers, self._memory(ACTOR).state_size)),)
+        return (Column(MEMORY, (self.towers, self._memory(ACTOR).state_size)),)
 
     def vectors(self, obs: Observations) -> FloatArray:
         """All vector sensors side by side: float32 [n, D]."""

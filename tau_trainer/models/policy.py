@@ -17,7 +17,7 @@ from typing_extensions import override
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models.action_head import ACTION_LIMIT
-from tau_trainer.models.actor_critic import ACTOR, ActorCritic, as_tensor
+from tau_trainer.models.actor_critic import ACTOR, MEMORY, ActorCritic, as_tensor
 from tau_trainer.models.distributions import LOG_SQRT_2PI
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds, effective_mask
 from tau_trainer.models.normalizer import OBSERVATION_CLIP
@@ -284,9 +284,9 @@ class ModulePolicy(_ActorPolicy):
         deterministic: bool = False,
     ) -> Decision:
         before = {column.name: state[column.name] for column in self.state_columns}
-        memory = as_tensor(before["memory"]) if before else None
+        memory = as_tensor(before[MEMORY]) if before else None
         answer = self._network(self._network.prepare(obs), memory)
-        after = {"memory": answer.state.numpy()} if before else _NOTHING
+        after = {MEMORY: answer.state.numpy()} if before else _NOTHING
         return self._decide(obs, answer.outputs.numpy(), mask, None if deterministic else rng, before, after)
 
 

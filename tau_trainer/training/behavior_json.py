@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 
 
@@ -18,6 +20,7 @@ def to_json(spec: BehaviorSpec) -> dict[str, Any]:
                 "shape": list(sensor.shape),
                 "dimension_property": [int(flag) for flag in sensor.dimension_property],
                 "observation_type": int(sensor.observation_type),
+                "dtype": np.dtype(sensor.dtype).name,
             }
             for sensor in spec.observations
         ],
@@ -36,6 +39,7 @@ def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
                 tuple(sensor["shape"]),
                 tuple(DimensionProperty(flag) for flag in sensor["dimension_property"]),
                 ObservationType(sensor["observation_type"]),
+                np.dtype(sensor.get("dtype", "float32")).type,  # older checkpoints know no other
             )
             for sensor in values["observations"]
         ),

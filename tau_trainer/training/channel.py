@@ -125,4 +125,4 @@ def refused(kind: str, facts: Mapping[str, Any]) -> Exception:
     found = getattr(errors, str(facts.get("type")), None)
     if isinstance(found, type) and issubclass(found, errors.TauError):
         return found(str(facts.get("text")))
-    return LearnerError(f"the process that learns met a defect of this program: {facts.get('text') or kind}")
+    return LearnerError(f"the process that learns failed: {facts.get('type', kind)}: {facts.get('text', '')}")

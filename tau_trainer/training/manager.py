@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+
 from tau_trainer.errors import TauError
 from tau_trainer.metrics import MetricsHub, Recorder, RunSnapshot, TerminalMode, run_recorders
 from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
@@ -37,6 +39,8 @@ class Session:
         self._thread.start()
 
     def _work(self) -> None:
+        # Small networks gain nothing from a second thread inside one operation. torch keeps this number by thread.
+        torch.set_num_threads(1)
         try:
             self._report = asyncio.run(run_to_end(self._run, self._folder))
         except BaseException as error:

@@ -40,11 +40,9 @@ class LearnerPool:
         self._hub = hub
         self._evaluator = evaluator
         self._on_new = on_new or (lambda learner: None)
-        # Small networks gain nothing from a second thread inside one operation. Acting happens in the caller's thread,
-        # learning in the executor's, and torch keeps this number for each thread.
-        torch.set_num_threads(1)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
         self._processes: list[LearnerProcess] = []
+        # As in the thread that acts: small networks gain nothing from a second thread inside one operation.
         self.executor = ThreadPoolExecutor(
             self._workers, thread_name_prefix="learner", initializer=torch.set_num_threads, initargs=(1,)
         )
