@@ -22,7 +22,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tau_trainer import ParallelTrainerManager, RunReport, RunSettings, load_settings
 from tau_trainer.errors import VersionError
-from tau_trainer.metrics import JsonLines, NullRecorder, Recorder, read_log
+from tau_trainer.metrics import JsonLines, Recorder, read_log
 from tau_trainer.settings import dump_settings
 from tau_trainer.training import PairState
 
@@ -67,7 +67,7 @@ def ball_settings(results: Path, fault: list[str], **overrides: Any) -> RunSetti
 
 def train(settings: RunSettings, command: Any = "parallel") -> RunReport:
     def recorders(folder: Path) -> list[Recorder]:
-        return [JsonLines(folder / "log.jsonl"), NullRecorder()]
+        return [JsonLines(folder / "log.jsonl"), Recorder()]
 
     return ParallelTrainerManager().start(settings, command, recorders=recorders).wait(55)
 

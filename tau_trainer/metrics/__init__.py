@@ -6,7 +6,7 @@ from tau_trainer.metrics.hub import MetricsHub
 from tau_trainer.metrics.jsonl import JsonLines, JsonStream, read_log
 from tau_trainer.metrics.keys import TaskKeys
 from tau_trainer.metrics.plot import plot_learning_curve
-from tau_trainer.metrics.recorder import NullRecorder, Recorder
+from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.recorders import run_recorders
 from tau_trainer.metrics.report import render_result, result_lines
 from tau_trainer.metrics.snapshot import BaselineScore, BehaviorSnapshot, PairSnapshot, RunResult, RunSnapshot
@@ -25,7 +25,6 @@ __all__ = [
     "JsonStream",
     "LiveTable",
     "MetricsHub",
-    "NullRecorder",
     "PairSnapshot",
     "PlainLines",
     "QuietLines",

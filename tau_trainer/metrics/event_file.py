@@ -1,8 +1,8 @@
 """TensorBoard event files: the record format, and nothing that imports tensorflow.
 
 An event file is a sequence of records: length (uint64), masked CRC-32C of the length, an ``Event`` message, masked
-CRC-32C of the message (tensorflow/core/lib/io/record_writer.h). The messages are the ``tensorboard`` package's own;
-the framing is done here, because the writer of that package imports tensorflow wherever it is installed.
+CRC-32C of the message (tensorflow/core/lib/io/record_writer.h). Messages and checksums are the ``tensorboard``
+package's own; the framing is done here, because the writer of that package imports tensorflow wherever it is installed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import platform
 import re
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO, NamedTuple
@@ -22,18 +23,20 @@ _file_numbers = itertools.count()
 
 
 class Messages(NamedTuple):
-    """The generated message modules of the ``tensorboard`` package."""
+    """What is taken from the ``tensorboard`` package."""
 
     event: ModuleType
     summary: ModuleType
+    masked_crc32c: Callable[[bytes], int]
 
 
 @functools.cache
 def messages() -> Messages:
-    """Import them; a run that never writes an event file does without."""
+    """Import it; a run that never writes an event file does without."""
     from tensorboard.compat.proto import event_pb2, summary_pb2
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
-    return Messages(event_pb2, summary_pb2)
+    return Messages(event_pb2, summary_pb2, masked_crc32c)
 
 
 class EventFile:
@@ -66,28 +69,5 @@ class EventFile:
         self._file.close()
 
 
-def masked_crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli), rotated by 15 bits plus a constant, as TFRecord files have it."""
-    crc = 0xFFFFFFFF
-    table = _CRC_TABLE
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    crc ^= 0xFFFFFFFF
-    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def _crc_table() -> tuple[int, ...]:
-    """The 256 remainders of the reflected polynomial 0x1EDC6F41 (RFC 3720, appendix B.4)."""
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-        table.append(value)
-    return tuple(table)
-
-
-_CRC_TABLE = _crc_table()
-
-
 def _crc_bytes(data: bytes) -> bytes:
-    return struct.pack("<I", masked_crc32c(data))
+    return struct.pack("<I", messages().masked_crc32c(data))

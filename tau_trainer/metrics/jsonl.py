@@ -11,14 +11,14 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from tau_trainer.metrics.recorder import NullRecorder
+from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
 from tau_trainer.metrics.summary import Event, Statistics, Summary
 
 FILE_NAME = "log.jsonl"
 
 
-class JsonLines(NullRecorder):
+class JsonLines(Recorder):
     """Appends summaries, events and the result to a file. Flushed with every line.
 
     A line that a kill cut short is closed with a line break on the next start, so that it spoils no other.
@@ -57,7 +57,7 @@ class JsonLines(NullRecorder):
         self._file.flush()
 
 
-class JsonStream(NullRecorder):
+class JsonStream(Recorder):
     """The same lines on a stream (``--json``), and ``snapshot`` lines, one a second at most."""
 
     def __init__(self, stream: TextIO, snapshot_seconds: float = 1.0) -> None:

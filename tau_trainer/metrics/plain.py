@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.format import format_reward, format_seconds, format_speed
-from tau_trainer.metrics.recorder import NullRecorder
+from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.report import result_lines
 from tau_trainer.metrics.snapshot import RunResult
 from tau_trainer.metrics.summary import Event, Summary
@@ -18,7 +18,7 @@ _NO_TASK: Mapping[str, Any] = {}
 TAGS = {"warning": "WARNING", "error": "ERROR"}
 
 
-class PlainLines(NullRecorder):
+class PlainLines(Recorder):
     """One line a summary, one a message, one a fact at the end. Never wrapped, never coloured."""
 
     def __init__(self, console: Console) -> None:
@@ -45,7 +45,7 @@ class PlainLines(NullRecorder):
         print_line(self._console, text)
 
 
-class QuietLines(NullRecorder):
+class QuietLines(Recorder):
     """``--quiet``: warnings, errors, and at the end the verdict."""
 
     def __init__(self, console: Console) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
 from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
 from tau_trainer.metrics.summary import Event, Summary
 
 
-@runtime_checkable
-class Recorder(Protocol):
-    """Receives everything the hub has, one call at a time, in order, from one thread.
+class Recorder:
+    """Receives everything the hub has, one call at a time, in order, from one thread. This one ignores all of it.
 
     An exception from any of these never stops a run: the hub tells the other recorders once and goes on.
     """
@@ -29,22 +26,3 @@ class Recorder(Protocol):
 
     def close(self) -> None:
         """Write what is left and let go of files and of the terminal."""
-
-
-class NullRecorder:
-    """Ignores everything: a base for recorders that want only a part."""
-
-    def on_summary(self, summary: Summary) -> None:
-        """Nothing."""
-
-    def on_event(self, event: Event) -> None:
-        """Nothing."""
-
-    def on_snapshot(self, snapshot: RunSnapshot) -> None:
-        """Nothing."""
-
-    def on_result(self, result: RunResult) -> None:
-        """Nothing."""
-
-    def close(self) -> None:
-        """Nothing."""

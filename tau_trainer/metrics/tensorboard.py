@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tau_trainer.metrics.event_file import EventFile, messages
-from tau_trainer.metrics.recorder import NullRecorder
+from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
 from tau_trainer.metrics.summary import Event, Histogram, Statistics, Summary
 
@@ -20,7 +20,7 @@ TEXT_TAG = "Hyperparameters/text_summary"
 """Where ML-Agents' (that is: torch's) writer puts the text ``Hyperparameters``."""
 
 
-class TensorBoard(NullRecorder):
+class TensorBoard(Recorder):
     """One event file a behavior, ``<run>/<Behavior>/events.out.tfevents.*``, made at its first value.
 
     Step is the number of agent decisions, time is the wall clock. Scalars of single pairs are written as

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tau_trainer.metrics.jsonl import JsonStream
 from tau_trainer.metrics.plain import PlainLines, QuietLines, print_line
-from tau_trainer.metrics.recorder import NullRecorder, Recorder
+from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.report import render_result
 from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
 from tau_trainer.metrics.summary import Event
@@ -81,7 +81,7 @@ class Throttle:
         self._next = self._clock() + max(self._seconds, cost / self._share)
 
 
-class LiveTable(NullRecorder):
+class LiveTable(Recorder):
     """The table, redrawn in place; messages scroll by above it; the last panel below."""
 
     def __init__(self, console: Console, throttle: Throttle | None = None) -> None:

@@ -13,15 +13,15 @@ from tau_trainer.metrics import (
     BaselineScore,
     BehaviorSnapshot,
     Event,
-    NullRecorder,
     PairSnapshot,
+    Recorder,
     RunResult,
     RunSnapshot,
     Summary,
 )
 
 
-class Memory(NullRecorder):
+class Memory(Recorder):
     """Keeps everything that it is given."""
 
     def __init__(self) -> None:

@@ -3,9 +3,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from tau_trainer.metrics import Event, NullRecorder, RunResult, RunSnapshot, Summary
+from tau_trainer.metrics import Event, Recorder, RunResult, RunSnapshot, Summary
 from tau_trainer.metrics.dispatch import Dispatcher
-from tau_trainer.metrics.recorder import Recorder
 
 if TYPE_CHECKING:
     from tests.metrics.conftest import Memory
@@ -42,7 +41,7 @@ def test_nothing_is_taken_after_close(memory: Memory) -> None:
     assert memory.events == []
 
 
-class Ordered(NullRecorder):
+class Ordered(Recorder):
     """Notes the kinds of what arrives; the first thing waits until it is released."""
 
     def __init__(self) -> None:
@@ -76,7 +75,7 @@ def test_the_newest_snapshot_comes_before_the_result(result: RunResult) -> None:
 def test_a_warning_from_the_last_item_still_arrives(memory: Memory) -> None:
     """A failure while closing is told to the recorders that work."""
 
-    class Broken(NullRecorder):
+    class Broken(Recorder):
         def on_summary(self, summary: Summary) -> None:
             raise OSError("disk full")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.metrics import Aggregation, BaselineScore, Event, MetricsHub, NullRecorder, RunSnapshot, Summary
+from tau_trainer.metrics import Aggregation, BaselineScore, Event, MetricsHub, Recorder, RunSnapshot, Summary
 from tau_trainer.metrics import keys as names
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def test_recorders_get_everything_in_order(memory: Memory) -> None:
     assert memory.closed == 1
 
 
-class Broken(NullRecorder):
+class Broken(Recorder):
     """Raises whatever it is asked."""
 
     def on_summary(self, summary: Summary) -> None:
@@ -192,7 +192,7 @@ def test_a_failing_recorder_costs_one_warning(memory: Memory) -> None:
     assert memory.closed == 1
 
 
-class Slow(NullRecorder):
+class Slow(Recorder):
     """A terminal that takes its time."""
 
     def __init__(self) -> None:

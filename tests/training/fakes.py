@@ -18,7 +18,7 @@ from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
-from tau_trainer.metrics import Event, JsonLines, NullRecorder, Recorder, RunResult, RunSnapshot, Summary
+from tau_trainer.metrics import Event, JsonLines, Recorder, RunResult, RunSnapshot, Summary
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import (
     Actions,
@@ -35,7 +35,7 @@ from tau_trainer.training import ParallelTrainerManager, RunReport, Session
 WAIT_S = 50.0
 
 
-class Memory(NullRecorder):
+class Memory(Recorder):
     """Keeps everything that the hub hands out."""
 
     def __init__(self) -> None:

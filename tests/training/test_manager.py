@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import EngineExitedError, LaunchError, RunExistsError
-from tau_trainer.metrics import NullRecorder
+from tau_trainer.metrics import Recorder
 from tau_trainer.settings import load_settings
 from tau_trainer.training import PairState, ParallelTrainerManager
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
@@ -137,7 +137,7 @@ def test_a_random_seed_is_drawn_and_written_down(stage: Stage, tmp_path: Path) -
 def test_two_runs_at_once_and_their_central_report(slow: Stage, tmp_path: Path) -> None:
     manager = ParallelTrainerManager()
     for name in ("one", "two"):
-        manager.start(tau_settings(tmp_path, name), recorders=lambda folder: [NullRecorder()])
+        manager.start(tau_settings(tmp_path, name), recorders=lambda folder: [Recorder()])
     assert manager.status().keys() == {"one", "two"}
     manager.cancel("two")
     reports = manager.report()
