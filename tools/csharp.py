@@ -1,15 +1,16 @@
-"""C# without Unity: fetch a compiler, compile the Unity project's scripts, build the C# engine.
+"""C# without Unity: fetch a compiler, compile the Unity project's scripts, build a player that needs no Unity.
 
 Run in the checkout's root, on Linux x64::
 
-    python tools/csharp.py check         # compile every script against stand-ins of the engine's types
-    python tools/csharp.py engine DIR    # the C# engine: DIR/TauEngine.x86_64 is what `--env` accepts
+    python tools/csharp.py check         # compile every script against the assemblies of a real Unity player
+    python tools/csharp.py player DIR    # the project and ML-Agents without Unity; `--env DIR/TauPlayer.x86_64`
 """
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -34,22 +35,20 @@ from tools._csharp.compiler import (
 from tools._csharp.kits import unsupported
 from tools._csharp.project import (
     GENERATIONS,
-    STUBS,
+    UNITY_2022,
     UNITY_PROJECT,
     Asmdef,
     Generation,
     Target,
     compile_project,
-    compile_stubs,
     read_project,
 )
 
 __all__ = [
     "CACHE",
     "CORE_SOURCES",
-    "ENGINE_SOURCES",
     "GENERATIONS",
-    "STUBS",
+    "PLAYER_SOURCES",
     "UNITY_PROJECT",
     "Asmdef",
     "Compilation",
@@ -59,10 +58,9 @@ __all__ = [
     "Profile",
     "Target",
     "Toolchain",
-    "build_engine",
+    "build_player",
     "check_project",
     "compile_project",
-    "compile_stubs",
     "ensure_toolchain",
     "ensure_unity_assemblies",
     "parse_diagnostics",
@@ -72,8 +70,10 @@ __all__ = [
 ]
 
 CORE_SOURCES = UNITY_PROJECT / "Assets" / "Tau" / "Core"
-ENGINE_SOURCES = ROOT / "tests" / "unity" / "engine"
-ENGINE = "TauEngine"
+PLAYER_SOURCES = ROOT / "tests" / "unity" / "player"
+PLAYER = "TauPlayer"
+STAND_INS = {"UnityEngine.CoreModule": "UnityEngine.*.cs", "Grpc.Core": "Grpc.Core.cs"}
+"""Assemblies that a player brings from elsewhere, and their sources here."""
 _FOREIGN = ("DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "DOTNET_SHARED_STORE", "COMPlus_StartupHooks")
 """Variables of the caller's .NET that would mislead ours."""
 
@@ -82,7 +82,7 @@ def check_project(toolchain: Toolchain, project: Path = UNITY_PROJECT) -> list[s
     """Compiles every script for each generation, for a player and for the editor; returns what is wrong.
 
     Raises:
-        SetupError: the project's assemblies cannot be read, or the stand-ins do not compile.
+        SetupError: the project's assemblies cannot be read, or those of Unity cannot be fetched.
     """
     asmdefs = read_project(project)
     if not asmdefs:
@@ -91,8 +91,7 @@ def check_project(toolchain: Toolchain, project: Path = UNITY_PROJECT) -> list[s
     wrong: dict[str, list[str]] = {}
     for target in targets:
         with tempfile.TemporaryDirectory() as folder:
-            stubs = compile_stubs(toolchain, target, Path(folder))
-            results = compile_project(toolchain, asmdefs, target, stubs, Path(folder))
+            results = compile_project(toolchain, asmdefs, target, Path(folder))
         place = f"{target.generation.name} {'editor' if target.in_editor else 'player'}"
         for error in dict.fromkeys(error for result in results.values() for error in result.errors):
             wrong.setdefault(str(error), []).append(place)
@@ -102,22 +101,36 @@ def check_project(toolchain: Toolchain, project: Path = UNITY_PROJECT) -> list[s
     ]
 
 
-def build_engine(toolchain: Toolchain, folder: Path, engine: Path = ENGINE_SOURCES, core: Path = CORE_SOURCES) -> Path:
-    """Compiles the C# engine with the core in it and writes its launcher; returns the launcher.
+def build_player(toolchain: Toolchain, folder: Path, sources: Path = PLAYER_SOURCES) -> Path:
+    """Builds the player without Unity and writes its launcher; returns the launcher.
 
-    The launcher stands where a Unity build stands: `--env` and `UnityEnvironment(file_name=...)` accept it.
+    The project's own assemblies and ML-Agents' own run on a stand-in for the core of the engine. The launcher stands
+    where a Unity build stands: `--env` and `UnityEnvironment(file_name=...)` accept it.
 
     Raises:
-        SetupError: there are no sources, or they do not compile.
+        SetupError: there are no sources, or something does not compile.
     """
-    sources = [*sorted(engine.glob("*.cs")), *sorted(core.rglob("*.cs"))]
-    if not sources:
-        raise SetupError(f"There are no C# files in {engine} and {core}: run this in a whole checkout.")
-    out = folder.resolve() / f"{ENGINE}.dll"
-    compilation = toolchain.compile(sources, out, kind="program", profile="netcoreapp3.1")
-    if not compilation.ok:
-        raise SetupError(f"The C# engine does not compile:\n{compilation}")
-    return write_launcher(toolchain, out)
+    folder = folder.resolve()
+    results = list(compile_project(toolchain, read_project(), Target(UNITY_2022), folder).values())
+    for name in STAND_INS:
+        found = sorted(sources.glob(STAND_INS[name]))
+        if not found:
+            raise SetupError(f"There are no C# files {STAND_INS[name]} in {sources}: run this in a whole checkout.")
+        out = folder / f"{name}.dll"
+        results.append(toolchain.compile(found, out, kind="library", profile="netcoreapp3.1"))
+    unity = ensure_unity_assemblies(toolchain.cache)
+    own = [folder / "Tau.Runtime.dll", folder / "UnityEngine.CoreModule.dll", unity / "Unity.ML-Agents.dll"]
+    program = folder / f"{PLAYER}.dll"
+    if all(result.ok for result in results):
+        main = [sources / "Program.cs"]
+        results.append(toolchain.compile(main, program, kind="program", references=own, profile="netcoreapp3.1"))
+    if wrong := [str(result) for result in results if not result.ok]:
+        raise SetupError("The player does not compile:\n" + "\n".join(wrong))
+    for assembly in unity.glob("*.dll"):
+        if not (folder / assembly.name).exists():
+            shutil.copy2(assembly, folder)
+    shutil.copytree(UNITY_PROJECT / "Assets" / "StreamingAssets", folder / "StreamingAssets", dirs_exist_ok=True)
+    return write_launcher(toolchain, program)
 
 
 def write_launcher(toolchain: Toolchain, program: Path) -> Path:
@@ -137,14 +150,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, 1 if scripts do not compile, 2 if nothing could be tried."""
     parser = argparse.ArgumentParser(prog="csharp.py", description=__doc__.splitlines()[0] if __doc__ else None)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="compile the Unity project's scripts against stand-ins of the engine's types")
-    engine = commands.add_parser("engine", help="build the C# engine, whose launcher `--env` accepts")
-    engine.add_argument("folder", type=Path, metavar="DIR", help="where to put it; made if missing")
+    commands.add_parser("check", help="compile the Unity project's scripts against the assemblies of a real player")
+    player = commands.add_parser("player", help="build a player without Unity, whose launcher `--env` accepts")
+    player.add_argument("folder", type=Path, metavar="DIR", help="where to put it; made if missing")
     parsed = parser.parse_args(arguments)
     try:
         toolchain = ensure_toolchain()
-        if parsed.command == "engine":
-            print(build_engine(toolchain, parsed.folder))
+        if parsed.command == "player":
+            print(build_player(toolchain, parsed.folder))
             return 0
         wrong = check_project(toolchain)
     except SetupError as error:

@@ -1,4 +1,4 @@
-"""Fill the Unity project with what it needs beside sources: copies of the data set, and a `.meta` file for every asset.
+"""Fill the Unity project with what it needs beside sources: a `.meta` file for every asset.
 
 Run from the checkout, with any Python from 3.11 on; nothing has to be installed::
 
@@ -22,10 +22,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = ROOT / "unity_project"
-DATA = ROOT / "tau_trainer" / "tau" / "data"
-COPIES = ("tau.json", "tau.vectors.npz")
-"""Files of the package that a player reads from its streaming assets."""
-COPIES_FOLDER = Path("Assets", "StreamingAssets", "Tau")
 
 _GUID = re.compile(r"^guid: ([0-9a-f]{32})$", re.MULTILINE)
 _NAMELESS = "  userData: \n  assetBundleName: \n  assetBundleVariant: \n"
@@ -90,15 +86,15 @@ def assets(project: Path) -> list[Path]:
     return sorted(path for path in _walk(project / "Assets") if path.suffix != ".meta")
 
 
-def findings(project: Path, data: Path) -> list[Finding]:
+def findings(project: Path) -> list[Finding]:
     """What is missing, left over or different, in the order in which it can be put right.
 
     Raises:
-        AssetError: the project or the data set is not where it should be.
+        AssetError: the project is not where it should be.
     """
     if not (project / "Assets").is_dir():
         raise AssetError(f"{project} is not a Unity project (no folder Assets in it): name one with --project.")
-    return [*_copies(project, data), *_left_over(project), *_metas(project)]
+    return [*_left_over(project), *_metas(project)]
 
 
 def put_right(project: Path, finding: Finding) -> None:
@@ -116,22 +112,21 @@ def put_right(project: Path, finding: Finding) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 1 if `--check` found something, 2 for a mistake."""
     parser = argparse.ArgumentParser(
-        prog="unity_assets", description="Copies the data set into the Unity project and writes missing .meta files."
+        prog="unity_assets", description="Writes the Unity project's missing .meta files, removes those left over."
     )
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if something is not right")
     parser.add_argument("--project", type=Path, default=PROJECT, metavar="DIR", help="the Unity project")
-    parser.add_argument("--data", type=Path, default=DATA, metavar="DIR", help="the folder of tau.json")
     options = parser.parse_args(arguments)
     try:
-        return check(options.project, options.data) if options.check else fill(options.project, options.data)
+        return check(options.project) if options.check else fill(options.project)
     except (AssetError, OSError) as error:
         print(f"unity_assets: {error}", file=sys.stderr)
         return 2
 
 
-def check(project: Path, data: Path) -> int:
+def check(project: Path) -> int:
     """Says what is not right; returns 1 if there was something."""
-    found = findings(project, data)
+    found = findings(project)
     for finding in found:
         print(f"{finding.path.as_posix()}: {finding.wrong}")
     if found:
@@ -141,28 +136,16 @@ def check(project: Path, data: Path) -> int:
     return 0
 
 
-def fill(project: Path, data: Path) -> int:
-    """Puts everything right. A copy brings an asset that wants a `.meta`, so this looks again until nothing is left."""
+def fill(project: Path) -> int:
+    """Puts everything right. What is put right may bring up something else, so this looks until nothing is left."""
     changes = 0
-    while found := findings(project, data):
+    while found := findings(project):
         for finding in found:
             put_right(project, finding)
             print(f"{finding.path.as_posix()}: {finding.done}")
         changes += len(found)
     print(f"unity_assets: {len(assets(project))} assets, {changes} changes.")
     return 0
-
-
-def _copies(project: Path, data: Path) -> Iterator[Finding]:
-    for name in COPIES:
-        source, target = data / name, COPIES_FOLDER / name
-        if not source.is_file():
-            raise AssetError(f"{source} is missing: name the folder of the package's data set with --data.")
-        content = source.read_bytes()
-        if not (project / target).is_file():
-            yield Finding(target, f"missing, a copy of {name} of the package", "copied", content)
-        elif (project / target).read_bytes() != content:
-            yield Finding(target, f"differs from {name} of the package", "copied anew", content)
 
 
 def _left_over(project: Path) -> Iterator[Finding]:

@@ -1,10 +1,9 @@
-"""``tau-train data``: embed, audit, join and target a Tau data set of a user's own."""
+"""``tau-train data``: embed, audit, join, target and export a Tau data set of a user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Group, Parameter
 
@@ -14,31 +13,27 @@ from tau_trainer.cli.options import OUTPUT, OutputFlags
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError
 
+if TYPE_CHECKING:
+    from tau_trainer.tau.data import DataReport
+
 app = App(
     name="data",
     help_format="plaintext",
-    help="Embed, audit, join and target a Tau data set of your own.",
+    help="Embed, audit, join, target and export a Tau data set of your own.",
     group_commands=Group("Commands"),
     default_parameter=Parameter(negative="", show_default=False),
 )
 
 File = Annotated[Path, Parameter(help="Tau data set (JSON).")]
+Packaged = Annotated[
+    Path | None, Parameter(help="Tau data set (JSON) with its vectors. [default: the one that comes along]")
+]
 Json = Annotated[bool, Parameter(group=OUTPUT, help="One JSON object on stdout, for machines.")]
 Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
 
 NOT_CLEAN = 2
 """Exit code of an audit that found rows that cannot be used."""
-
-
-class DataReport(Protocol):
-    """What every function of ``tau_trainer.tau.data`` returns."""
-
-    def sentence(self) -> str:
-        """One sentence for people."""
-
-    def to_dict(self) -> Mapping[str, Any]:
-        """The same for machines."""
 
 
 @app.command(name="embed")
@@ -106,9 +101,7 @@ def concat_command(
 
 @app.command(name="targets")
 def targets_command(
-    file: Annotated[
-        Path | None, Parameter(help="Tau data set (JSON) with its vectors. [default: the one that comes along]")
-    ] = None,
+    file: Packaged = None,
     /,
     *,
     output: Output,
@@ -127,6 +120,27 @@ def targets_command(
 
     source = None if file is None else _existing(file)
     return _show(build_targets(source, get_profile(profile), _writable(output, force)), json)
+
+
+@app.command(name="export-unity")
+def export_unity_command(
+    file: Packaged = None,
+    /,
+    *,
+    output: Output,
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Write a data set as the one file that the Unity project reads.
+
+    Call it like the data set, with the ending .tau: set.json and set.tau.
+    """
+    prepare(OutputFlags(debug=debug))
+    from tau_trainer.tau.unity_file import export_unity
+
+    source = None if file is None else _existing(file)
+    return _show(export_unity(source, _writable(output, force)), json)
 
 
 def _show(report: DataReport, json: bool) -> int:

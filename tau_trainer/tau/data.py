@@ -1,18 +1,20 @@
 """Work on a user's own Tau files, for ``tau-train data``: embed, audit, concat, targets.
 
-Every function returns a report with ``sentence()`` for people and ``to_dict()`` for machines. Files appear whole or
-not at all, and a bad row is reported by its number while the work goes on.
+Every function returns a :class:`DataReport`. Files appear whole or not at all, and a bad row is reported by its number
+while the work goes on.
 """
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from tau_trainer.errors import DataError
 from tau_trainer.tau.dataset import load_dataset
@@ -24,20 +26,14 @@ from tau_trainer.tau.vectors import read_vectors, vectors_path, write_atomically
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedReport:
-    """What :func:`embed` did."""
+class DataReport(ABC):
+    """What was done to a file."""
 
     path: Path
-    """The vector file."""
-    encoder: str
-    texts: int
-    """Distinct texts in the file, all of which have a vector now."""
-    encoded: int
-    """How many of them were encoded anew."""
 
+    @abstractmethod
     def sentence(self) -> str:
         """One sentence for people."""
-        return f"{self.path} holds {self.texts} texts embedded by {self.encoder}, {self.encoded} of them new."
 
     def to_dict(self) -> dict[str, Any]:
         """The same for machines."""
@@ -45,10 +41,24 @@ class EmbedReport:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditReport:
+class EmbedReport(DataReport):
+    """What :func:`embed` did; ``path``: the vector file."""
+
+    encoder: str
+    texts: int
+    """Distinct texts in the file, all of which have a vector now."""
+    encoded: int
+    """How many of them were encoded anew."""
+
+    @override
+    def sentence(self) -> str:
+        return f"{self.path} holds {self.texts} texts embedded by {self.encoder}, {self.encoded} of them new."
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport(DataReport):
     """What :func:`audit` found: every fault of the file, not only the first."""
 
-    path: Path
     encoder: str
     """Name of the encoder that made the vectors; empty if there are none."""
     training_rows: int
@@ -75,8 +85,8 @@ class AuditReport:
                 found.setdefault(problem.section, []).append(problem.row)
         return {section: sorted(set(rows)) for section, rows in found.items()}
 
+    @override
     def sentence(self) -> str:
-        """One sentence for people."""
         usable = f"{self.training_usable} training and {self.evaluation_usable} evaluation pairs can be used"
         if self.clean:
             return f"{self.path} is clean: {usable}."
@@ -85,16 +95,15 @@ class AuditReport:
         remedy = f" Make the missing vectors with: tau-train data embed {self.path}" if self.rows("missing") else ""
         return f"{self.path} has rows that cannot be used ({'; '.join(found)}); {usable}.{remedy}"
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """The same for machines, with every problem."""
-        return {**asdict(self), "path": str(self.path), "clean": self.clean}
+        return {**DataReport.to_dict(self), "clean": self.clean}
 
 
 @dataclass(frozen=True, slots=True)
-class ConcatReport:
+class ConcatReport(DataReport):
     """What :func:`concat` wrote."""
 
-    path: Path
     training: int
     """Messages written to ``training_data``."""
     evaluation: int
@@ -103,36 +112,27 @@ class ConcatReport:
     problems: tuple[tuple[str, Problem], ...]
     """(source file, problem) for every row that was left out."""
 
+    @override
     def sentence(self) -> str:
-        """One sentence for people."""
         left = f", {len(self.problems)} rows left out" if self.problems else ""
         return f"{self.path} holds {self.training} training and {self.evaluation} evaluation messages{left}."
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same for machines."""
-        return {**asdict(self), "path": str(self.path)}
-
 
 @dataclass(frozen=True, slots=True)
-class TargetsReport:
+class TargetsReport(DataReport):
     """What :func:`build_targets` wrote."""
 
-    path: Path
     profile: str
     answers: int
     closest: float
     """Smallest distance between two answers' targets: what a policy's error must stay well below."""
 
+    @override
     def sentence(self) -> str:
-        """One sentence for people."""
         return (
             f"{self.path} holds the {self.profile} targets of {self.answers} answers, "
             f"the closest two {self.closest:.3f} apart."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same for machines."""
-        return {**asdict(self), "path": str(self.path)}
 
 
 def embed(path: Path, encoder: TextEncoder, *, batch_size: int = 256) -> EmbedReport:

@@ -43,6 +43,18 @@ def test_from_a_file_to_its_targets(file: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out)["clean"] is True
     assert main(["data", "targets", str(file), "--output", "tokens.json"]) == 0
     assert len(json.loads(Path("tokens.json").read_text())["tokens"]) == 5
+    assert main(["data", "export-unity", str(file), "--output", "mine.tau"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "mine.tau holds 5 training and 1 evaluation rows with 5 answers for Unity (0.0 MB).\n"
+    )
+    assert main(["data", "export-unity", str(file), "-o", "mine.tau", "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["answers"] == 5
+    assert b"\x04five\x04four\x03one\x05three\x03two" in Path("mine.tau").read_bytes()
+
+
+def test_the_packaged_data_is_exported_for_unity(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "export-unity", "-o", "tau.tau"]) == 0
+    assert capsys.readouterr().out.startswith("tau.tau holds 1584 training and 198 evaluation rows")
 
 
 def test_files_are_joined_without_repeated_prompts(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,6 +72,8 @@ def test_files_are_joined_without_repeated_prompts(file: Path, capsys: pytest.Ca
         ("concat mine.json none.json -o x.json", "none.json: no such file; check the path"),
         ("concat mine.json -o mine.json", "--output mine.json: exists already; choose another name, or add --force"),
         ("targets -o no/x.json", "--output no/x.json: the folder no does not exist; make it first"),
+        ("export-unity none.json -o x.tau", "none.json: no such file; check the path"),
+        ("export-unity -o mine.json", "--output mine.json: exists already; choose another name, or add --force"),
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_the_file_alone(

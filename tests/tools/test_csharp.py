@@ -22,7 +22,7 @@ from tools._bootstrap.progress import Progress, SetupError
 from tools._csharp import kits
 from tools._csharp.kits import SDK, Archive, Kit, ensure_kit
 from tools._csharp.project import Asmdef, read_project, version_matches
-from tools.csharp import CACHE, Diagnostic, Toolchain, build_engine, parse_diagnostics, unsupported, write_launcher
+from tools.csharp import CACHE, Diagnostic, Toolchain, build_player, parse_diagnostics, unsupported, write_launcher
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="a launcher is a POSIX shell script")
 
@@ -263,10 +263,10 @@ def fake_toolchain(tmp_path: Path) -> Toolchain:
 
 @POSIX
 def test_a_launcher_passes_arguments_and_exit_code(fake_toolchain: Toolchain, tmp_path: Path) -> None:
-    program = tmp_path / "a 'build'" / "TauEngine.dll"
+    program = tmp_path / "a 'build'" / "TauPlayer.dll"
     program.parent.mkdir()
     launcher = write_launcher(fake_toolchain, program)
-    assert launcher == program.with_name("TauEngine.x86_64")
+    assert launcher == program.with_name("TauPlayer.x86_64")
     environment = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "/own libs", "DOTNET_STARTUP_HOOKS": "/hook.dll"}
     command = [str(launcher), "--mlagents-port", "5005", "two words", "$HOME", "*"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path)
@@ -279,7 +279,7 @@ def test_a_launcher_passes_arguments_and_exit_code(fake_toolchain: Toolchain, tm
 
 @POSIX
 def test_a_launcher_adds_no_empty_library_folder(fake_toolchain: Toolchain, tmp_path: Path) -> None:
-    launcher = write_launcher(fake_toolchain, tmp_path / "TauEngine.dll")
+    launcher = write_launcher(fake_toolchain, tmp_path / "TauPlayer.dll")
     done = subprocess.run([str(launcher)], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, check=False)
     assert done.stdout.splitlines()[0] == str(fake_toolchain.folder / "openssl")
 
@@ -304,9 +304,12 @@ def test_a_compiler_that_says_nothing_readable_is_a_sentence(fake_toolchain: Too
         fake_toolchain.compile([tmp_path / "a.cs"], tmp_path / "a.dll", kind="library", profile="netstandard2.1")
 
 
-def test_an_engine_without_sources_is_a_sentence(fake_toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_player_without_sources_is_a_sentence(
+    fake_toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csharp, "compile_project", lambda *_: {})
     with pytest.raises(SetupError, match="no C# files"):
-        build_engine(fake_toolchain, tmp_path, tmp_path / "engine", tmp_path / "core")
+        build_player(fake_toolchain, tmp_path, tmp_path / "player")
 
 
 def write_asmdef(folder: Path, name: str, **content: object) -> None:

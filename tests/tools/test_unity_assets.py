@@ -1,4 +1,4 @@
-"""The tool that fills the Unity project: copies, `.meta` files with stable GUIDs, nothing left over."""
+"""The tool that fills the Unity project: `.meta` files with stable GUIDs, nothing left over."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools import unity_assets
-from tools.unity_assets import COPIES_FOLDER, ROOT, assets, findings, guid_of, hidden, main, meta_text
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / "tau.json").write_bytes(b'{"version": "1"}\r\n')
-    (folder / "tau.vectors.npz").write_bytes(bytes(range(256)))
-    return folder
+from tools.unity_assets import ROOT, assets, findings, guid_of, hidden, main, meta_text
 
 
 @pytest.fixture
@@ -32,23 +23,17 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def run(project: Path, data: Path, *flags: str) -> int:
-    return main([*flags, "--project", str(project), "--data", str(data)])
+def run(project: Path, *flags: str) -> int:
+    return main([*flags, "--project", str(project)])
 
 
 def metas(project: Path) -> set[str]:
     return {path.relative_to(project / "Assets").as_posix() for path in project.rglob("*.meta")}
 
 
-def test_fills_a_bare_project(project: Path, data: Path) -> None:
-    assert run(project, data) == 0
-    for name in ("tau.json", "tau.vectors.npz"):
-        assert (project / COPIES_FOLDER / name).read_bytes() == (data / name).read_bytes()
+def test_fills_a_bare_project(project: Path) -> None:
+    assert run(project) == 0
     assert metas(project) == {
-        "StreamingAssets.meta",
-        "StreamingAssets/Tau.meta",
-        "StreamingAssets/Tau/tau.json.meta",
-        "StreamingAssets/Tau/tau.vectors.npz.meta",
         "Tau.meta",
         "Tau/Core.meta",
         "Tau/Core/Core.asmdef.meta",
@@ -60,62 +45,55 @@ def test_fills_a_bare_project(project: Path, data: Path) -> None:
     assert not list(project.rglob("*.tmp"))
 
 
-def test_a_second_run_changes_nothing(project: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(project, data)
+def test_a_second_run_changes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(project)
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     capsys.readouterr()
-    assert run(project, data) == 0
-    assert capsys.readouterr().out == "unity_assets: 11 assets, 0 changes.\n"
+    assert run(project) == 0
+    assert capsys.readouterr().out == "unity_assets: 7 assets, 0 changes.\n"
     assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
 
 
-def test_check_names_each_fault_and_changes_nothing(
-    project: Path, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(project, data)
+def test_check_names_each_fault_and_changes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(project)
     tau = project / "Assets" / "Tau"
     (tau / "Gone.cs.meta").write_text(meta_text(Path("Assets/Tau/Gone.cs"), folder=False))
     (tau / "New.cs").write_text("class New {}\n")
     (tau / "Readme.md.meta").write_text("fileFormatVersion: 2\n")
     (tau / "Core" / "Core.asmdef.meta").write_text((tau / "Core" / "Thing.cs.meta").read_text())
-    (project / COPIES_FOLDER / "tau.json").write_text("{}\n")
-    (project / COPIES_FOLDER / "tau.vectors.npz").unlink()
     capsys.readouterr()
     before = metas(project)
-    assert run(project, data, "--check") == 1
+    assert run(project, "--check") == 1
     assert metas(project) == before
     assert capsys.readouterr().out.splitlines() == [
-        "Assets/StreamingAssets/Tau/tau.json: differs from tau.json of the package",
-        "Assets/StreamingAssets/Tau/tau.vectors.npz: missing, a copy of tau.vectors.npz of the package",
-        "Assets/StreamingAssets/Tau/tau.vectors.npz.meta: left over, there is no tau.vectors.npz",
         "Assets/Tau/Gone.cs.meta: left over, there is no Gone.cs",
         "Assets/Tau/Core/Core.asmdef.meta: has the GUID of Assets/Tau/Core/Thing.cs",
         "Assets/Tau/New.cs.meta: missing",
         "Assets/Tau/Readme.md.meta: has no GUID of 32 hexadecimal digits",
-        "unity_assets: 7 things to put right: run `python tools/unity_assets.py`.",
+        "unity_assets: 4 things to put right: run `python tools/unity_assets.py`.",
     ]
-    assert run(project, data) == 0
-    assert run(project, data, "--check") == 0
+    assert run(project) == 0
+    assert run(project, "--check") == 0
 
 
-def test_a_stolen_guid_goes_back_to_the_asset_it_belongs_to(project: Path, data: Path) -> None:
-    run(project, data)
+def test_a_stolen_guid_goes_back_to_the_asset_it_belongs_to(project: Path) -> None:
+    run(project)
     core = project / "Assets" / "Tau" / "Core"
     owner = core / "Thing.cs.meta"
     (core / "Core.asmdef.meta").write_text(owner.read_text())
     kept = owner.read_text()
-    found = findings(project, data)
+    found = findings(project)
     assert [finding.path.name for finding in found] == ["Core.asmdef.meta"]
-    run(project, data)
+    run(project)
     assert owner.read_text() == kept
     assert guid_of(Path("Assets/Tau/Core/Core.asmdef")) in (core / "Core.asmdef.meta").read_text()
 
 
-def test_what_unity_added_stays(project: Path, data: Path) -> None:
+def test_what_unity_added_stays(project: Path) -> None:
     meta = project / "Assets" / "Tau" / "Models" / "Net.onnx.meta"
     meta.write_text("fileFormatVersion: 2\nguid: 0123456789abcdef0123456789abcdef\nScriptedImporter:\n  script: {}\n")
     before = meta.read_bytes()
-    assert run(project, data) == 0
+    assert run(project) == 0
     assert meta.read_bytes() == before
 
 
@@ -133,7 +111,7 @@ def test_guids_follow_from_the_path_alone() -> None:
         ("Assets/A.asmdef", False, "AssemblyDefinitionImporter:"),
         ("Assets/A.json", False, "TextScriptImporter:"),
         ("Assets/A.md", False, "TextScriptImporter:"),
-        ("Assets/A.npz", False, "DefaultImporter:"),
+        ("Assets/A.tau", False, "DefaultImporter:"),
         ("Assets/A", True, "folderAsset: yes\nDefaultImporter:"),
         ("Assets/A.cs", True, "folderAsset: yes\nDefaultImporter:"),
     ],
@@ -162,21 +140,18 @@ def test_assets_leave_hidden_folders_out(project: Path) -> None:
     assert not [name for name in names if ".git" in name or "~" in name]
 
 
-def test_mistakes_are_sentences(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path / "nowhere", tmp_path) == 2
+def test_mistakes_are_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "nowhere") == 2
     assert "is not a Unity project" in capsys.readouterr().err
-    assert run(project, tmp_path / "nothing") == 2
-    assert "tau.json is missing: name the folder" in capsys.readouterr().err
 
 
-def test_runs_as_a_script_from_any_folder(tmp_path: Path, project: Path, data: Path) -> None:
+def test_runs_as_a_script_from_any_folder(tmp_path: Path, project: Path) -> None:
     script = ROOT / "tools" / "unity_assets.py"
-    command = [sys.executable, str(script), "--project", str(project), "--data", str(data)]
+    command = [sys.executable, str(script), "--project", str(project)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert run(project, data, "--check") == 0
+    assert run(project, "--check") == 0
 
 
 def test_the_module_knows_the_checkout() -> None:
-    assert (unity_assets.DATA / "tau.json").is_file()
     assert (unity_assets.PROJECT / "Assets").is_dir()

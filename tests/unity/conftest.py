@@ -13,14 +13,14 @@ from tools.csharp import (
     CORE_SOURCES,
     Asmdef,
     Toolchain,
-    build_engine,
+    build_player,
     ensure_toolchain,
     ensure_unity_assemblies,
     read_project,
     unsupported,
 )
 
-FETCH_SECONDS = {"toolchain": 300.0, "unity_assemblies": 300.0}
+FETCH_SECONDS = {"toolchain": 600.0}
 """What a first set-up may take; the first test that wants it gets this on top of its own time limit."""
 PROGRAM_SECONDS = 50.0
 
@@ -49,16 +49,12 @@ def time_limit(item: pytest.Item) -> float:
 
 @pytest.fixture(scope="session")
 def toolchain() -> Toolchain:
-    """The compiler and its runtime; where they cannot run the test is skipped, where they should run it fails."""
+    """Compiler, runtime and Unity's assemblies; where they cannot run the test is skipped, else it fails."""
     if reason := unsupported():
         pytest.skip(reason)
-    return ensure_toolchain()
-
-
-@pytest.fixture(scope="session")
-def unity_assemblies(toolchain: Toolchain) -> Path:
-    """The folder with the real engine assemblies of Unity 2017."""
-    return ensure_unity_assemblies(toolchain.cache)
+    toolchain = ensure_toolchain()
+    ensure_unity_assemblies(toolchain.cache)
+    return toolchain
 
 
 @pytest.fixture(scope="session")
@@ -80,18 +76,9 @@ def core_sources() -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def core_library(toolchain: Toolchain, core_sources: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The core as a netstandard2.1 library, compiled once."""
-    out = tmp_path_factory.mktemp("core") / "Tau.Core.dll"
-    compilation = toolchain.compile(core_sources, out, kind="library", profile="netstandard2.1")
-    assert compilation.ok, f"the core does not compile:\n{compilation}"
-    return out
-
-
-@pytest.fixture(scope="session")
-def engine_build(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The launcher of the C# engine: what `--env` and `UnityEnvironment(file_name=...)` accept."""
-    return build_engine(toolchain, tmp_path_factory.mktemp("engine"))
+def player(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The launcher of the player without Unity: what `--env` and `UnityEnvironment(file_name=...)` accept."""
+    return build_player(toolchain, tmp_path_factory.mktemp("player"))
 
 
 @pytest.fixture(scope="session")

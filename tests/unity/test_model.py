@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tau_trainer.export import names
 from tau_trainer.export.session import run_feed, session_of
 from tau_trainer.export.unity import unity_check
+from tau_trainer.models import tensor_names as names
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, FloatArray, ObservationSpec
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.evaluation import evaluate
@@ -17,7 +17,6 @@ from tau_trainer.tau.profiles import EMBEDDING_SIZE, get_profile
 
 PROJECT = Path(__file__).parents[2] / "unity_project"
 MODEL = PROJECT / "Assets" / "Tau" / "Resources" / "Models" / "TauAgent.onnx"
-DATA = PROJECT / "Assets" / "StreamingAssets" / "Tau" / "tau.json"
 SPEC = BehaviorSpec(
     "TauAgent?team=0",
     (ObservationSpec(f"VectorSensor_size{EMBEDDING_SIZE}", (EMBEDDING_SIZE,), (DimensionProperty.NONE,)),),
@@ -42,7 +41,8 @@ def test_unity_has_nothing_to_say_against_it(deterministic: bool) -> None:
 
 
 def test_it_answers_held_out_questions_of_the_projects_own_data() -> None:
-    scores = evaluate(act, load_dataset(DATA), get_profile("tau3"))
+    """Which are those of the package: `test_unity_file.py` holds the project's file equal to it."""
+    scores = evaluate(act, load_dataset(), get_profile("tau3"))
     assert scores.beats_baselines
     assert scores.accuracy > scores.baselines["ridge"].accuracy
     assert scores.accuracy_all > 0.9

@@ -20,14 +20,12 @@ CACHE = ROOT / ".cache" / "csharp"
 """Where the kits are kept unless the caller names another folder; git ignores it."""
 
 Kind = Literal["library", "program"]
-Profile = Literal["netstandard2.1", "netcoreapp3.1", "unity2017"]
+Profile = Literal["netstandard2.1", "netcoreapp3.1"]
 
 _FRAMEWORK = "3.1.0"
 _PACKS = {
     "netstandard2.1": "NETStandard.Library.Ref/2.1.0/ref/netstandard2.1",
     "netcoreapp3.1": f"Microsoft.NETCore.App.Ref/{_FRAMEWORK}/ref/netcoreapp3.1",
-    # the engine's assemblies name an mscorlib, which among these is a facade over netstandard
-    "unity2017": "NETStandard.Library.Ref/2.1.0/ref/netstandard2.1",
 }
 _DIAGNOSTIC = re.compile(
     r"^(?:(?P<file>.+?)\((?P<line>\d+),\d+\): )?(?:fatal )?(?:error|warning) (?P<code>[A-Z]+\d+): (?P<message>.*)$"
@@ -70,7 +68,7 @@ class Toolchain:
     folder: Path
     """The kit's folder."""
     cache: Path
-    """Where the engine's assemblies are fetched to when a compilation asks for them."""
+    """Where the assemblies of Unity are fetched to when a compilation asks for them."""
 
     @property
     def dotnet(self) -> Path:
@@ -119,8 +117,7 @@ class Toolchain:
             kind: a library or a program with a `Main`.
             references: further assemblies; a program's are copied into its folder.
             defines: symbols for `#if`.
-            profile: what of .NET is known: `netstandard2.1`; `netcoreapp3.1` (what programs run on); or `unity2017`,
-                which is netstandard2.1 with the real engine assemblies of Unity 2017.
+            profile: what of .NET is known: `netstandard2.1`, or `netcoreapp3.1` (what programs run on).
 
         Raises:
             SetupError: the compiler did not run, or said something that is no diagnostic.
@@ -143,10 +140,7 @@ class Toolchain:
         return Compilation(done.returncode == 0, errors)
 
     def _framework(self, profile: Profile) -> list[Path]:
-        known = sorted((self.folder / "dotnet" / "packs" / _PACKS[profile]).glob("*.dll"))
-        if profile == "unity2017":
-            known += sorted(ensure_unity_assemblies(self.cache).glob("*.dll"))
-        return known
+        return sorted((self.folder / "dotnet" / "packs" / _PACKS[profile]).glob("*.dll"))
 
     @staticmethod
     def _options(out: Path, kind: Kind, defines: Sequence[str]) -> list[str]:
@@ -166,7 +160,7 @@ def ensure_toolchain(cache: Path = CACHE, progress: Progress | None = None) -> T
 
 
 def ensure_unity_assemblies(cache: Path = CACHE, progress: Progress | None = None) -> Path:
-    """The folder with the real `UnityEngine*.dll` of Unity 2017, fetched on first use.
+    """The folder with the real assemblies of Unity 2022.3 and ML-Agents 3.0.0, fetched on first use.
 
     Raises:
         SetupError: this machine cannot use it, or it could not be fetched.

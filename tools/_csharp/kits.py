@@ -1,4 +1,4 @@
-"""What is fetched: a .NET SDK with its compiler, OpenSSL 1.1 for it, and the engine assemblies of a real Unity player.
+"""What is fetched: a .NET SDK with its compiler, OpenSSL 1.1 for it, and the assemblies of a real Unity player.
 
 All three come from the package registries that npm and pip already know on this machine. Of each archive only what
 is needed stays, in a folder of the cache; the archives themselves are deleted.
@@ -100,17 +100,18 @@ OPENSSL = Archive(
     into="openssl",
 )
 UNITY = Archive(
-    "npm",
-    "slm-env-3dball",
-    "2.0.0",
-    "0c12228b00eaa603389b3ab1dae2bf6c768c13504ea348d3918ffcdfae51ed32",
-    "package/build/3dball_Data/Managed/",
-    ("UnityEngine.dll", "UnityEngine.*Module.dll"),
+    "pip",
+    "replicantdrivesim",
+    "0.6.5",
+    "c91df292dbf91ae4417e184654be42479594efd1fe6c3c58558ec5c4cb870cd0",
+    "replicantdrivesim/Builds/StandaloneOSX/libReplicantDriveSim.app/Contents/Resources/Data/Managed/",
+    ("Unity*.dll", "Google.Protobuf_Packed.dll"),
+    ("UnityEngine.UI.dll", "Unity.VisualScripting.*", "Unity.InputSystem*", "Unity.Timeline.dll"),
 )
 TOOLCHAIN_KIT = Kit("dotnet-3.1", (SDK, OPENSSL))
 """The runtime, the compiler (C# 8), the reference assemblies, and the OpenSSL that this runtime was built for."""
-UNITY_KIT = Kit("unity-2017", (UNITY,))
-"""The engine's real assemblies, from a player that was built with Unity 2017; to compile against, never to ship."""
+UNITY_KIT = Kit("unity-2022", (UNITY,))
+"""Unity 2022.3 with ML-Agents 3.0.0 and Sentis 2.1, the assemblies of a real player; for tests only, never to ship."""
 
 
 def unsupported() -> str | None:

@@ -1,7 +1,7 @@
 """The Unity project's assemblies as Unity sees them: read from the .asmdef files, compiled in their order.
 
-Each assembly is compiled with the references that its file declares and no others, against stand-ins for what Unity
-and its packages bring: source files in a folder, each named after the assembly that it belongs to.
+Each assembly is compiled with the references that its file declares and no others: against the real assemblies of a
+player of Unity 2022.3 with ML-Agents 3.0.0, of which scripts see the modules that the project's manifest names.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from tools._bootstrap.progress import SetupError
-from tools._csharp.compiler import ROOT, Compilation, Profile, Toolchain
+from tools._csharp.compiler import ROOT, Compilation, Toolchain, ensure_unity_assemblies
 
 UNITY_PROJECT = ROOT / "unity_project"
-STUBS = ROOT / "tests" / "unity" / "stubs"
+EDITOR_STUBS = ROOT / "tests" / "unity" / "editor"
+"""Stand-ins for what scripts use of UnityEditor, which no player brings along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,40 +29,30 @@ class Generation:
     packages: Mapping[str, str]
     """Name and version of the packages that `versionDefines` ask about."""
     unity: str
-    """The editor's version, e.g. `2023_2`."""
-    inference: str
-    """The assembly with the type of a model asset."""
+    """The newest version whose symbol is set, e.g. `2022_3`."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """What this generation calls otherwise than Unity 2022.3 and ML-Agents 3.0.0 do, and their word for it."""
 
 
 UNITY_6 = Generation(
     "Unity 6, ML-Agents 4",
     {"com.unity.ml-agents": "4.0.0", "com.unity.ai.inference": "2.2.1"},
     "6000_0",
-    "Unity.InferenceEngine",
+    {"Unity.InferenceEngine": "Unity.Sentis", ".linearVelocity": ".velocity"},
 )
-UNITY_2023 = Generation(
-    "Unity 2023.2, ML-Agents 3.0.0",
+UNITY_2022 = Generation(
+    "Unity 2022.3 and 2023.2, ML-Agents 3.0.0",
     {"com.unity.ml-agents": "3.0.0", "com.unity.sentis": "2.1.0"},
-    "2023_2",
-    "Unity.Sentis",
+    "2022_3",
 )
-GENERATIONS = (UNITY_6, UNITY_2023)
+GENERATIONS = (UNITY_6, UNITY_2022)
 
-_REAL_ENGINE = "2017_2"
-"""The version of the player whose assemblies `unity2017` has."""
-_UNITY_VERSIONS = (
-    *(f"5_{minor}" for minor in range(3, 7)),
-    *(f"{year}_{minor}" for year in (2017, 2018, 2019) for minor in range(1, 5)),
-    *(f"{year}_{minor}" for year in (2020, 2021, 2022, 2023) for minor in range(1, 4)),
-    "6000_0",
-)
-_INFERENCE = tuple(generation.inference for generation in GENERATIONS)
-_STUB_FILES = {
-    "UnityEngine": "UnityEngine*.cs",
-    "UnityEditor": "UnityEditor*.cs",
-    **dict.fromkeys(_INFERENCE, "Unity.Inference*.cs"),
-    "Unity.ML-Agents": "Unity.MLAgents*.cs",
-}
+_UNITY_VERSIONS = ("2021_3", "2022_1", "2022_2", "2022_3", "2023_1", "2023_2", "6000_0")
+_PACKAGES = ("Unity.ML-Agents", "Unity.InferenceEngine", "Unity.Sentis")
+"""Assemblies of com.unity.ml-agents and of what it brings."""
+_ALWAYS_THERE = ("CoreModule", "SharedInternalsModule", "TextRenderingModule")
+_OF_ML_AGENTS = ("ImageConversionModule", "JSONSerializeModule", "PhysicsModule", "Physics2DModule")
+"""Modules of the engine that no package stands for, and those that the package ML-Agents depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +81,19 @@ class Asmdef:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is compiled for: a generation, in the editor or for a player, with stand-ins or the real engine."""
+    """What is compiled for: a generation, in the editor or for a player."""
 
     generation: Generation
     in_editor: bool = False
-    real_engine: bool = False
     replaced: Mapping[Path, Path] = field(default_factory=dict)
     """Files that are compiled instead of a project's own: for tests that misspell something."""
 
     @property
     def defines(self) -> tuple[str, ...]:
         """Symbols that hold for every assembly."""
-        newest = _UNITY_VERSIONS.index(_REAL_ENGINE if self.real_engine else self.generation.unity)
+        newest = _UNITY_VERSIONS.index(self.generation.unity)
         versions = (f"UNITY_{version}_OR_NEWER" for version in _UNITY_VERSIONS[: newest + 1])
         return (*versions, *(("UNITY_EDITOR",) if self.in_editor else ()))
-
-    @property
-    def profile(self) -> Profile:
-        """What scripts know of .NET and the engine."""
-        return "unity2017" if self.real_engine else "netstandard2.1"
 
 
 def read_project(project: Path = UNITY_PROJECT) -> list[Asmdef]:
@@ -135,59 +120,39 @@ def read_project(project: Path = UNITY_PROJECT) -> list[Asmdef]:
     return list(ordered.values())
 
 
-def stub_names(generation: Generation) -> list[str]:
-    """The assemblies that Unity and its packages bring, in the order in which they compile."""
-    return [name for name in _STUB_FILES if name not in _INFERENCE or name == generation.inference]
-
-
-def compile_stubs(toolchain: Toolchain, target: Target, folder: Path, stubs: Path = STUBS) -> dict[str, Path]:
-    """Compiles the stand-ins; with the real engine, all but the engine's.
-
-    Raises:
-        SetupError: they do not compile.
-    """
-    made: dict[str, Path] = {}
-    for name in stub_names(target.generation):
-        if name == "UnityEngine" and target.real_engine:
-            continue
-        out = folder / f"{name}.dll"
-        defines = [*target.defines, *(["TAU_SENTIS"] if target.generation.inference == "Unity.Sentis" else [])]
-        compilation = toolchain.compile(
-            sorted(stubs.glob(_STUB_FILES[name])),
-            out,
-            kind="library",
-            references=[*made.values()],
-            defines=defines,
-            profile=target.profile,
-        )
-        if not compilation.ok:
-            raise SetupError(f"The stand-ins for {name} do not compile:\n{compilation}")
-        made[name] = out
-    return made
+def engine_modules(assemblies: Path, project: Path = UNITY_PROJECT) -> list[Path]:
+    """The assemblies of the engine that scripts of a project see: its manifest says which modules it has."""
+    manifest = json.loads((project / "Packages" / "manifest.json").read_text(encoding="utf-8"))
+    modules = {name.rpartition(".")[2] for name in manifest["dependencies"] if name.startswith("com.unity.modules.")}
+    wanted = {f"{name}module" for name in modules} | {name.lower() for name in (*_ALWAYS_THERE, *_OF_ML_AGENTS)}
+    return [path for path in sorted(assemblies.glob("UnityEngine.*.dll")) if path.name[12:-4].lower() in wanted]
 
 
 def compile_project(
-    toolchain: Toolchain, asmdefs: Sequence[Asmdef], target: Target, stubs: Mapping[str, Path], folder: Path
+    toolchain: Toolchain, asmdefs: Sequence[Asmdef], target: Target, folder: Path
 ) -> dict[str, Compilation]:
     """Compiles the assemblies that the target has; those above one that fails are left out.
 
     Raises:
-        SetupError: an assembly refers to one that nobody brings.
+        SetupError: an assembly refers to one that nobody brings, or the stand-ins for the editor do not compile.
     """
+    unity = ensure_unity_assemblies(toolchain.cache)
+    engine = engine_modules(unity)
+    if target.in_editor:
+        engine.append(_compile_editor(toolchain, engine, folder))
     results: dict[str, Compilation] = {}
     for asmdef in asmdefs:
         if asmdef.editor and not target.in_editor:
             continue
-        references = _references(asmdef, target, stubs, {name: folder / f"{name}.dll" for name in results})
         if any(name in results and not results[name].ok for name in asmdef.references):
             continue
         results[asmdef.name] = toolchain.compile(
-            [target.replaced.get(path, path) for path in asmdef.sources],
+            [_as_of(target, path, folder / "renamed") for path in asmdef.sources],
             folder / f"{asmdef.name}.dll",
             kind="library",
-            references=references,
+            references=[*_references(asmdef, target, unity, folder), *(engine if asmdef.engine else ())],
             defines=[*target.defines, *asmdef.defines(target.generation.packages)],
-            profile=target.profile if asmdef.engine else "netstandard2.1",
+            profile="netstandard2.1",
         )
     return results
 
@@ -241,14 +206,38 @@ def _sources(folder: Path, folders: set[Path]) -> Iterable[Path]:
             yield path
 
 
-def _references(asmdef: Asmdef, target: Target, stubs: Mapping[str, Path], project: Mapping[str, Path]) -> list[Path]:
-    """The assemblies that are declared; the engine's come without being named, the editor's where there is one."""
-    names = list(asmdef.references)
-    if asmdef.engine:
-        names += ["UnityEngine", *(["UnityEditor"] if target.in_editor else [])]
-    known = {**stubs, **project}
-    for name in names:
-        if name not in known and name not in _STUB_FILES:
+def _references(asmdef: Asmdef, target: Target, unity: Path, folder: Path) -> list[Path]:
+    """The assemblies that are declared: of packages those that the generation has, of the project what was compiled."""
+    found = []
+    for name in asmdef.references:
+        if name in _PACKAGES:
+            path = unity / f"{target.generation.renamed.get(name, name)}.dll"
+        elif not (path := folder / f"{name}.dll").is_file():
             raise SetupError(f"{asmdef.path}: `{name}` is an assembly that nobody brings: correct the reference.")
-    # of the two assemblies with model assets only one is installed, and Unity passes over the name of the other
-    return [known[name] for name in names if name in known]
+        # of the two assemblies with model assets only one is installed, and Unity passes over the name of the other
+        found += [path] if path.is_file() and path not in found else []
+    return found
+
+
+def _compile_editor(toolchain: Toolchain, engine: Sequence[Path], folder: Path) -> Path:
+    out = folder / "UnityEditor.dll"
+    sources = sorted(EDITOR_STUBS.glob("*.cs"))
+    compilation = toolchain.compile(sources, out, kind="library", references=engine, profile="netstandard2.1")
+    if not compilation.ok:
+        raise SetupError(f"The stand-ins for the editor do not compile:\n{compilation}")
+    return out
+
+
+def _as_of(target: Target, path: Path, folder: Path) -> Path:
+    """The file to compile: a script that has words of a later generation is copied with today's."""
+    source = target.replaced.get(path, path)
+    text = source.read_text(encoding="utf-8")
+    words = target.generation.renamed
+    if not any(word in text for word in words):
+        return source
+    for word, known in words.items():
+        text = text.replace(word, known)
+    copy = folder / source.name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_text(text, encoding="utf-8")
+    return copy

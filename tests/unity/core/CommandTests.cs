@@ -1,46 +1,86 @@
 using System;
 using System.Linq;
+using System.Text.RegularExpressions;
 
 namespace Tau.Core.Tests
 {
-    /// <summary>What is typed at the game's console.</summary>
+    /// <summary>The flags of a build, and what is typed at the game's console.</summary>
     public sealed class CommandTests
     {
         [Test]
+        public void NothingGivenMeansTheDefaults()
+        {
+            var options = Options("-batchmode -logFile out.txt --mlagents-port 5005 -nographics stray");
+            Assert.True(options.Scene == null && options.Data == null && options.Profile == null, "texts");
+            Assert.True(options.IgnoredSentence == null, "others' arguments are nobody's mistake");
+            Assert.True(options.Pairs == null && options.MaxConcurrent == null && options.Seed == null, "numbers");
+            Assert.True(options.Decisions == null && !options.TargetSensor, "decisions, sensor");
+            Assert.Equal("mean 1 01", $"{options.Aggregate} {options.Window} {options.Values}");
+            var rules = options.Rules;
+            Assert.Equal("0.1 2500 -100 train", FormattableString.Invariant(
+                $"{rules.Threshold} {rules.MaxDecisions} {rules.RewardThreshold} {rules.Split}"));
+            Assert.Equal(0L, options.Quota(8, 8));
+            Assert.Equal(TauOptions.DefaultDecisions, options.Quota(8, 7));
+        }
+
+        [Test]
+        public void EveryFlagIsReadInBothForms()
+        {
+            const string Line = "--tau-pairs 8 --tau-max-concurrent 2 --tau-data Some/File.tau --tau-profile tau384 "
+                + "--tau-decisions 500 --tau-target-sensor --tau-seed -5 --tau-reward difference --tau-columns 9 "
+                + "--tau-threshold 0.25 --tau-max-decisions 0 --tau-reward-threshold -2.5 --tau-faithful-terminal "
+                + "--tau-split evaluation --tau-aggregate majority --tau-window 20 "
+                + "--tau-values pm1 --tau-scene balance";
+            foreach (var line in new[] { Line, Regex.Replace(Line, " (?!--)", "=") })
+            {
+                var options = Options(line);
+                var rules = options.Rules;
+                Assert.Equal("8 2 Some/File.tau tau384", string.Join(
+                    " ", options.Pairs, options.MaxConcurrent, options.Data, options.Profile));
+                Assert.Equal("500 -5 balance", $"{options.Decisions} {options.Seed} {options.Scene}");
+                Assert.True(options.TargetSensor && rules.FaithfulTerminal, "switches");
+                Assert.Equal("difference 9 evaluation", $"{rules.Reward} {rules.Columns} {rules.Split}");
+                Assert.Equal("0.25 0 -2.5", FormattableString.Invariant(
+                    $"{rules.Threshold} {rules.MaxDecisions} {rules.RewardThreshold}"));
+                Assert.Equal("majority 20 pm1", $"{options.Aggregate} {options.Window} {options.Values}");
+                Assert.Equal(500L, options.Quota(8, 2));
+            }
+        }
+
+        [Test]
+        public void WrongFlagsAreToldInOneSentence()
+        {
+            Assert.Equal(6, Options("--tau-agents 6").Pairs);
+            Assert.Equal(5, Options("--tau-pairs 3 --tau-pairs=5").Pairs, "the last counts");
+            RefusedOptions("--tau-agents: 6 contradicts --tau-pairs 7, which is", "--tau-agents 6 --tau-pairs 7");
+            RefusedOptions("--tau-pairs: '0' is not a whole number from 1 to 1000000; correct", "--tau-pairs 0");
+            RefusedOptions("--tau-pairs: '1000001' is not a whole number", "--tau-pairs 1000001");
+            RefusedOptions("--tau-window: '' is not a whole number from 1 to 1000000; correct", "--tau-window=");
+            RefusedOptions("--tau-decisions: '-1' is not a whole number from 0 to ", "--tau-decisions -1");
+            RefusedOptions("--tau-threshold: 'nan' is not a number; correct this flag.", "--tau-threshold nan");
+            RefusedOptions("--tau-profile: 'tau4' is none of tau3, tau384; correct this flag.", "--tau-profile tau4");
+            RefusedOptions("--tau-data: is empty; give a value; correct this flag.", "--tau-data=");
+            RefusedOptions("--tau-data: has no value; correct this flag.", "--tau-data --tau-pairs 3");
+            RefusedOptions("--tau-seed: has no value; correct this flag.", "--tau-seed");
+            RefusedOptions("--tau-target-sensor: takes no value; correct this flag.", "--tau-target-sensor=1");
+            Assert.Refused("Decisions 0 are without end, and with 2 of 3 pairs at a time", () =>
+                Options("--tau-decisions 0").Quota(3, 2));
+            Assert.Equal(
+                "`--tau-pair` is no flag of this game and is ignored; did you mean `--tau-pairs`? "
+                + "`--tau-xyzzy` is no flag of this game and is ignored.",
+                Options("--tau-pair 4 --tau-xyzzy=1").IgnoredSentence);
+        }
+
+        [Test]
         public void TheTrainCommandIsUnderstoodInFull()
         {
-            var command = Train("training agent tau Data/Mixed_Case.json --agents 8 --max-concurrent 3 "
+            var options = Train("  TRAINING  agent Tau Data/Mixed_Case.tau --agents 8 --max-concurrent=3 "
                 + "--profile tau384 --decisions 500");
-            Assert.Equal("Data/Mixed_Case.json", command.File);
-            Assert.Equal(8, command.Agents);
-            Assert.Equal(3, command.MaxConcurrent);
-            Assert.Equal("tau384", command.Profile);
-            Assert.Equal(500L, command.Decisions);
-            Assert.Equal(500L, command.Quota);
-        }
-
-        [Test]
-        public void FlagsMayStandAnywhereAndBeWrittenWithEquals()
-        {
-            var command = Train("  TRAINING  Agent Tau --agents=2 Data.json ");
-            Assert.Equal("Data.json", command.File);
-            Assert.Equal(2, command.Agents);
-            Assert.True(!command.MaxConcurrent.HasValue && !command.Decisions.HasValue, "numbers");
-            Assert.True(command.Profile == null, "profile");
-            Assert.Equal(0L, command.Quota);
-            var turns = Train("training agent tau a --agents 2 --max-concurrent 1");
-            Assert.Equal(TauOptions.DefaultDecisions, turns.Quota);
-        }
-
-        [Test]
-        public void NamesWithBlanksStandInQuotes()
-        {
-            Assert.Equal("My Data/tau 1.json", Train("training agent tau \"My Data/tau 1.json\" --agents 1").File);
-            Assert.Equal("My Data/tau 1.json", Train("training agent tau 'My Data/tau 1.json' --agents 1").File);
-            Assert.Equal(@"C:\My Data\A.json", Train("training agent tau \"C:\\My Data\\A.json\" --agents 1").File);
-            Assert.Equal("player's.json", Train("training agent tau player's.json --agents 1").File);
-            Assert.Equal("tau384", Train("training agent tau a --agents 1 --profile=\"tau384\"").Profile);
-            Refused("The quote before `a b --agents 1` is open; close it.", "training agent tau \"a b --agents 1");
+            Assert.Equal("Data/Mixed_Case.tau 8 3 tau384 500", string.Join(
+                " ", options.Data, options.Pairs, options.MaxConcurrent, options.Profile, options.Decisions));
+            Assert.Equal("My Data/tau 1.tau", Train("training agent tau \"My Data/tau 1.tau\" --agents 1").Data);
+            Assert.Equal(@"C:\My Data\A.tau", Train("training agent tau --agents=1 'C:\\My Data\\A.tau'").Data);
+            Assert.Equal("player's.tau", Train("training agent tau player's.tau --agents 1").Data);
         }
 
         [Test]
@@ -49,86 +89,50 @@ namespace Tau.Core.Tests
             Assert.True(ConsoleCommand.Parse("training status") is StatusCommand, "status");
             Assert.True(ConsoleCommand.Parse("Training Cancel") is CancelCommand, "cancel");
             Assert.True(ConsoleCommand.Parse(" evaluate ") is EvaluateCommand, "evaluate");
-            var help = (HelpCommand)ConsoleCommand.Parse("help");
-            Assert.True(help.Topic == null && help.Text == HelpCommand.AllText, "help");
-            var training = (HelpCommand)ConsoleCommand.Parse("training help");
-            Assert.Equal("training", training.Topic);
-            Assert.Equal(HelpCommand.TrainingText, training.Text);
-        }
-
-        [Test]
-        public void AQuestionIsTakenAsItStands()
-        {
             Assert.Equal("Is 'lantern' spelled  properly?", Ask("ask   Is 'lantern' spelled  properly? "));
-            Assert.Equal("What's 3 - 1?", Ask("ask What's 3 - 1?"));
             Assert.Equal("what is --agents?", Ask("ASK \"what is --agents?\""));
-            Refused("`ask` needs a question; type `ask What is three plus four?`.", "ask ");
-            Refused("`ask` needs a question; type `ask What is three plus four?`.", "ask \" \"");
-        }
-
-        [Test]
-        public void UnknownWordsComeWithASuggestion()
-        {
-            Refused("There is no command `trainig`; did you mean `training`?", "trainig agent tau x --agents 2");
-            Refused("There is no command `evalaute`; did you mean `evaluate`?", "evalaute");
-            Refused("There is no command `dance`; type `help` for a list.", "dance");
-            Refused("There is no `training` command `statsu`; did you mean `status`?", "training statsu");
-            Refused("There is no kind of agent `tua`; did you mean `tau`?", "training agent tua x --agents 2");
-            Refused("There is no flag `--agent`; did you mean `--agents`?", "training agent tau x --agent=2");
-            Refused("There is no flag `--color`; type `training help` for a list.", "training agent tau x --color red");
-        }
-
-        [Test]
-        public void WhatIsMissingOrTooMuchIsTold()
-        {
-            Refused("There is no command; type `help` for a list.", "  ");
-            Refused("`training` needs to know what to do; type `training help` for a list.", "training");
-            Refused("`training status` stands alone, but `now` follows; leave it out.", "training status now");
-            const string Usage =
-                "type `training agent tau FILE --agents N [--max-concurrent M] [--profile P] [--decisions D]`.";
-            Refused("`training agent` needs the kind of agent; " + Usage, "training agent");
-            Refused("`training agent tau` needs the number of agents; " + Usage, "training agent tau x.json");
-            Refused(
-                "`training agent tau` needs one data file, but there is none; put a name with blanks in quotes.",
-                "training agent tau --agents 2");
-            Refused(
-                "`training agent tau` needs one data file, but there is `my`, `x`; put a name with blanks in quotes.",
-                "training agent tau my x --agents 2");
-        }
-
-        [Test]
-        public void WrongValuesAreTold()
-        {
-            Refused(
-                "--agents: '0' is not a whole number from 1 to 1000000; correct this flag.",
-                "training agent tau x --agents 0");
-            Refused("--agents: expected one value; correct this flag.", "training agent tau x --agents --decisions 5");
-            Refused(
-                "--profile: invalid choice: 'tau5' (choose from 'tau3', 'tau384'); correct this flag.",
-                "training agent tau x --agents 2 --profile tau5");
-            Refused(
-                "--decisions: 0 is without end, and with 1 of 2 pairs at a time the others would never get their turn; "
-                + "give a number of decisions.",
-                "training agent tau x --agents 2 --max-concurrent 1 --decisions 0");
-        }
-
-        [Test]
-        public void EveryCommandOfTheHelpIsOne()
-        {
-            var verbs = HelpCommand.AllText.Split('\n').Where(line => !line.StartsWith(" ")).ToList();
-            Assert.Equal(7, verbs.Count);
-            foreach (var line in verbs)
+            var help = ((HelpCommand)ConsoleCommand.Parse("help")).Text;
+            Assert.True(help.StartsWith(((HelpCommand)ConsoleCommand.Parse("training help")).Text), "help");
+            foreach (var line in help.Split('\n').Where(line => !line.StartsWith(" ")))
             {
-                var typed = line.Split(new[] { "  " }, StringSplitOptions.None)[0];
-                typed = typed.Replace("[", string.Empty).Replace("]", string.Empty).Replace(" N", " 4")
-                    .Replace(" M", " 2").Replace(" P", " tau3").Replace(" D", " 9");
+                var typed = Regex.Replace(line.Split(new[] { "  " }, StringSplitOptions.None)[0], @"[\[\]]", "");
+                typed = typed.Replace(" N", " 4").Replace(" M", " 2").Replace(" P", " tau3").Replace(" D", " 9");
                 Assert.True(ConsoleCommand.Parse(typed) != null, typed);
             }
         }
 
-        private static TrainCommand Train(string line)
+        [Test]
+        public void WhatIsNoCommandIsRefusedWithASuggestion()
         {
-            return (TrainCommand)ConsoleCommand.Parse(line);
+            Refused("There is no command `trainig`; did you mean `training`?", "trainig agent tau x --agents 2");
+            Refused("There is no command `dance`; type `help` for a list.", "dance");
+            Refused("There is no command ``; type `help` for a list.", "  ");
+            Refused("There is no `training` command `stat`; did you mean `status`?", "training stat");
+            Refused("There is no `training` command ``; type `training help` for a list.", "training");
+            Refused("There is no kind of agent `tua`; type `training help`", "training agent tua x --agents 2");
+            Refused("There is no kind of agent ``; type", "training agent");
+            Refused("There is no flag `--agent`; did you mean `--agents`?", "training agent tau x --agent=2");
+            Refused("This command stands alone, but `now` follows; leave it out.", "training status now");
+            Refused("`training agent tau` needs one data file and the number of agents; type", "training agent tau x");
+            Refused("`training agent tau` needs one data file and", "training agent tau --agents 2");
+            Refused("`training agent tau` needs one data file and", "training agent tau my x --agents 2");
+            Refused("--tau-agents: '0' is not a whole number from 1", "training agent tau x --agents 0");
+            Refused("`ask` needs a question; type `ask What is three plus four?`.", "ask \" \"");
+        }
+
+        private static TauOptions Options(string line)
+        {
+            return TauOptions.Parse(line.Split(new[] { ' ' }, StringSplitOptions.RemoveEmptyEntries));
+        }
+
+        private static void RefusedOptions(string sentence, string line)
+        {
+            Assert.Refused(sentence, () => Options(line));
+        }
+
+        private static TauOptions Train(string line)
+        {
+            return ((TrainCommand)ConsoleCommand.Parse(line)).Options;
         }
 
         private static string Ask(string line)
@@ -138,7 +142,7 @@ namespace Tau.Core.Tests
 
         private static void Refused(string sentence, string line)
         {
-            Assert.Equal(sentence, Assert.Throws<TauException>(() => ConsoleCommand.Parse(line)).Message);
+            Assert.Refused(sentence, () => ConsoleCommand.Parse(line));
         }
     }
 }

@@ -1,200 +1,155 @@
 using System;
 using System.Collections.Generic;
+using System.Globalization;
 using System.Linq;
+using System.Text.Json;
 
 namespace Tau.Core.Tests
 {
-    /// <summary>Reward formulas and success predicates against the shared vectors.</summary>
+    /// <summary>Formulas, windows, episodes, draws and decoding by the cases that Python is held to as well.</summary>
     public sealed class RewardTests
     {
         [Test]
-        public void FormulasEarnWhatTheSharedVectorsSay()
+        public void FormulasEarnWhatTheSharedCasesSay()
         {
-            var cases = Cases("rewards");
-            Assert.True(cases.Count > 80, "only " + cases.Count + " cases");
-            foreach (var entry in cases)
+            var names = Cases("reward_types").Select(name => name.GetString()).ToList();
+            Assert.Sequence(names, RewardFormulas.Names);
+            foreach (var entry in Cases("rewards"))
             {
-                foreach (var expected in (Dictionary<string, object>)entry["rewards"])
+                foreach (var reward in entry.GetProperty("rewards").EnumerateObject())
                 {
-                    var formula = RewardFormulas.Get(expected.Key);
-                    var earned = formula(
-                        Floats(entry, "output"), Floats(entry, "target"), (double)entry["threshold"], Columns(entry));
-                    var place = entry["name"] + ", " + expected.Key;
-                    Assert.Equal((double)expected.Value, earned, (double)entry["tolerance"], place);
+                    var earned = RewardFormulas.Get(reward.Name)(
+                        Floats(entry, "output"), Floats(entry, "target"), Number(entry, "threshold"),
+                        (int)Number(entry, "columns"));
+                    var what = entry.GetProperty("name").GetString() + ", " + reward.Name;
+                    Assert.Near(reward.Value.GetDouble(), earned, Number(entry, "tolerance"), what);
                 }
             }
         }
 
         [Test]
-        public void HandMadeVectorsComeFirst()
+        public void AnErrorOfExactlyTheThresholdIsWrong()
         {
-            var names = Cases("rewards").Take(4).Select(entry => (string)entry["name"]);
-            Assert.Sequence(
-                new[] { "output is target", "all errors 0.05", "all errors 2", "errors 0.05, 0.05, 0.5" }, names);
-        }
-
-        [Test]
-        public void ComponentsEarnWhatTheSharedVectorsSay()
-        {
-            foreach (var entry in Cases("components"))
-            {
-                var name = (string)entry["formula"];
-                var output = Floats(entry, "output");
-                var target = Floats(entry, "target");
-                var threshold = (double)entry["threshold"];
-                var earned = RewardFormulas.Components(name, output, target, threshold, Columns(entry));
-                Assert.Sequence(((List<object>)entry["components"]).Cast<double>(), earned, name);
-                var mean = earned.Take(Columns(entry)).Average();
-                Assert.Equal(RewardFormulas.Get(name)(output, target, threshold, Columns(entry)), mean, 1e-12, name);
-            }
-        }
-
-        [Test]
-        public void PredicatesJudgeAsTheSharedVectorsSay()
-        {
-            foreach (var entry in Cases("predicates"))
-            {
-                Assert.Equal((bool)entry["success"], Judge(entry), string.Join(", ", entry));
-            }
+            Assert.Equal(-1.0, RewardFormulas.Binary(new[] { 0.25f }, new[] { 0.5f }, 0.25, 1));
+            Assert.Equal(1.0, RewardFormulas.Binary(new[] { 0.2500001f }, new[] { 0.5f }, 0.25, 1));
         }
 
         [Test]
         public void NumbersStandForNames()
         {
-            var names = ((List<object>)TestData.Vectors["reward_types"]).Cast<string>().ToList();
-            Assert.Sequence(names, RewardFormulas.Names);
-            for (var index = 0; index < names.Count; index++)
+            for (var index = 0; index < 5; index++)
             {
-                Assert.Equal(names[index], RewardFormulas.NameByIndex(index));
+                Assert.Equal(RewardFormulas.Names[index], RewardFormulas.NameByIndex(index));
             }
-            Assert.Equal(
-                "Environment parameter `reward_type` is 2.5, which stands for no formula; use 0 (`binary`), "
-                + "1 (`difference`), 2 (`incremental`), 3 (`binary_strict`), 4 (`binary01`).",
-                Assert.Throws<TauException>(() => RewardFormulas.NameByIndex(2.5f)).Message);
-            Assert.Throws<TauException>(() => RewardFormulas.NameByIndex(float.NaN));
-        }
-
-        [Test]
-        public void UnknownNamesAreRefused()
-        {
-            Assert.Equal(
-                "There is no reward formula `sigmoid`; choose one of `binary`, `difference`, `incremental`, "
-                + "`binary_strict`, `binary01`.",
-                Assert.Throws<TauException>(() => RewardFormulas.Get("sigmoid")).Message);
-            Assert.Throws<TauException>(() => RewardFormulas.Get(null));
-        }
-
-        [Test]
-        public void FormulasOfAllComponentsTogetherHaveNoRewardPerComponent()
-        {
-            var both = RewardFormulas.Names.Where(name => !RewardFormulas.HasComponents(name)).ToList();
-            Assert.Sequence(new[] { "binary_strict", "binary01" }, both);
-            var one = new[] { 0.0f };
-            foreach (var name in both)
+            foreach (var index in new[] { 2.5f, -1f, 5f, float.NaN })
             {
-                var error = Assert.Throws<TauException>(() => RewardFormulas.Components(name, one, one, 0.1, 1));
-                Assert.Equal(
-                    "Reward formula `" + name + "` judges all components together, so it has no reward per component; "
-                    + "set `credit: aggregate` or choose one of `binary`, `difference`, `incremental`.", error.Message);
+                Assert.Refused("Environment parameter `reward_type` is ", () => RewardFormulas.NameByIndex(index));
             }
-        }
-
-        [Test]
-        public void NeverPaysForBeingWrong()
-        {
-            foreach (var name in RewardFormulas.Names)
-            {
-                var formula = RewardFormulas.Get(name);
-                var before = double.PositiveInfinity;
-                for (var error = 0; error <= 16; error++)
-                {
-                    var earned = formula(new[] { 0.0f, 0.0f }, new[] { error / 8.0f, error / 8.0f }, 0.3, 2);
-                    Assert.True(earned <= before, name + " pays " + earned + " after " + before);
-                    before = earned;
-                }
-            }
-        }
-
-        [Test]
-        public void AnErrorOfExactlyTheThresholdIsNotWithin()
-        {
-            Assert.Equal(-1.0, RewardFormulas.Binary(new[] { 0.25f }, new[] { 0.5f }, 0.25, 1));
-            Assert.Equal(1.0, RewardFormulas.Binary(new[] { 0.2500001f }, new[] { 0.5f }, 0.25, 1));
-            Assert.Equal(0.0, RewardFormulas.Binary01(new[] { 0.25f }, new[] { 0.5f }, 0.25, 1));
-        }
-
-        [Test]
-        public void ComparedInDoublePrecision()
-        {
-            // In single precision 1 - 1e-9 is 1 and so not within 1; in double precision it is less.
-            var output = new[] { 1e-9f };
-            var target = new[] { 1.0f };
-            Assert.Equal(1.0, RewardFormulas.Binary(output, target, 1.0, 1));
-            Assert.Equal(1.0 - (2.0 * (1.0 - 1e-9f)), RewardFormulas.Incremental(output, target, 1.0, 1));
-        }
-
-        [Test]
-        public void SenselessArgumentsAreRefused()
-        {
-            var one = new[] { 0.0f };
-            foreach (var threshold in new[] { 0.0, -0.5, double.NaN })
-            {
-                Assert.Throws<TauException>(() => RewardFormulas.Binary(one, one, threshold, 1));
-                Assert.Throws<TauException>(() => RewardFormulas.BinaryStrict(one, one, threshold, 1));
-            }
-            Assert.Equal(
-                "Reward `threshold` is -0.5 but must be greater than 0.",
-                Assert.Throws<TauException>(() => RewardFormulas.Binary01(one, one, -0.5, 1)).Message);
-            Assert.Equal(
-                "Reward `columns` is 2 but must lie between 1 and the 1 action components.",
-                Assert.Throws<TauException>(() => RewardFormulas.Difference(one, one, 0.1, 2)).Message);
-            Assert.Throws<TauException>(() => RewardFormulas.Incremental(one, one, 0.1, 0));
-            Assert.Throws<ArgumentException>(() => RewardFormulas.Incremental(one, new float[2], 0.1, 1));
+            Assert.Refused("There is no reward formula `sigmoid`; choose one of `binary`, `difference`,", () =>
+                RewardFormulas.Get("sigmoid"));
         }
 
         [Test]
         public void ProfilesAreThoseOfPython()
         {
-            Assert.Sequence(new[] { "tau384 384 binary 0", "tau3 3 incremental 1" }, TauProfile.All.Select(
-                profile => profile.Name + " " + profile.ActionSize + " " + profile.Reward + " " + profile.Index));
-            Assert.True(ReferenceEquals(TauProfile.Get("tau3"), TauProfile.ByIndex(1.0f)));
-            Assert.Equal(
-                "There is no Tau profile `tau4`; choose one of `tau384`, `tau3`.",
-                Assert.Throws<TauException>(() => TauProfile.Get("tau4")).Message);
-            Assert.Equal(
-                "Environment parameter `profile` is 7, which stands for no profile; use 0 (`tau384`), 1 (`tau3`).",
-                Assert.Throws<TauException>(() => TauProfile.ByIndex(7.0f)).Message);
+            var profiles = new[] { TauProfile.ByIndex(0f), TauProfile.ByIndex(1f) };
+            Assert.Sequence(new[] { "tau384 384 binary", "tau3 3 incremental" }, profiles.Select(
+                profile => $"{profile.Name} {profile.ActionSize} {profile.Reward}"));
+            Assert.True(ReferenceEquals(TauProfile.Get("tau3"), profiles[1]));
+            Assert.Refused("There is no Tau profile `tau4`; choose `tau3` or `tau384`.", () => TauProfile.Get("tau4"));
+            Assert.Refused("Environment parameter `profile` is 0.5; use 0 (", () => TauProfile.ByIndex(0.5f));
         }
 
-        private static bool Judge(Dictionary<string, object> entry)
+        [Test]
+        public void WindowsJudgeAsTheSharedCasesSay()
         {
-            switch ((string)entry["predicate"])
+            foreach (var entry in Cases("windows"))
             {
-                case "positive":
-                    return SuccessPredicates.Positive((double)entry["reward"]);
-                case "threshold":
-                    return SuccessPredicates.Threshold((double)entry["reward"], (double)entry["limit"]);
-                case "outcome":
-                    return SuccessPredicates.Outcome(
-                        (bool)entry["done"], (double)entry["return"], (double)entry["limit"]);
-                default:
-                    return SuccessPredicates.Distance((double)entry["error"], (double)entry["limit"]);
+                var window = new RewardWindow(
+                    entry.GetProperty("aggregate").GetString(), (int)Number(entry, "window"),
+                    entry.GetProperty("values").GetString());
+                var expected = entry.GetProperty("expected").EnumerateArray()
+                    .Select(value => value.GetDouble()).ToList();
+                for (var time = 0; time < 2; time++)
+                {
+                    Assert.Near(Number(entry, "empty"), window.Value, 0.0, entry + " empty");
+                    var steps = entry.GetProperty("steps").GetString();
+                    for (var index = 0; index < steps.Length; index++)
+                    {
+                        Assert.Near(expected[index], window.Push(steps[index] == '1'), 1e-12, $"{entry} {index}");
+                        Assert.Near(expected[index], window.Value, 1e-12, $"{entry} {index}");
+                    }
+                    window.Clear(); // a window that was emptied is like a new one
+                }
+            }
+            Assert.Refused("Reward `aggregate` is `median`; choose one of `mean`,", () => new RewardWindow("median"));
+            Assert.Refused("Reward `window` must be at least 1 step", () => new RewardWindow("mean", 0));
+            Assert.Refused("Reward `window` must be at least 1 step", () => new RewardWindow("mean", 1, "10"));
+        }
+
+        [Test]
+        public void EpisodesEndWhereTheSharedCasesSay()
+        {
+            foreach (var entry in Cases("episodes"))
+            {
+                var given = entry.GetProperty("rules");
+                var rules = new TauRules().Updated(
+                    name => given.TryGetProperty(name, out var value) ? (float?)value.GetDouble() : null);
+                var episode = new Episode();
+                var ends = entry.GetProperty("rewards").EnumerateArray()
+                    .Select(reward => episode.Add(reward.GetDouble(), rules).ToString().ToLowerInvariant());
+                Assert.Sequence(
+                    entry.GetProperty("ends").EnumerateArray().Select(end => end.GetString()), ends, given.ToString());
             }
         }
 
-        private static List<Dictionary<string, object>> Cases(string section)
+        [Test]
+        public void DrawsAreThoseOfTheSharedCases()
         {
-            return ((List<object>)TestData.Vectors[section]).Cast<Dictionary<string, object>>().ToList();
+            foreach (var entry in Cases("random"))
+            {
+                var seed = long.Parse(entry.GetProperty("seed").GetString(), CultureInfo.InvariantCulture);
+                var random = new AgentRandom(seed, (int)Number(entry, "agent"));
+                var wanted = entry.GetProperty("next").EnumerateArray().Select(value => value.GetInt32()).ToList();
+                Assert.Sequence(wanted, wanted.Select(_ => random.Next((int)Number(entry, "count"))), entry.ToString());
+            }
         }
 
-        private static float[] Floats(Dictionary<string, object> entry, string name)
+        [Test]
+        public void TheNearestTargetIsRightAndOfTiesTheFirst()
         {
-            return ((List<object>)entry[name]).Select(value => (float)(double)value).ToArray();
+            foreach (var entry in Cases("nearest"))
+            {
+                var targets = entry.GetProperty("targets").EnumerateArray().Select(Floats).ToArray();
+                Assert.Equal(
+                    (int)Number(entry, "index"), Decoding.Nearest(Floats(entry, "output"), targets, targets.Length));
+            }
+            var two = new[] { new[] { 0f }, new[] { 1f } };
+            Assert.Equal(1, Decoding.Nearest(new[] { 0.9f }, two, 2));
+            Assert.Equal(0, Decoding.Nearest(new[] { 0.9f }, two, 1));
+            Assert.Refused("The policy's output is not finite", () => Decoding.Nearest(new[] { float.NaN }, two, 2));
         }
 
-        private static int Columns(Dictionary<string, object> entry)
+        private static IEnumerable<JsonElement> Cases(string section)
         {
-            return (int)(double)entry["columns"];
+            var cases = TestRunner.Vectors.GetProperty(section).EnumerateArray().ToList();
+            Assert.True(cases.Count >= 5, "no cases in " + section);
+            return cases;
+        }
+
+        private static double Number(JsonElement entry, string name)
+        {
+            return entry.GetProperty(name).GetDouble();
+        }
+
+        private static float[] Floats(JsonElement entry, string name)
+        {
+            return Floats(entry.GetProperty(name));
+        }
+
+        private static float[] Floats(JsonElement numbers)
+        {
+            return numbers.EnumerateArray().Select(value => (float)value.GetDouble()).ToArray();
         }
     }
 }

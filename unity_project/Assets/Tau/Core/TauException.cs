@@ -10,11 +10,5 @@ namespace Tau.Core
             : base(sentence)
         {
         }
-
-        /// <summary>A mistake told in one sentence, with what caused it.</summary>
-        public TauException(string sentence, Exception inner)
-            : base(sentence, inner)
-        {
-        }
     }
 }

@@ -1,6 +1,5 @@
 using System;
-using System.Collections.Generic;
-using System.Globalization;
+using System.Threading.Tasks;
 using Tau.Core;
 
 namespace Tau
@@ -10,7 +9,6 @@ namespace Tau
     {
         private readonly TauConsole _console;
         private ParallelTrainerManager _manager;
-        private TauAnswerer _answerer;
         private HeldOutEvaluation _evaluation;
 
         /// <summary>What this console can do.</summary>
@@ -26,7 +24,7 @@ namespace Tau
             switch (command)
             {
                 case TrainCommand train:
-                    Manager().StartTraining(OptionsOf(train));
+                    Manager().StartTraining(train.Options);
                     _console.Print("Training; `training status` shows how it goes.");
                     break;
                 case StatusCommand _:
@@ -36,16 +34,14 @@ namespace Tau
                     Cancel();
                     break;
                 case AskCommand ask:
-                    Answerer().Ask(ask.Question, answer => _console.Print(answer.ToText()), Show);
+                    _ = ShownAsync(AskAsync(ask.Question));
                     break;
                 case EvaluateCommand _:
-                    Evaluate();
+                    _ = ShownAsync(EvaluateAsync());
                     break;
                 case HelpCommand help:
                     _console.Print(help.Text);
                     break;
-                default:
-                    throw new ArgumentException($"no action for {command.GetType().Name}", nameof(command));
             }
         }
 
@@ -61,14 +57,11 @@ namespace Tau
                 return "";
             }
             CentralReport report = _manager.Report;
-            if (report.Decisions == 0)
-            {
-                return FormattableString.Invariant($"Tau: {report.Pairs.Count} pairs, no decision yet");
-            }
-            return FormattableString.Invariant(
-                $"Tau: {report.Pairs.Count} pairs, {report.Decisions} decisions, ")
-                + FormattableString.Invariant($"mean reward {report.MeanReward:+0.000;-0.000;0.000}, ")
-                + FormattableString.Invariant($"right answers {100.0 * report.Accuracy:0.0} %");
+            return report.All.Decisions == 0
+                ? FormattableString.Invariant($"Tau: {report.Pairs.Count} pairs, no decision yet")
+                : FormattableString.Invariant($"Tau: {report.Pairs.Count} pairs, {report.All.Decisions} decisions, ")
+                + FormattableString.Invariant($"mean reward {report.All.MeanReward:+0.000;-0.000;0.000}, ")
+                + FormattableString.Invariant($"right answers {100.0 * report.All.Accuracy:0.0} %");
         }
 
         /// <summary>Lets go of what it listened to.</summary>
@@ -81,29 +74,6 @@ namespace Tau
             _manager = null;
         }
 
-        private static TauOptions OptionsOf(TrainCommand train)
-        {
-            var arguments = new List<string> { "--tau-data=" + train.File, "--tau-pairs=" + Text(train.Agents) };
-            if (train.MaxConcurrent.HasValue)
-            {
-                arguments.Add("--tau-max-concurrent=" + Text(train.MaxConcurrent.Value));
-            }
-            if (train.Profile != null)
-            {
-                arguments.Add("--tau-profile=" + train.Profile);
-            }
-            if (train.Decisions.HasValue)
-            {
-                arguments.Add("--tau-decisions=" + Text(train.Decisions.Value));
-            }
-            return TauOptions.Parse(arguments);
-        }
-
-        private static string Text(long value)
-        {
-            return value.ToString(CultureInfo.InvariantCulture);
-        }
-
         private void Cancel()
         {
             if (!Manager().Cancel())
@@ -114,31 +84,43 @@ namespace Tau
             }
         }
 
-        private void Evaluate()
+        private async Task AskAsync(string question)
+        {
+            TauAnswer answer = await Answerer().AskAsync(question);
+            _console.Print(answer.ToText());
+        }
+
+        private async Task EvaluateAsync()
         {
             if (_evaluation != null)
             {
                 throw new TauException("An evaluation runs already; wait until it is through.");
             }
-            _evaluation = Answerer().Evaluate(ShowResult, ShowFailure);
+            TauAnswerer answerer = Answerer();
+            _evaluation = answerer.MakeEvaluation();
             _console.Print(FormattableString.Invariant($"Showing the model {_evaluation.Total} held-out rows ..."));
+            try
+            {
+                await answerer.EvaluateAsync(_evaluation);
+                _console.Print(_evaluation.ToText());
+            }
+            finally
+            {
+                _evaluation = null;
+            }
         }
 
-        private void ShowResult(HeldOutEvaluation evaluation)
+        /// <summary>Nobody waits for a command that takes its time: what goes wrong is shown.</summary>
+        private async Task ShownAsync(Task work)
         {
-            _evaluation = null;
-            _console.Print(evaluation.ToText());
-        }
-
-        private void ShowFailure(TauException mistake)
-        {
-            _evaluation = null;
-            Show(mistake);
-        }
-
-        private void Show(TauException mistake)
-        {
-            _console.PrintMistake(mistake.Message);
+            try
+            {
+                await work;
+            }
+            catch (TauException mistake)
+            {
+                _console.PrintMistake(mistake.Message);
+            }
         }
 
         private void ShowReport(CentralReport report)
@@ -164,7 +146,7 @@ namespace Tau
         {
             if (_manager == null)
             {
-                _manager = ParallelTrainerManager.FindExisting();
+                _manager = SceneSearch.Find<ParallelTrainerManager>();
                 if (_manager != null)
                 {
                     _manager.Finished += ShowReport;
@@ -175,15 +157,8 @@ namespace Tau
 
         private TauAnswerer Answerer()
         {
-            if (_answerer == null)
-            {
-                _answerer = SceneSearch.Find<TauAnswerer>();
-            }
-            if (_answerer == null)
-            {
-                _answerer = _console.gameObject.AddComponent<TauAnswerer>();
-            }
-            return _answerer;
+            TauAnswerer answerer = SceneSearch.Find<TauAnswerer>();
+            return answerer != null ? answerer : _console.gameObject.AddComponent<TauAnswerer>();
         }
     }
 }

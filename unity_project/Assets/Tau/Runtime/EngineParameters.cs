@@ -16,8 +16,6 @@ namespace Tau
             "reward_type", "columns", "threshold", "max_decisions", "reward_threshold", "faithful_terminal", "split",
         };
 
-        private const int MostPairs = 1000000;
-
         private readonly EnvironmentParameters _parameters;
 
         /// <summary>The parameters of the running academy.</summary>
@@ -50,10 +48,10 @@ namespace Tau
         public int? Count(string name)
         {
             float? value = Get(name);
-            if (value.HasValue && !(value.Value >= 1f && value.Value <= MostPairs))
+            if (value.HasValue && !(value.Value >= 1f && value.Value <= TauOptions.MostPairs))
             {
                 throw new TauException(FormattableString.Invariant(
-                    $"Environment parameter `{name}` is {value.Value:G6}; give a number from 1 to {MostPairs}."));
+                    $"Environment parameter `{name}` is {value.Value}; give 1 to {TauOptions.MostPairs}."));
             }
             return (int?)value;
         }

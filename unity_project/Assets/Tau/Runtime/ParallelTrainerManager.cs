@@ -1,4 +1,5 @@
 using System;
+using System.Linq;
 using System.Threading;
 using System.Threading.Tasks;
 using Tau.Core;
@@ -20,8 +21,9 @@ namespace Tau
     public sealed class ParallelTrainerManager : MonoBehaviour
     {
         private TrainingPlan _plan;
-        private TrainingRound _round;
-        private CancellationTokenSource _cancellation;
+        private GameObject _agents;
+        private ParallelTrainer _trainer;
+        private Task<CentralReport> _round;
         private Academy _academy;
         private EngineParameters _parameters;
         private CentralReport _report;
@@ -31,7 +33,7 @@ namespace Tau
         public event Action<CentralReport> Finished;
 
         /// <summary>Pairs train, or wait for their turn.</summary>
-        public bool IsRunning => _round != null;
+        public bool IsRunning => _trainer != null;
 
         /// <summary>What the last training died of, one sentence; null: nothing.</summary>
         public string Mistake { get; private set; }
@@ -40,15 +42,7 @@ namespace Tau
         public int Rounds { get; private set; }
 
         /// <summary>What the pairs have done so far, or had done when they ended; null: nothing was started.</summary>
-        public CentralReport Report => IsRunning ? _round.Report() : _report;
-
-        private static bool IsConnected => Academy.IsInitialized && Academy.Instance.IsCommunicatorOn;
-
-        /// <summary>The manager of the open scenes; null: there is none.</summary>
-        public static ParallelTrainerManager FindExisting()
-        {
-            return SceneSearch.Find<ParallelTrainerManager>();
-        }
+        public CentralReport Report => IsRunning ? _trainer.Report() : _report;
 
         /// <summary>Makes the pairs and starts them.</summary>
         /// <param name="options">What to train; see <see cref="TauOptions"/>.</param>
@@ -57,30 +51,26 @@ namespace Tau
         /// </exception>
         public void StartTraining(TauOptions options)
         {
-            if (options == null)
-            {
-                throw new ArgumentNullException(nameof(options));
-            }
             if (IsRunning)
             {
                 throw new TauException("Training is running already; end it with `training cancel` first.");
             }
-            Academy academy = Academy.Instance; // connects to the trainer, which sends its parameters
-            _plan = new TrainingPlan(options, academy);
-            _round = new TrainingRound(_plan, 0);
-            _cancellation = new CancellationTokenSource();
+            _academy = Academy.Instance; // connects to the trainer, which sends its parameters
+            _plan = new TrainingPlan(options, _academy);
             Mistake = null;
             Rounds = 0;
             Debug.Log(_plan.Sentence(), this);
-            Subscribe(academy);
-            _ = PlayAsync(_cancellation.Token);
+            _parameters = new EngineParameters(_academy);
+            _parameters.WatchRules(value => _rulesChanged = true);
+            _academy.AgentPreStep += OnStep;
+            _academy.OnEnvironmentReset += OnReset;
+            BeginRound();
         }
 
         /// <summary>The state of all pairs as text for a console.</summary>
         public string Status()
         {
-            CentralReport report = Report;
-            return report == null ? "Nothing was started." : report.ToText();
+            return Report?.ToText() ?? "Nothing was started.";
         }
 
         /// <summary>Ends the training at once; pairs that wait for their turn do not start.</summary>
@@ -91,8 +81,8 @@ namespace Tau
             {
                 return false;
             }
-            _cancellation.Cancel();
-            End(); // not in the next frame, which may never come: the game may be closing
+            _trainer.Cancel();
+            End();
             return true;
         }
 
@@ -106,54 +96,6 @@ namespace Tau
             Cancel();
         }
 
-        /// <summary>Plays rounds to the end. Nobody waits for it: whatever goes wrong is told here.</summary>
-        private async Task PlayAsync(CancellationToken token)
-        {
-            try
-            {
-                while (await PlayRoundAsync(token))
-                {
-                    Debug.Log(FormattableString.Invariant($"Round {Rounds} is through, the next one begins."), this);
-                    TrainingRound last = _round;
-                    _round = new TrainingRound(_plan, Rounds);
-                    last.Dispose();
-                }
-            }
-            catch (Exception defect)
-            {
-                Mistake = defect.Message;
-                Debug.LogException(defect, this);
-            }
-            if (!token.IsCancellationRequested)
-            {
-                End();
-            }
-        }
-
-        /// <summary>Plays one round; says whether another one is to follow.</summary>
-        private async Task<bool> PlayRoundAsync(CancellationToken token)
-        {
-            CentralReport report = await _round.RunAsync(token);
-            if (token.IsCancellationRequested)
-            {
-                return false;
-            }
-            Rounds++;
-            return _plan.Quota > 0 && IsConnected && HasCompleted(report);
-        }
-
-        private static bool HasCompleted(CentralReport report)
-        {
-            foreach (PairMetrics pair in report.Pairs)
-            {
-                if (pair.State == PairState.Completed)
-                {
-                    return true;
-                }
-            }
-            return false;
-        }
-
         /// <summary>
         /// Before every step of the academy; once more after another listener of the same step has cancelled.
         /// </summary>
@@ -165,64 +107,87 @@ namespace Tau
             }
             try
             {
-                FollowRules();
-                _round.Step(_academy.StatsRecorder);
+                if (_round.IsCompleted && !GoOn())
+                {
+                    return;
+                }
+                if (_rulesChanged)
+                {
+                    _rulesChanged = false;
+                    _plan.Task.Update(_parameters.Get);
+                }
+                _trainer.Step();
+                SendStatistics();
             }
-            catch (TauException mistake)
+            catch (Exception error)
             {
-                Mistake = mistake.Message;
-                Debug.LogError(mistake.Message, this);
+                Mistake = error.Message;
+                Debug.LogError(error is TauException ? error.Message : error.ToString(), this);
                 Cancel();
             }
         }
 
         private void OnReset()
         {
-            _round?.Reset();
+            _trainer?.Reset();
             _rulesChanged = true;
         }
 
-        private void FollowRules()
+        /// <summary>All pairs have ended: begins the next round, or reports.</summary>
+        private bool GoOn()
         {
-            if (_rulesChanged)
+            Rounds++;
+            bool completed = _round.Result.Pairs.Any(pair => pair.State == PairState.Completed);
+            if (_plan.Quota == 0 || !_academy.IsCommunicatorOn || !completed)
             {
-                _rulesChanged = false;
-                _plan.Task.Update(_parameters.Get);
+                End();
+                return false;
+            }
+            Debug.Log(FormattableString.Invariant($"Round {Rounds} is through, the next one begins."), this);
+            EndRound();
+            BeginRound();
+            return true;
+        }
+
+        private void BeginRound()
+        {
+            _agents = new GameObject("Tau Agents");
+            _plan.Stats.BeginRound();
+            _trainer = _plan.MakePairs(_agents.transform, Rounds);
+            _round = _trainer.RunAsync(CancellationToken.None);
+        }
+
+        private void EndRound()
+        {
+            _trainer.Dispose();
+            _trainer = null;
+            if (_agents != null)
+            {
+                Destroy(_agents);
             }
         }
 
-        private void Subscribe(Academy academy)
+        private void SendStatistics()
         {
-            _academy = academy;
-            _parameters = new EngineParameters(academy);
-            _parameters.WatchRules(value => _rulesChanged = true);
-            academy.AgentPreStep += OnStep;
-            academy.OnEnvironmentReset += OnReset;
+            foreach (TauStat stat in _plan.Stats.Take())
+            {
+                _academy.StatsRecorder.Add(stat.Key, stat.Value, stat.Latest
+                    ? StatAggregationMethod.MostRecent
+                    : StatAggregationMethod.Average);
+            }
         }
 
-        private void Unsubscribe()
+        /// <summary>Reports once, and leaves nothing behind.</summary>
+        private void End()
         {
+            _report = _trainer.Report();
             if (Academy.IsInitialized && Academy.Instance == _academy)
             {
                 _academy.AgentPreStep -= OnStep;
                 _academy.OnEnvironmentReset -= OnReset;
                 _parameters.WatchRules(null);
             }
-            _academy = null;
-        }
-
-        /// <summary>Reports once, and leaves nothing behind.</summary>
-        private void End()
-        {
-            if (!IsRunning)
-            {
-                return;
-            }
-            _report = _round.Report();
-            Unsubscribe();
-            _round.Dispose();
-            _round = null;
-            _cancellation.Dispose();
+            EndRound();
             Debug.Log(_report.ToText(), this);
             Finished?.Invoke(_report);
         }

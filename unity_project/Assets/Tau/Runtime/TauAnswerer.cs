@@ -1,6 +1,7 @@
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
+using System.Threading.Tasks;
 using Tau.Core;
 using Unity.MLAgents;
 using Unity.MLAgents.Policies;
@@ -33,64 +34,62 @@ namespace Tau
         private string _profile = "tau3";
 
         [SerializeField]
-        [Tooltip("A Tau JSON file with its vectors beside it. Empty: the one in StreamingAssets.")]
+        [Tooltip("A data set that `tau-train data export-unity` wrote. Empty: the one in StreamingAssets.")]
         private string _data = "";
 
         [SerializeField]
         [Tooltip("The model was trained with the sensor `target` beside the prompt; it is shown zeros there.")]
         private bool _targetSensor = false;
 
-        private readonly Queue<AnswererJob> _jobs = new Queue<AnswererJob>();
-        private readonly Stopwatch _watch = new Stopwatch();
+        private readonly Queue<Request> _waiting = new Queue<Request>();
+        private Request _shown;
         private TauTask _task;
         private QuestionMatcher _matcher;
         private TauAgent _agent;
         private Academy _academy;
-        private AnswererJob _job;
-        private float[] _prompt;
-        private float[] _target;
-        private bool _waiting;
-
-        /// <summary>A question or an evaluation waits for its answer.</summary>
-        public bool IsBusy => _job != null || _jobs.Count > 0;
 
         /// <summary>Takes data, profile and sensor from options, where they are given there.</summary>
         public void Configure(TauOptions options)
         {
-            if (options == null)
-            {
-                throw new ArgumentNullException(nameof(options));
-            }
             _data = options.Data ?? _data;
-            _profile = options.Given("--tau-profile") ? options.Profile : _profile;
+            _profile = options.Profile ?? _profile;
             _targetSensor = _targetSensor || options.TargetSensor;
             Leave(new TauException("The model did not answer before it was set up anew; ask again."));
             _task = null;
-            _matcher = null;
         }
 
-        /// <summary>Asks the model.</summary>
+        /// <summary>Asks the model; the answer comes in one of the next steps of the game.</summary>
         /// <param name="question">One of the data set's questions; a similar one is taken for it, and named.</param>
-        /// <param name="answered">Gets the answer, in one of the next steps of the game.</param>
-        /// <param name="failed">Gets the mistake where the model does not answer.</param>
-        /// <exception cref="TauException">There is no model, no data, or no question like this one.</exception>
-        public void Ask(string question, Action<TauAnswer> answered, Action<TauException> failed)
+        /// <exception cref="TauException">
+        /// There is no model, no data, no question like this one, or no answer.
+        /// </exception>
+        public async Task<TauAnswer> AskAsync(string question)
         {
             Load();
-            Enqueue(new QuestionJob(_task, question, _matcher.Find(question), answered, failed));
+            TauTask task = _task;
+            QuestionMatch match = _matcher.Find(question);
+            var watch = Stopwatch.StartNew();
+            float[] output = await InferAsync(match.Vector);
+            int answer = Decoding.Nearest(output, task.Targets, task.Targets.Length);
+            return new TauAnswer(question, match, task.Dataset.Answers[answer], watch.Elapsed.TotalMilliseconds);
         }
 
-        /// <summary>Shows the model every held-out row once.</summary>
-        /// <param name="done">Gets the result, after as many steps of the game as there are rows.</param>
-        /// <param name="failed">Gets the mistake where the model does not answer.</param>
-        /// <returns>The running evaluation, which knows how far it is.</returns>
+        /// <summary>An evaluation on the held-out rows, for <see cref="EvaluateAsync"/>.</summary>
         /// <exception cref="TauException">There is no model, no data, or no held-out row.</exception>
-        public HeldOutEvaluation Evaluate(Action<HeldOutEvaluation> done, Action<TauException> failed)
+        public HeldOutEvaluation MakeEvaluation()
         {
             Load();
-            var evaluation = new HeldOutEvaluation(_task);
-            Enqueue(new EvaluationJob(evaluation, done, failed));
-            return evaluation;
+            return new HeldOutEvaluation(_task);
+        }
+
+        /// <summary>Shows the model every held-out row once, one a step of the game.</summary>
+        /// <exception cref="TauException">The model does not answer.</exception>
+        public async Task EvaluateAsync(HeldOutEvaluation evaluation)
+        {
+            for (float[] prompt = evaluation.Next(); prompt != null; prompt = evaluation.Next())
+            {
+                evaluation.Add(await InferAsync(prompt));
+            }
         }
 
         private void OnDestroy()
@@ -98,10 +97,12 @@ namespace Tau
             Leave(new TauException("The model did not answer before its scene was closed; ask again."));
         }
 
-        private void Enqueue(AnswererJob job)
+        private Task<float[]> InferAsync(float[] prompt)
         {
             Join();
-            _jobs.Enqueue(job);
+            var request = new Request(prompt);
+            _waiting.Enqueue(request);
+            return request.Answer.Task;
         }
 
         private void Load()
@@ -117,13 +118,9 @@ namespace Tau
         private ModelAsset FindModel()
         {
             ModelAsset model = _model != null ? _model : Resources.Load<ModelAsset>(ModelResource);
-            if (model == null)
-            {
-                throw new TauException(
-                    "There is no trained model; train one and copy results/<run>/TauAgent.onnx to "
-                    + "Assets/Tau/Resources/Models.");
-            }
-            return model;
+            return model != null ? model : throw new TauException(
+                "There is no trained model; train one and copy results/<run>/TauAgent.onnx to "
+                + "Assets/Tau/Resources/Models.");
         }
 
         /// <summary>Makes the agent, and lets it take part in the game.</summary>
@@ -157,15 +154,13 @@ namespace Tau
         /// <summary>Takes the agent out of the game; whoever waits for an answer is told why none comes.</summary>
         private void Leave(TauException mistake)
         {
-            var jobs = new List<AnswererJob>();
-            if (_job != null)
+            var requests = new List<Request>(_waiting);
+            if (_shown != null)
             {
-                jobs.Add(_job);
+                requests.Insert(0, _shown);
             }
-            jobs.AddRange(_jobs);
-            _jobs.Clear();
-            _job = null;
-            _waiting = false;
+            _waiting.Clear();
+            _shown = null;
             Unsubscribe();
             if (_agent != null)
             {
@@ -173,32 +168,32 @@ namespace Tau
                 Destroy(_agent.gameObject);
             }
             _agent = null;
-            foreach (AnswererJob job in jobs)
+            foreach (Request request in requests)
             {
-                job.Fail(mistake);
+                request.Answer.TrySetException(mistake);
             }
         }
 
         /// <summary>Before every step of the academy.</summary>
         private void OnStep(int step)
         {
-            if (_waiting && _agent.IsDeciding)
+            if (_shown != null && _agent.IsDeciding)
             {
                 Leave(NoAnswer());
+                return;
             }
-            else if (_waiting || FindPrompt())
+            if (_shown == null && _waiting.Count > 0)
             {
-                Show();
+                _shown = _waiting.Dequeue();
             }
-        }
-
-        private void Show()
-        {
-            _waiting = true;
-            _watch.Restart();
+            if (_shown == null)
+            {
+                return;
+            }
             try
             {
-                _agent.RequestDecision(_prompt, _target);
+                // Nobody knows a question's target, and a model must not see it: zeros.
+                _agent.RequestDecision(_shown.Prompt, new float[_task.Profile.ActionSize]);
             }
             catch (TauException mistake)
             {
@@ -206,33 +201,11 @@ namespace Tau
             }
         }
 
-        private bool FindPrompt()
-        {
-            while (_job != null || _jobs.Count > 0)
-            {
-                _job = _job ?? _jobs.Dequeue();
-                if (_job.Next(out _prompt, out _target))
-                {
-                    return true;
-                }
-                _job = null;
-            }
-            return false;
-        }
-
         private void OnAnswer(float[] output)
         {
-            _waiting = false;
-            AnswererJob job = _job;
-            try
-            {
-                job.Take(output, _watch.Elapsed.TotalMilliseconds);
-            }
-            catch (TauException mistake)
-            {
-                _job = null;
-                job.Fail(mistake);
-            }
+            Request request = _shown;
+            _shown = null;
+            request.Answer.TrySetResult((float[])output.Clone());
         }
 
         /// <summary>A whole step has gone by without an answer: there will be none, for any question.</summary>
@@ -244,6 +217,19 @@ namespace Tau
                 + FormattableString.Invariant(
                     $"({TauProfile.EmbeddingSize} observations, {profile.ActionSize} actions); the log says why. ")
                 + "Name its profile with --tau-profile, or train another model.");
+        }
+
+        /// <summary>A prompt that the model is to be shown.</summary>
+        private sealed class Request
+        {
+            public Request(float[] prompt)
+            {
+                Prompt = prompt;
+            }
+
+            public float[] Prompt { get; }
+
+            public TaskCompletionSource<float[]> Answer { get; } = new TaskCompletionSource<float[]>();
         }
     }
 }

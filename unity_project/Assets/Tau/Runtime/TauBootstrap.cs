@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Linq;
 using Tau.Core;
 using Unity.MLAgents;
 using UnityEngine;
@@ -17,7 +18,7 @@ namespace Tau
         private const string SceneFlag = "--tau-scene";
         private const string TrainingHint =
             "No trainer is connected. Start one with `tau-train parallel --env editor` and press Play again,\n"
-            + "or let agents act at random here: `training agent tau tau.json --agents 4`. `help` lists the commands.";
+            + "or let agents act at random here: `training agent tau tau.tau --agents 4`. `help` lists the commands.";
         private const string InferenceHint = "Type `ask <question>`, or `evaluate` for all held-out questions.";
 
         [RuntimeInitializeOnLoadMethod(RuntimeInitializeLoadType.AfterSceneLoad)]
@@ -113,7 +114,7 @@ namespace Tau
         /// <summary>Nothing to do until somebody types; where nobody can, that is a mistake.</summary>
         private static void Wait(TauConsole console)
         {
-            if (TauHost.IsBatch)
+            if (Application.isBatchMode)
             {
                 throw new TauException(
                     "No trainer is connected, and no flag says to train without one; give the trainer's port with "
@@ -127,30 +128,27 @@ namespace Tau
         /// </summary>
         private static void Leave(ParallelTrainerManager manager, CentralReport report)
         {
-            if (!TauHost.IsBatch)
+            if (Application.isBatchMode)
             {
-                return;
+                bool failed = report.Pairs.Any(pair => pair.State == PairState.Failed);
+                Quit(manager.Mistake != null ? 2 : failed ? 1 : 0);
             }
-            TauHost.Quit(manager.Mistake != null ? 2 : HasFailed(report) ? 1 : 0);
         }
 
-        private static bool HasFailed(CentralReport report)
+        /// <summary>Ends a player with an exit code; in the editor nothing happens.</summary>
+        private static void Quit(int exitCode)
         {
-            foreach (PairMetrics pair in report.Pairs)
+            if (!Application.isEditor)
             {
-                if (pair.State == PairState.Failed)
-                {
-                    return true;
-                }
+                Application.Quit(exitCode);
             }
-            return false;
         }
 
         /// <summary>A player ends with its mistake told in the log; in the editor the console shows it.</summary>
         private static void Fail(TauException mistake)
         {
             Debug.LogError(mistake.Message);
-            TauHost.Quit(2);
+            Quit(2);
             TauConsole console = SceneSearch.Find<TauConsole>();
             if (console == null)
             {
@@ -162,15 +160,8 @@ namespace Tau
         /// <summary>Whether there is any of this project's flags, other than <paramref name="except"/>.</summary>
         private static bool HasFlag(IReadOnlyList<string> arguments, string except)
         {
-            foreach (string argument in arguments)
-            {
-                if (argument.StartsWith(Flags, StringComparison.Ordinal)
-                    && (except == null || !argument.StartsWith(except, StringComparison.Ordinal)))
-                {
-                    return true;
-                }
-            }
-            return false;
+            return arguments.Any(argument => argument.StartsWith(Flags, StringComparison.Ordinal)
+                && (except == null || !argument.StartsWith(except, StringComparison.Ordinal)));
         }
     }
 }

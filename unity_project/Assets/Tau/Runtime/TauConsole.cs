@@ -1,5 +1,4 @@
 using System;
-using System.Collections.Generic;
 using Tau.Core;
 using UnityEngine;
 
@@ -30,15 +29,6 @@ namespace Tau
         private ConsoleView _view;
         private string _headline = "";
         private float _nextLook;
-
-        /// <summary>The console is shown, not only the headline.</summary>
-        internal bool IsOpen => _open;
-
-        /// <summary>What is shown while the console is closed; empty: nothing.</summary>
-        internal string Headline => _headline;
-
-        /// <summary>What the console shows, oldest line first.</summary>
-        internal IReadOnlyList<ConsoleText.Line> Lines => _text.Lines;
 
         /// <summary>Shows the console with a text.</summary>
         public void Open(string text)
@@ -88,7 +78,7 @@ namespace Tau
         {
             _actions = new ConsoleActions(this);
             _view = new ConsoleView(_text);
-            enabled = !TauHost.IsBatch;
+            enabled = !Application.isBatchMode;
         }
 
         private void OnDestroy()

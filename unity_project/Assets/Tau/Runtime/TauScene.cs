@@ -38,7 +38,7 @@ namespace Tau
         private string _profile = "";
 
         [SerializeField]
-        [Tooltip("A Tau JSON file with its vectors beside it. Empty: the one in StreamingAssets.")]
+        [Tooltip("A data set that `tau-train data export-unity` wrote. Empty: the one in StreamingAssets.")]
         private string _data = "";
 
         [SerializeField]

@@ -14,6 +14,7 @@ namespace Tau
         private const int UsualPairs = 32;
 
         private readonly TauOptions _options;
+        private readonly int _pairs;
         private readonly bool _targetSensor;
         private readonly int _maxConcurrent;
         private readonly long _seed;
@@ -24,12 +25,15 @@ namespace Tau
         {
             _options = options;
             var parameters = new EngineParameters(academy);
-            Pairs = options.Pairs ?? Math.Max(academy.NumAreas, 1) * (parameters.Count("num_agents") ?? UsualPairs);
-            _maxConcurrent = options.MaxConcurrent ?? parameters.Count("max_concurrent") ?? Pairs;
+            _pairs = options.Pairs ?? Math.Max(academy.NumAreas, 1) * (parameters.Count("num_agents") ?? UsualPairs);
+            _maxConcurrent = options.MaxConcurrent ?? parameters.Count("max_concurrent") ?? _pairs;
             _targetSensor = options.TargetSensor || (parameters.Get("target_sensor") ?? 0f) != 0f;
             _seed = options.Seed ?? (long?)parameters.Get("seed") ?? UnityEngine.Random.Range(0, int.MaxValue);
-            Quota = QuotaOf(options, Pairs, _maxConcurrent);
-            TauProfile profile = ProfileOf(options, parameters);
+            Quota = options.Quota(_pairs, _maxConcurrent);
+            float? index = options.Profile == null ? parameters.Get("profile") : null;
+            TauProfile profile = index.HasValue
+                ? TauProfile.ByIndex(index.Value)
+                : TauProfile.Get(options.Profile ?? "tau3");
             Task = new TauTask(TauData.Open(options.Data), profile, options.Rules);
             Task.Update(parameters.Get);
             Stats = new TauStats(Task);
@@ -41,20 +45,16 @@ namespace Tau
         /// <summary>Statistics of all pairs; they go on from round to round.</summary>
         public TauStats Stats { get; }
 
-        /// <summary>Number of pairs.</summary>
-        public int Pairs { get; }
-
         /// <summary>Decisions of each pair in a round; 0: without end.</summary>
         public long Quota { get; }
 
         /// <summary>What will run, in one sentence.</summary>
         public string Sentence()
         {
-            string skipped = Task.Dataset.SkippedSentence();
             return FormattableString.Invariant(
-                $"Training {Pairs} pairs, at most {_maxConcurrent} at a time, on {Task.Dataset.Source} ")
-                + FormattableString.Invariant($"({Task.Rows.Count} rows, profile {Task.Profile.Name}, seed {_seed}).")
-                + (skipped == null ? "" : " " + skipped);
+                $"Training {_pairs} pairs, at most {_maxConcurrent} at a time, on {Task.Dataset.Source} ")
+                + FormattableString.Invariant($"({Task.Rows.Count} rows, profile {Task.Profile.Name}, seed {_seed}). ")
+                + Task.Dataset.SkippedSentence();
         }
 
         /// <summary>New pairs, not started: agents hang under <paramref name="parent"/>.</summary>
@@ -62,8 +62,8 @@ namespace Tau
         /// <param name="round">From 0; each has streams of prompts of its own.</param>
         public ParallelTrainer MakePairs(Transform parent, int round)
         {
-            var pairs = new AgentTrainerPair[Pairs];
-            for (var id = 0; id < Pairs; id++)
+            var pairs = new AgentTrainerPair[_pairs];
+            for (var id = 0; id < _pairs; id++)
             {
                 pairs[id] = MakePair(parent, id, unchecked(_seed + round));
             }
@@ -78,29 +78,6 @@ namespace Tau
             var trainer = new AgentTrainer(id, Task, agent, seed, window, Stats);
             agent.Connect(trainer.Answer);
             return new AgentTrainerPair(trainer, agent, Quota);
-        }
-
-        /// <summary>As <see cref="TauOptions.Quota(int)"/>, also where the trainer says how many take turns.</summary>
-        private static long QuotaOf(TauOptions options, int pairs, int maxConcurrent)
-        {
-            long quota = options.Quota(pairs);
-            if (maxConcurrent >= pairs || quota > 0)
-            {
-                return quota;
-            }
-            if (options.Given("--tau-decisions"))
-            {
-                throw new TauException(FormattableString.Invariant(
-                    $"--tau-decisions: 0 is without end, and with {maxConcurrent} of {pairs} pairs at a time ")
-                    + "the others would never get their turn; give a number of decisions.");
-            }
-            return TauOptions.DefaultDecisions;
-        }
-
-        private static TauProfile ProfileOf(TauOptions options, EngineParameters parameters)
-        {
-            float? index = options.Given("--tau-profile") ? null : parameters.Get("profile");
-            return index.HasValue ? TauProfile.ByIndex(index.Value) : TauProfile.Get(options.Profile);
         }
     }
 }

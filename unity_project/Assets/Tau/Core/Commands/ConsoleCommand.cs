@@ -1,4 +1,7 @@
 using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Text.RegularExpressions;
 
 namespace Tau.Core
 {
@@ -7,37 +10,26 @@ namespace Tau.Core
     {
         private static readonly string[] Verbs = { "training", "ask", "evaluate", "help" };
         private static readonly string[] TrainingVerbs = { "agent", "status", "cancel", "help" };
-        private static readonly char[] Blanks = { ' ', '\t' };
-
-        private protected ConsoleCommand()
-        {
-        }
+        private static readonly Regex Word = new Regex("\"([^\"]*)\"|'([^']*)'|([^\\s\"']\\S*)");
 
         /// <summary>
         /// Understands one line. Verbs may be written in any case; names of files keep theirs, and stand in quotes
         /// where they hold blanks. A question is taken as it stands, apostrophes and all.
         /// </summary>
-        /// <returns>
-        /// <see cref="TrainCommand"/>, <see cref="StatusCommand"/>, <see cref="CancelCommand"/>,
-        /// <see cref="AskCommand"/>, <see cref="EvaluateCommand"/> or <see cref="HelpCommand"/>.
-        /// </returns>
         /// <exception cref="TauException">The line is no command; the sentence says what to type.</exception>
         public static ConsoleCommand Parse(string line)
         {
-            var text = (line ?? throw new ArgumentNullException(nameof(line))).Trim();
-            var verb = FirstWord(text, out var rest);
-            switch (verb.ToLowerInvariant())
+            var verb = FirstWord(line, out var rest);
+            switch (verb)
             {
-                case "":
-                    throw new TauException("There is no command; type `help` for a list.");
                 case "training":
                     return ParseTraining(rest);
                 case "ask":
                     return new AskCommand(rest);
                 case "evaluate":
-                    return Alone(rest, "evaluate", new EvaluateCommand());
+                    return Alone(rest, new EvaluateCommand());
                 case "help":
-                    return Alone(rest, "help", new HelpCommand(null));
+                    return Alone(rest, new HelpCommand(HelpCommand.AllText));
                 default:
                     throw Unknown("command", verb, Verbs, "help");
             }
@@ -46,42 +38,137 @@ namespace Tau.Core
         private static ConsoleCommand ParseTraining(string text)
         {
             var verb = FirstWord(text, out var rest);
-            switch (verb.ToLowerInvariant())
+            switch (verb)
             {
-                case "":
-                    throw new TauException("`training` needs to know what to do; type `training help` for a list.");
                 case "agent":
-                    return TrainCommand.ParseAgent(CommandWords.Split(rest));
+                    return new TrainCommand(Word.Matches(rest).Cast<Match>().Select(Unquoted).ToList());
                 case "status":
-                    return Alone(rest, "training status", new StatusCommand());
+                    return Alone(rest, new StatusCommand());
                 case "cancel":
-                    return Alone(rest, "training cancel", new CancelCommand());
+                    return Alone(rest, new CancelCommand());
                 case "help":
-                    return Alone(rest, "training help", new HelpCommand("training"));
+                    return Alone(rest, new HelpCommand(HelpCommand.TrainingText));
                 default:
                     throw Unknown("`training` command", verb, TrainingVerbs, "training help");
             }
         }
 
         /// <summary>A word that stands for nothing, and what may have been meant.</summary>
-        internal static TauException Unknown(string kind, string word, string[] known, string help)
+        internal static TauException Unknown(string kind, string word, IEnumerable<string> known, string help)
         {
             return new TauException(
                 $"There is no {kind} `{word}`" + Spelling.Hint(word, known, $"; type `{help}` for a list."));
         }
 
-        private static ConsoleCommand Alone(string rest, string words, ConsoleCommand command)
+        private static ConsoleCommand Alone(string rest, ConsoleCommand command)
         {
-            return rest.Length == 0
-                ? command
-                : throw new TauException($"`{words}` stands alone, but `{rest}` follows; leave it out.");
+            return rest.Length == 0 ? command : throw new TauException(
+                $"This command stands alone, but `{rest}` follows; leave it out.");
         }
 
         private static string FirstWord(string text, out string rest)
         {
-            var end = text.IndexOfAny(Blanks);
-            rest = end < 0 ? string.Empty : text.Substring(end).Trim();
-            return end < 0 ? text : text.Substring(0, end);
+            var parts = text.Trim().Split(new[] { ' ', '\t' }, 2);
+            rest = parts.Length > 1 ? parts[1].Trim() : string.Empty;
+            return parts[0].ToLowerInvariant();
         }
+
+        private static string Unquoted(Match word)
+        {
+            return word.Groups[1].Value + word.Groups[2].Value + word.Groups[3].Value;
+        }
+    }
+
+    /// <summary>`training status`: the central report.</summary>
+    public sealed class StatusCommand : ConsoleCommand
+    {
+    }
+
+    /// <summary>`training cancel`: end all pairs, now.</summary>
+    public sealed class CancelCommand : ConsoleCommand
+    {
+    }
+
+    /// <summary>`evaluate`: show the model every held-out row once.</summary>
+    public sealed class EvaluateCommand : ConsoleCommand
+    {
+    }
+
+    /// <summary>`ask QUESTION`: what does the model answer?</summary>
+    public sealed class AskCommand : ConsoleCommand
+    {
+        internal AskCommand(string rest)
+        {
+            Question = rest.Trim('"', ' ');
+            if (Question.Length == 0)
+            {
+                throw new TauException("`ask` needs a question; type `ask What is three plus four?`.");
+            }
+        }
+
+        /// <summary>The question, without blanks and double quotes around it.</summary>
+        public string Question { get; }
+    }
+
+    /// <summary>`help` or `training help`.</summary>
+    public sealed class HelpCommand : ConsoleCommand
+    {
+        internal const string TrainingText =
+            "training agent tau FILE --agents N [--max-concurrent M] [--profile P] [--decisions D]\n"
+            + "                          train N agents on an exported data set (tau.tau is the one that\n"
+            + "                          comes along), M at a time, D decisions each\n"
+            + "training status           the central report: every pair's state, counts and means\n"
+            + "training cancel           end all pairs, now\n"
+            + "training help             the commands that begin with `training`";
+
+        internal const string AllText =
+            TrainingText + "\n"
+            + "ask QUESTION              the model's answer to a question of the data set\n"
+            + "evaluate                  show the model every held-out row once\n"
+            + "help                      this list";
+
+        internal HelpCommand(string text)
+        {
+            Text = text;
+        }
+
+        /// <summary>The text to show: commands, one a line.</summary>
+        public string Text { get; }
+    }
+
+    /// <summary>`training agent tau FILE --agents N [--max-concurrent M] [--profile P] [--decisions D]`.</summary>
+    public sealed class TrainCommand : ConsoleCommand
+    {
+        private static readonly string[] Flags = { "--agents", "--max-concurrent", "--profile", "--decisions" };
+
+        internal TrainCommand(IReadOnlyList<string> words)
+        {
+            var kind = words.FirstOrDefault();
+            var flags = new FlagList(words.Skip(1).ToList(), Flags);
+            var strange = flags.Rest.FirstOrDefault(word => word.StartsWith("-", StringComparison.Ordinal));
+            if (kind == null || kind.ToLowerInvariant() != "tau")
+            {
+                throw Unknown("kind of agent", kind, new[] { "tau" }, "training help");
+            }
+            if (strange != null)
+            {
+                throw Unknown("flag", strange.Split('=')[0], Flags, "training help");
+            }
+            if (flags.Rest.Count != 1 || flags["--agents"] == null)
+            {
+                throw new TauException(
+                    "`training agent tau` needs one data file and the number of agents; type "
+                    + "`training agent tau FILE --agents N`, a name with blanks in quotes.");
+            }
+            var arguments = new List<string> { "--tau-data=" + flags.Rest[0] };
+            foreach (var flag in Flags.Where(flag => flags[flag] != null))
+            {
+                arguments.Add("--tau-" + flag.Substring(2) + "=" + flags[flag]);
+            }
+            Options = TauOptions.Parse(arguments);
+        }
+
+        /// <summary>What is asked for, as if it stood on the command line of a build.</summary>
+        public TauOptions Options { get; }
     }
 }

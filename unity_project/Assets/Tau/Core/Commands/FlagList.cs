@@ -1,12 +1,13 @@
 using System;
 using System.Collections.Generic;
+using System.Globalization;
 using System.Linq;
 
 namespace Tau.Core
 {
     /// <summary>
     /// Flags of a command line by name: "--flag value" and "--flag=value". Arguments that are not known are left alone;
-    /// of a repeated flag the last value counts.
+    /// of a repeated flag the last value counts. What is wrong is a <see cref="TauException"/> that names the flag.
     /// </summary>
     internal sealed class FlagList
     {
@@ -17,29 +18,22 @@ namespace Tau.Core
         /// <param name="arguments">All arguments.</param>
         /// <param name="known">Flags that take a value.</param>
         /// <param name="switches">Flags that take none.</param>
-        /// <exception cref="TauException">A value is missing, or a switch has one.</exception>
-        public FlagList(IReadOnlyList<string> arguments, string[] known, string[] switches)
+        public FlagList(IReadOnlyList<string> arguments, string[] known, params string[] switches)
         {
             for (var index = 0; index < arguments.Count; index++)
             {
-                var argument = arguments[index];
-                var equals = argument.StartsWith("--", StringComparison.Ordinal) ? argument.IndexOf('=') : -1;
-                var flag = equals < 0 ? argument : argument.Substring(0, equals);
-                if (switches.Contains(flag))
+                var parts = arguments[index].Split(new[] { '=' }, 2);
+                if (switches.Contains(parts[0]))
                 {
-                    _values[flag] = equals < 0 ? string.Empty : throw FlagValue.Fault(flag, "takes no value");
+                    _values[parts[0]] = parts.Length == 1 ? "" : throw Fault(parts[0], "takes no value");
                 }
-                else if (!known.Contains(flag))
+                else if (!known.Contains(parts[0]))
                 {
-                    _rest.Add(argument);
-                }
-                else if (equals >= 0)
-                {
-                    _values[flag] = argument.Substring(equals + 1);
+                    _rest.Add(arguments[index]);
                 }
                 else
                 {
-                    _values[flag] = Next(flag, arguments, ++index);
+                    _values[parts[0]] = parts.Length > 1 ? parts[1] : Next(parts[0], arguments, ++index);
                 }
             }
         }
@@ -50,22 +44,55 @@ namespace Tau.Core
         /// <summary>The flag's value; null: it is not given.</summary>
         public string this[string flag] => _values.TryGetValue(flag, out var value) ? value : null;
 
-        /// <summary>The value of the flag, read, or something else where it is not given.</summary>
-        public T Get<T>(string flag, Func<string, string, T> read, T otherwise)
+        /// <summary>A text that is not empty; null: it is not given.</summary>
+        public string Text(string flag)
         {
-            return _values.TryGetValue(flag, out var value) ? read(flag, value) : otherwise;
+            var text = this[flag];
+            return text == null || text.Trim().Length > 0 ? text : throw Fault(flag, "is empty; give a value");
+        }
+
+        /// <summary>A whole number within limits; null: it is not given.</summary>
+        public long? Whole(string flag, long low, long high)
+        {
+            if (this[flag] == null)
+            {
+                return null;
+            }
+            var read = long.TryParse(
+                this[flag], NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out var value);
+            return read && value >= low && value <= high ? value : throw Fault(
+                flag, FormattableString.Invariant($"'{this[flag]}' is not a whole number from {low} to {high}"));
+        }
+
+        /// <summary>A finite number; null: it is not given.</summary>
+        public double? Number(string flag)
+        {
+            if (this[flag] == null)
+            {
+                return null;
+            }
+            var read = double.TryParse(this[flag], NumberStyles.Float, CultureInfo.InvariantCulture, out var value);
+            return read && !double.IsNaN(value) && !double.IsInfinity(value)
+                ? value
+                : throw Fault(flag, $"'{this[flag]}' is not a number");
+        }
+
+        /// <summary>One of some words, as they are written; null: it is not given.</summary>
+        public string Choice(string flag, params string[] choices)
+        {
+            return this[flag] == null || choices.Contains(this[flag]) ? this[flag] : throw Fault(
+                flag, $"'{this[flag]}' is none of {string.Join(", ", choices)}");
         }
 
         private static string Next(string flag, IReadOnlyList<string> arguments, int index)
         {
-            var value = index < arguments.Count ? arguments[index] : null;
-            var isFlag = value != null && value.Length > 1 && value[0] == '-' && !IsNumber(value[1]);
-            return value == null || isFlag ? throw FlagValue.Fault(flag, "expected one value") : value;
+            var value = index < arguments.Count ? arguments[index] : "--";
+            return value.StartsWith("--", StringComparison.Ordinal) ? throw Fault(flag, "has no value") : value;
         }
 
-        private static bool IsNumber(char letter)
+        private static TauException Fault(string flag, string reason)
         {
-            return letter == '.' || (letter >= '0' && letter <= '9');
+            return new TauException(flag + ": " + reason + "; correct this flag.");
         }
     }
 }

@@ -1,5 +1,4 @@
 using System;
-using System.Globalization;
 using System.Linq;
 
 namespace Tau.Core
@@ -13,11 +12,9 @@ namespace Tau.Core
     {
         private readonly TauTask _task;
         private readonly TauSplit _rows;
-        private readonly float[][] _known;
         private readonly float[] _output;
         private double _reward;
         private int _right;
-        private bool _open;
 
         /// <summary>An evaluation that has shown nothing yet.</summary>
         /// <exception cref="TauException">The data set has no held-out rows.</exception>
@@ -28,13 +25,13 @@ namespace Tau.Core
             if (_rows.Count == 0)
             {
                 throw new TauException(
-                    $"The data set {task.Dataset.Source} has no usable evaluation rows; "
-                    + "add some to evaluate a policy.");
+                    $"The data set {task.Dataset.Source} has no usable evaluation rows; add some to evaluate.");
             }
-            _known = task.Targets.Take(task.Dataset.TrainingAnswers).ToArray();
             _output = new float[task.Profile.ActionSize];
-            ZerosReward = MeanOfZeros();
-            MajorityAccuracy = ShareOfMajority();
+            ZerosReward = _rows.AnswerIndex.Average(answer => task.Reward(_output, answer));
+            var majority = task.Dataset.Train.AnswerIndex.GroupBy(answer => answer)
+                .OrderByDescending(group => group.Count()).ThenBy(group => group.Key).First().Key;
+            MajorityAccuracy = _rows.AnswerIndex.Average(answer => answer == majority ? 1.0 : 0.0);
         }
 
         /// <summary>Rows that are answered.</summary>
@@ -44,10 +41,10 @@ namespace Tau.Core
         public int Total => _rows.Count;
 
         /// <summary>Share of answered rows whose decoded answer is right, 0 to 1; NaN before the first.</summary>
-        public double Accuracy => Done > 0 ? (double)_right / Done : double.NaN;
+        public double Accuracy => (double)_right / Done;
 
         /// <summary>Mean reward of answered rows; NaN before the first.</summary>
-        public double MeanReward => Done > 0 ? _reward / Done : double.NaN;
+        public double MeanReward => _reward / Done;
 
         /// <summary>Mean reward of a policy that always outputs zeros, over all held-out rows.</summary>
         public double ZerosReward { get; }
@@ -55,81 +52,45 @@ namespace Tau.Core
         /// <summary>Accuracy of a policy that always gives the answer most frequent in training.</summary>
         public double MajorityAccuracy { get; }
 
-        /// <summary>The next row, to be answered by <see cref="Add"/>; false: all are answered.</summary>
-        /// <param name="prompt">The prompt's embedding; must not be changed.</param>
-        /// <param name="target">The right answer's target; must not be changed.</param>
-        /// <exception cref="InvalidOperationException">The last row is not answered yet.</exception>
-        public bool Next(out float[] prompt, out float[] target)
+        /// <summary>The prompt of the row to be answered next by <see cref="Add"/>; null: all are answered.</summary>
+        public float[] Next()
         {
-            if (_open)
-            {
-                throw new InvalidOperationException("the last row is not answered yet");
-            }
-            _open = Done < Total;
-            prompt = _open ? _rows.Prompts[Done] : null;
-            target = _open ? _task.Targets[_rows.AnswerIndex[Done]] : null;
-            return _open;
+            return Done < Total ? _rows.Prompts[Done] : null;
         }
 
-        /// <summary>The policy's deterministic action for the row shown last; clipped to [-1, 1].</summary>
-        /// <exception cref="TauException">It has the wrong size or is not finite; the row stays open.</exception>
-        /// <exception cref="InvalidOperationException">No row is open.</exception>
+        /// <summary>The policy's deterministic action for the next row; clipped to [-1, 1].</summary>
+        /// <exception cref="TauException">It has the wrong size or is NaN; the row stays open.</exception>
+        /// <exception cref="InvalidOperationException">All rows are answered.</exception>
         public void Add(float[] output)
         {
-            if (!_open)
+            if (Done == Total)
             {
                 throw new InvalidOperationException("no row waits for an answer");
             }
-            Check(output ?? throw new ArgumentNullException(nameof(output)));
-            Actions.Clip(output, _output, 0, _task.Profile.Name);
+            PairDecisions.Clip(output, _output, FormattableString.Invariant($"held-out row {Done + 1}"), _task.Profile);
             var answer = _rows.AnswerIndex[Done];
             _reward += _task.Reward(_output, answer);
-            _right += Decoding.Nearest(_output, _known) == answer ? 1 : 0;
+            _right += Decoding.Nearest(_output, _task.Targets, _task.Dataset.TrainingAnswers) == answer ? 1 : 0;
             Done++;
-            _open = false;
         }
 
         /// <summary>The result in two lines for a console.</summary>
         public string ToText()
         {
-            var formula = _task.Rules.Reward ?? _task.Profile.Reward;
-            return FormattableString.Invariant(
-                $"held-out rows: {Done} of {Total}, right {Text(Accuracy, "0.0 %")}, ")
-                + $"mean reward {Text(MeanReward, "+0.000;-0.000;0.000")} ({formula})\n"
-                + $"without looking: right {Text(MajorityAccuracy, "0.0 %")} (most frequent answer), "
-                + $"mean reward {Text(ZerosReward, "+0.000;-0.000;0.000")} (zeros)";
+            return FormattableString.Invariant($"held-out rows: {Done} of {Total}, right {Share(Accuracy)}, ")
+                + $"mean reward {Reward(MeanReward)} ({_task.Formula})\n"
+                + $"without looking: right {Share(MajorityAccuracy)} (most frequent answer), "
+                + $"mean reward {Reward(ZerosReward)} (zeros)";
         }
 
-        private void Check(float[] output)
+        private static string Share(double value)
         {
-            if (output.Any(value => float.IsNaN(value) || float.IsInfinity(value)))
-            {
-                throw new TauException(FormattableString.Invariant(
-                    $"The policy's action for evaluation row {_rows.Row[Done]} is not finite; ")
-                    + "the policy cannot be evaluated.");
-            }
+            return CentralReport.Text(value, "0.0 %");
         }
 
-        private double MeanOfZeros()
+        private static string Reward(double value)
         {
-            var zeros = new float[_task.Profile.ActionSize];
-            return _rows.AnswerIndex.Average(answer => _task.Reward(zeros, answer));
-        }
-
-        private double ShareOfMajority()
-        {
-            var counts = new int[_known.Length];
-            foreach (var answer in _task.Dataset.Train.AnswerIndex)
-            {
-                counts[answer]++;
-            }
-            var majority = Array.IndexOf(counts, counts.Max());
-            return _rows.AnswerIndex.Count(answer => answer == majority) / (double)_rows.Count;
-        }
-
-        private static string Text(double value, string form)
-        {
-            return double.IsNaN(value) ? "-" : value.ToString(form, CultureInfo.InvariantCulture);
+            return CentralReport.Text(value, "+0.000;-0.000;0.000");
         }
     }
 }

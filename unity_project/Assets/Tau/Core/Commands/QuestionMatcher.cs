@@ -4,130 +4,123 @@ using System.Linq;
 
 namespace Tau.Core
 {
+    /// <summary>The known question that stands in for one that somebody typed.</summary>
+    public sealed class QuestionMatch
+    {
+        internal QuestionMatch(string question, string answer, float[] vector, double score, bool exact)
+        {
+            Question = question;
+            Answer = answer;
+            Vector = vector;
+            Score = score;
+            Exact = exact;
+        }
+
+        /// <summary>The known question, as the data set writes it.</summary>
+        public string Question { get; }
+
+        /// <summary>The data set's answer to it.</summary>
+        public string Answer { get; }
+
+        /// <summary>Its embedding, 384 numbers, to be shown to the policy; must not be changed.</summary>
+        public float[] Vector { get; }
+
+        /// <summary>How alike both questions are written, 0 to 1.</summary>
+        public double Score { get; }
+
+        /// <summary>
+        /// Whether they are the same text. Where they are not, the policy answers <see cref="Question"/> and nothing
+        /// else: a game has no text encoder, and whoever typed must be told.
+        /// </summary>
+        public bool Exact { get; }
+    }
+
     /// <summary>
     /// Finds the known question closest to a typed one: cosine between the counts of their character trigrams (Salton
-    /// and McGill, 1983), worked out once for every question of a data set. Not thread-safe.
+    /// and McGill, 1983). Case and blanks make no difference.
     /// </summary>
     public sealed class QuestionMatcher
     {
-        private readonly TauDataset _dataset;
         private readonly List<Known> _known = new List<Known>();
-        private readonly Dictionary<string, int> _byKey = new Dictionary<string, int>(StringComparer.Ordinal);
-        private readonly Dictionary<string, List<Share>> _shares =
-            new Dictionary<string, List<Share>>(StringComparer.Ordinal);
 
         /// <summary>A matcher over the prompts of both splits.</summary>
         public QuestionMatcher(TauDataset dataset)
         {
-            _dataset = dataset ?? throw new ArgumentNullException(nameof(dataset));
-            Add(dataset.Train);
-            Add(dataset.Evaluation);
+            foreach (var split in new[] { dataset.Train, dataset.Evaluation })
+            {
+                for (var row = 0; row < split.Count; row++)
+                {
+                    var answer = dataset.Answers[split.AnswerIndex[row]];
+                    _known.Add(new Known(split.Questions[row], answer, split.Prompts[row]));
+                }
+            }
         }
 
         /// <summary>The same question where it is known, else the one that is written most alike.</summary>
         /// <exception cref="TauException">The question is empty or like none that is known.</exception>
         public QuestionMatch Find(string question)
         {
-            var key = TextKey.Of(question ?? throw new ArgumentNullException(nameof(question)));
-            if (key.Length == 0)
+            var key = Key(question);
+            var shares = Trigrams(key);
+            Known closest = null;
+            var best = 0.0;
+            foreach (var known in _known)
             {
-                throw new TauException("There is no question; type one.");
-            }
-            if (_byKey.TryGetValue(key, out var position))
-            {
-                return Match(position, 1.0, true);
-            }
-            if (_dataset.TryGetVector(question, out var vector))
-            {
-                return new QuestionMatch(question.Trim(), null, vector, 1.0, true);
-            }
-            return Closest(question, key);
-        }
-
-        private QuestionMatch Closest(string question, string key)
-        {
-            var scores = new double[_known.Count];
-            foreach (var trigram in Weights(key))
-            {
-                if (_shares.TryGetValue(trigram.Key, out var shares))
+                if (known.Key == key)
                 {
-                    shares.ForEach(share => scores[share.Position] += share.Weight * trigram.Value);
+                    return known.Match(1.0, true);
+                }
+                var score = shares.Sum(share => share.Value * known.Shares.GetValueOrDefault(share.Key));
+                if (score > best)
+                {
+                    best = score;
+                    closest = known;
                 }
             }
-            var best = Array.IndexOf(scores, scores.Max());
-            if (scores[best] <= 0.0)
-            {
-                throw new TauException(
-                    $"No known question is like `{question.Trim()}`, and a game has no text encoder for new ones; "
-                    + $"ask one of the data set's, such as `{_known[0].Question}`.");
-            }
-            return Match(best, Math.Min(1.0, scores[best]), false);
+            return closest?.Match(Math.Min(1.0, best), false) ?? throw new TauException(
+                $"No known question is like `{question.Trim()}`, and a game has no text encoder for new ones; "
+                + $"ask one of the data set's, such as `{_known[0].Question}`.");
         }
 
-        private QuestionMatch Match(int position, double score, bool exact)
+        private static string Key(string text)
         {
-            var known = _known[position];
-            return new QuestionMatch(known.Question, known.Answer, known.Vector, score, exact);
-        }
-
-        private void Add(TauSplit split)
-        {
-            for (var row = 0; row < split.Count; row++)
-            {
-                var position = _known.Count;
-                var key = TextKey.Of(split.PromptText[row]);
-                _known.Add(new Known(split.PromptText[row], split.AnswerText[row], split.Prompts[row]));
-                _byKey[key] = position;
-                foreach (var trigram in Weights(key))
-                {
-                    if (!_shares.TryGetValue(trigram.Key, out var shares))
-                    {
-                        shares = new List<Share>();
-                        _shares.Add(trigram.Key, shares);
-                    }
-                    shares.Add(new Share(position, trigram.Value));
-                }
-            }
+            return string.Join(" ", text.ToLowerInvariant().Split((char[])null, StringSplitOptions.RemoveEmptyEntries));
         }
 
         /// <summary>A text's trigrams, with one blank before and behind it, as a vector of length 1.</summary>
-        private static Dictionary<string, double> Weights(string key)
+        private static Dictionary<string, double> Trigrams(string key)
         {
             var padded = " " + key + " ";
-            var counts = new Dictionary<string, double>(StringComparer.Ordinal);
-            for (var start = 0; start + 3 <= padded.Length; start++)
-            {
-                var trigram = padded.Substring(start, 3);
-                counts[trigram] = counts.TryGetValue(trigram, out var count) ? count + 1.0 : 1.0;
-            }
+            var counts = Enumerable.Range(0, padded.Length - 2).GroupBy(start => padded.Substring(start, 3))
+                .ToDictionary(group => group.Key, group => (double)group.Count(), StringComparer.Ordinal);
             var length = Math.Sqrt(counts.Values.Sum(count => count * count));
             return counts.ToDictionary(pair => pair.Key, pair => pair.Value / length, StringComparer.Ordinal);
         }
 
-        private readonly struct Share
-        {
-            public Share(int position, double weight)
-            {
-                Position = position;
-                Weight = weight;
-            }
-
-            public readonly int Position;
-            public readonly double Weight;
-        }
-
         private sealed class Known
         {
+            private readonly string _answer;
+            private readonly float[] _vector;
+
             public Known(string question, string answer, float[] vector)
             {
                 Question = question;
-                Answer = answer;
-                Vector = vector;
+                _answer = answer;
+                _vector = vector;
+                Key = QuestionMatcher.Key(question);
+                Shares = Trigrams(Key);
             }
 
-            public readonly string Question;
-            public readonly string Answer;
-            public readonly float[] Vector;
+            public string Question { get; }
+
+            public string Key { get; }
+
+            public Dictionary<string, double> Shares { get; }
+
+            public QuestionMatch Match(double score, bool exact)
+            {
+                return new QuestionMatch(Question, _answer, _vector, score, exact);
+            }
         }
     }
 }

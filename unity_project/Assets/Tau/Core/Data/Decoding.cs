@@ -1,65 +1,46 @@
 using System;
+using System.Linq;
 
 namespace Tau.Core
 {
-    /// <summary>From a policy's output back to an answer: the nearest target.</summary>
+    /// <summary>From a policy's output back to an answer.</summary>
     public static class Decoding
     {
         /// <summary>Position of the target with the smallest Euclidean distance to an output.</summary>
-        /// <param name="output">[A]: the policy's output.</param>
-        /// <param name="targets">[K][A] with K at least 1.</param>
-        /// <returns>0 .. K-1; the lowest position where several targets are equally near.</returns>
-        /// <exception cref="TauException">
-        /// The output is NaN or infinite: it would otherwise be read as some answer.
-        /// </exception>
-        /// <exception cref="ArgumentException">The widths differ or there is no target.</exception>
-        public static int Nearest(float[] output, float[][] targets)
+        /// <param name="output">The policy's output, one number an action.</param>
+        /// <param name="targets">[K][actions] with K at least 1; only the first <paramref name="count"/> count.</param>
+        /// <param name="count">How many targets to choose from, 1 to K.</param>
+        /// <returns>The lowest position where several targets are equally near.</returns>
+        /// <exception cref="TauException">The output is NaN or infinite: that is no answer.</exception>
+        public static int Nearest(float[] output, float[][] targets, int count)
         {
-            Check(output, targets);
+            if (output.Any(value => float.IsNaN(value) || float.IsInfinity(value)))
+            {
+                throw new TauException("The policy's output is not finite, so no answer can be read from it.");
+            }
             var best = 0;
             var least = double.PositiveInfinity;
-            for (var index = 0; index < targets.Length; index++)
+            for (var index = 0; index < count; index++)
             {
-                var score = Score(output, targets[index]);
-                if (score < least)
+                var distance = Distance(output, targets[index]);
+                if (distance < least)
                 {
-                    least = score;
+                    least = distance;
                     best = index;
                 }
             }
             return best;
         }
 
-        /// <summary>|output - target|^2 without |output|^2, which is the same for every target.</summary>
-        private static double Score(float[] output, float[] target)
+        private static double Distance(float[] output, float[] target)
         {
-            if (target.Length != output.Length)
-            {
-                throw new ArgumentException($"the output has {output.Length} numbers, a target {target.Length}");
-            }
-            double square = 0.0, product = 0.0;
+            var sum = 0.0;
             for (var column = 0; column < target.Length; column++)
             {
-                double value = target[column];
-                square += value * value;
-                product += value * output[column];
+                var error = (double)target[column] - output[column];
+                sum += error * error;
             }
-            return square - (2.0 * product);
-        }
-
-        private static void Check(float[] output, float[][] targets)
-        {
-            if (targets.Length == 0)
-            {
-                throw new ArgumentException("there is no target to choose from", nameof(targets));
-            }
-            foreach (var value in output)
-            {
-                if (float.IsNaN(value) || float.IsInfinity(value))
-                {
-                    throw new TauException("The policy's output is not finite, so no answer can be read from it.");
-                }
-            }
+            return sum;
         }
     }
 }

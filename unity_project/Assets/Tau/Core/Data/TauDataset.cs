@@ -1,57 +1,48 @@
 using System;
 using System.Collections.Generic;
 using System.IO;
-using System.Threading;
 
 namespace Tau.Core
 {
     /// <summary>
-    /// A Tau data set in memory: prompts as embeddings, answers as positions in one vocabulary. Loaded once and shared
-    /// by everyone in the process, never written to; every lookup goes through a hash table. Safe for any thread.
+    /// A Tau data set in memory: prompts as embeddings, answers as positions in one vocabulary, targets of both
+    /// profiles. Shared by everyone in the game: read its arrays, never write to them. Safe for any thread.
     /// </summary>
     public sealed class TauDataset
     {
-        private static int _parses;
+        private const string Ending = ".tau";
 
-        private readonly VectorTable _table;
-        private readonly Dictionary<int, float[][]> _targets = new Dictionary<int, float[][]>();
+        private readonly float[][] _vectors;
+        private readonly float[][] _tokens;
 
         internal TauDataset(
             string source,
-            VectorTable table,
+            string[] skipped,
             string[] answers,
             int trainingAnswers,
+            float[][] vectors,
+            float[][] tokens,
             TauSplit train,
-            TauSplit evaluation,
-            IReadOnlyList<Problem> skipped)
+            TauSplit evaluation)
         {
             Source = source;
-            _table = table;
-            Answers = Array.AsReadOnly(answers);
-            AnswerVectors = Array.ConvertAll(answers, table.Vector);
+            Skipped = skipped;
+            Answers = answers;
             TrainingAnswers = trainingAnswers;
+            _vectors = vectors;
+            _tokens = tokens;
             Train = train;
             Evaluation = evaluation;
-            Skipped = skipped;
         }
-
-        /// <summary>How many data sets were parsed since the process began.</summary>
-        public static int Parses => Volatile.Read(ref _parses);
 
         /// <summary>The file it came from, for messages.</summary>
         public string Source { get; }
 
-        /// <summary>Name of the text encoder that made the vectors.</summary>
-        public string Encoder => _table.Encoder;
+        /// <summary>Every row of the original file that was left out, and why.</summary>
+        public IReadOnlyList<string> Skipped { get; }
 
-        /// <summary>
-        /// [K], the vocabulary: training answers in the order of their keys' code points, then those that only
-        /// evaluation rows have, in the same order; each as it was first written.
-        /// </summary>
+        /// <summary>The vocabulary: training answers, then those that only held-out rows have.</summary>
         public IReadOnlyList<string> Answers { get; }
-
-        /// <summary>[K][384], unit length.</summary>
-        public float[][] AnswerVectors { get; }
 
         /// <summary>How many of <see cref="Answers"/> occur in training; they come first.</summary>
         public int TrainingAnswers { get; }
@@ -62,88 +53,54 @@ namespace Tau.Core
         /// <summary>The usable held-out rows, possibly none.</summary>
         public TauSplit Evaluation { get; }
 
-        /// <summary>Every row that was left out, with its number and the reason.</summary>
-        public IReadOnlyList<Problem> Skipped { get; }
-
         /// <summary>
-        /// The data set in the Tau JSON file <paramref name="jsonPath"/> with the vectors beside it
-        /// (`set.json`: `set.vectors.npz`). Rows that are malformed, repeat a prompt or have no embedding are skipped
-        /// and listed. While both files are unchanged they are parsed once per process.
+        /// Reads a file that `tau-train data export-unity` wrote. Where a Tau JSON file is named, as trainers do, that
+        /// is the one beside it: `set.tau` for `set.json`.
         /// </summary>
-        /// <exception cref="TauException">
-        /// The file cannot be read, its vectors are damaged, or no training row is left.
-        /// </exception>
-        public static TauDataset Load(string jsonPath)
+        /// <exception cref="TauException">There is no such file, or it is something else or damaged.</exception>
+        public static TauDataset Load(string path)
         {
-            return TauDatasetFiles.Load(jsonPath);
-        }
-
-        /// <summary>The data set in two open streams, which are read to their end and not closed. Not shared.</summary>
-        /// <param name="json">Tau JSON in UTF-8.</param>
-        /// <param name="vectorsNpz">The archive of embeddings; null stands for an empty one.</param>
-        /// <param name="source">Names the file in messages.</param>
-        /// <exception cref="TauException">See <see cref="Load"/>.</exception>
-        public static TauDataset Read(Stream json, Stream vectorsNpz, string source)
-        {
-            return Parse(json, source, () => NpzReader.Read(vectorsNpz, TauDatasetFiles.VectorsPath(source)));
-        }
-
-        /// <summary>The split called `train` or `evaluation` (which may be empty).</summary>
-        /// <exception cref="TauException">Any other name.</exception>
-        public TauSplit Split(string name)
-        {
-            switch (name)
+            var file = path.EndsWith(".json", StringComparison.OrdinalIgnoreCase) ? Beside(path) : path;
+            byte[] content;
+            try
             {
-                case "train":
-                    return Train;
-                case "evaluation":
-                    return Evaluation;
-                default:
-                    throw new TauException("There is no split `" + name + "`; use `train` or `evaluation`.");
+                content = File.ReadAllBytes(file);
             }
+            catch (Exception error) when (
+                error is IOException || error is UnauthorizedAccessException || error is ArgumentException)
+            {
+                throw new TauException($"The data file {file} cannot be read ({error.Message}); check the path.");
+            }
+            return Read(content, file);
         }
 
-        /// <summary>The embedding of any text in the vectors file, compared by <see cref="TextKey"/>.</summary>
-        /// <param name="text">The text.</param>
-        /// <param name="vector">[384], unit length, shared: never write to it. Null where there is none.</param>
-        public bool TryGetVector(string text, out float[] vector)
+        /// <summary>The data set in the bytes of such a file; <paramref name="source"/> names it in messages.</summary>
+        /// <exception cref="TauException">The bytes are something else or damaged.</exception>
+        public static TauDataset Read(byte[] content, string source)
         {
-            return _table.TryGet(TextKey.Of(text), out vector);
+            return TauFile.Read(content, source);
         }
 
-        /// <summary>
-        /// One sentence on the rows that were left out, with numbers and the remedy; null if all are used.
-        /// </summary>
+        /// <summary>What a policy should output for each answer, [answers][actions].</summary>
+        public float[][] Targets(TauProfile profile)
+        {
+            return profile.ActionSize == TauProfile.EmbeddingSize ? _vectors : _tokens;
+        }
+
+        /// <summary>One sentence on the rows that were left out; null: all are used.</summary>
         public string SkippedSentence()
         {
-            return Skipped.Count > 0 ? SkippedRows.Sentence(Source, Skipped) : null;
+            return Skipped.Count == 0 ? null : FormattableString.Invariant(
+                $"{Source} was made of a file with faults ({Skipped.Count}; the first: {Skipped[0]}), whose rows are ")
+                + "left out; run `tau-train data audit` for all of them.";
         }
 
-        /// <summary>Vectors are asked for after the JSON was understood, so that its faults come first.</summary>
-        internal static TauDataset Parse(Stream json, string source, Func<VectorTable> vectors)
+        private static string Beside(string json)
         {
-            Interlocked.Increment(ref _parses);
-            var problems = new List<Problem>();
-            var sections = TauFileReader.Read(json, source, problems);
-            var seen = new HashSet<string>(StringComparer.Ordinal);
-            var training = UniquePairs.Of(sections[0], seen, problems, null);
-            var evaluation = UniquePairs.Of(
-                sections[1], seen, problems, new HashSet<string>(seen, StringComparer.Ordinal));
-            return new TauDatasetBuilder(vectors(), source, problems).Build(training, evaluation);
-        }
-
-        /// <summary>Targets of one width, worked out once however many threads ask.</summary>
-        internal float[][] SharedTargets(int width, Func<float[][]> compute)
-        {
-            lock (_targets)
-            {
-                if (!_targets.TryGetValue(width, out var targets))
-                {
-                    targets = compute();
-                    _targets.Add(width, targets);
-                }
-                return targets;
-            }
+            var file = Path.ChangeExtension(json, Ending);
+            return File.Exists(file) ? file : throw new TauException(
+                $"Unity reads {file} in place of {json}, and there is none; make it with "
+                + $"`tau-train data export-unity {json} --output {file}`.");
         }
     }
 }

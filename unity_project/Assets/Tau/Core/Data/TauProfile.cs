@@ -1,5 +1,4 @@
-using System.Collections.Generic;
-using System.Globalization;
+using System;
 using System.Linq;
 
 namespace Tau.Core
@@ -10,20 +9,19 @@ namespace Tau.Core
         /// <summary>Floats in one text embedding (all-MiniLM-L6-v2), hence in one observation.</summary>
         public const int EmbeddingSize = 384;
 
-        private TauProfile(string name, int actionSize, string reward, int index)
+        /// <summary>By the value of the environment parameter `profile`.</summary>
+        private static readonly TauProfile[] All =
+        {
+            new TauProfile("tau384", EmbeddingSize, "binary"),
+            new TauProfile("tau3", 3, "incremental"),
+        };
+
+        private TauProfile(string name, int actionSize, string reward)
         {
             Name = name;
             ActionSize = actionSize;
             Reward = reward;
-            Index = index;
         }
-
-        /// <summary>All profiles, in the order of <see cref="Index"/>.</summary>
-        public static IReadOnlyList<TauProfile> All { get; } = new[]
-        {
-            new TauProfile("tau384", EmbeddingSize, "binary", 0),
-            new TauProfile("tau3", 3, "incremental", 1),
-        };
 
         /// <summary>`tau384` or `tau3`.</summary>
         public string Name { get; }
@@ -34,46 +32,20 @@ namespace Tau.Core
         /// <summary>What the profile pays by default: a name in <see cref="RewardFormulas"/>.</summary>
         public string Reward { get; }
 
-        /// <summary>Value of the environment parameter `profile` that stands for this profile.</summary>
-        public int Index { get; }
-
         /// <summary>The profile called <paramref name="name"/>.</summary>
         /// <exception cref="TauException">There is no such profile.</exception>
         public static TauProfile Get(string name)
         {
-            foreach (var profile in All)
-            {
-                if (profile.Name == name)
-                {
-                    return profile;
-                }
-            }
-            var known = string.Join(", ", All.Select(profile => "`" + profile.Name + "`"));
-            throw new TauException("There is no Tau profile `" + name + "`; choose one of " + known + ".");
+            return All.FirstOrDefault(profile => profile.Name == name)
+                ?? throw new TauException($"There is no Tau profile `{name}`; choose `tau3` or `tau384`.");
         }
 
         /// <summary>The profile that the environment parameter `profile` names by number.</summary>
         /// <exception cref="TauException">The number stands for no profile.</exception>
         public static TauProfile ByIndex(float index)
         {
-            foreach (var profile in All)
-            {
-                if (profile.Index == index)
-                {
-                    return profile;
-                }
-            }
-            var known = string.Join(", ", All.Select(
-                profile => profile.Index.ToString(CultureInfo.InvariantCulture) + " (`" + profile.Name + "`)"));
-            throw new TauException(
-                "Environment parameter `profile` is " + PythonText.General(index)
-                + ", which stands for no profile; use " + known + ".");
-        }
-
-        /// <summary>The profile's name.</summary>
-        public override string ToString()
-        {
-            return Name;
+            return index == 0f || index == 1f ? All[(int)index] : throw new TauException(FormattableString.Invariant(
+                $"Environment parameter `profile` is {index}; use 0 (`tau384`) or 1 (`tau3`)."));
         }
     }
 }

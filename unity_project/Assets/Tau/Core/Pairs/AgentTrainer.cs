@@ -6,15 +6,17 @@ namespace Tau.Core
 {
     /// <summary>
     /// The training side of one agent: draws prompts, pays answers, keeps episodes and counts. All members belong to
-    /// one thread, the game's main thread; only the cancellation of a run may come from another. The order of a step is
-    /// that of the trainer's headless engine, so that equal seeds and actions give equal prompts, rewards and ends.
+    /// one thread, the game's main thread. The order of a step is that of the trainer's headless engine, so that equal
+    /// seeds and actions give equal prompts, rewards and ends.
     /// </summary>
     public sealed class AgentTrainer
     {
         private readonly ITauAgent _agent;
         private readonly PairDecisions _decisions;
-        private readonly Action _ask;
-        private PairRun _run;
+        private readonly bool _statsFit;
+        private TaskCompletionSource<bool> _done;
+        private CancellationToken _token;
+        private long _quota;
         private bool _active;
         private string _error;
 
@@ -30,9 +32,8 @@ namespace Tau.Core
         {
             Id = id;
             _agent = agent ?? throw new ArgumentNullException(nameof(agent));
-            _decisions = new PairDecisions(id, task, window, stats);
-            _decisions.Seed(seed);
-            _ask = Ask;
+            _decisions = new PairDecisions(id, task, seed, window, stats);
+            _statsFit = stats == null || stats.Task == task;
         }
 
         /// <summary>The agent's number.</summary>
@@ -41,36 +42,13 @@ namespace Tau.Core
         /// <summary>Where the pair stands.</summary>
         public PairState State { get; private set; }
 
-        /// <summary>A copy of the last answer, clipped to [-1, 1].</summary>
-        /// <exception cref="InvalidOperationException">
-        /// There is none yet, or a decision is open: the old answer must not be read for the new one.
-        /// </exception>
-        public float[] Output
-        {
-            get
-            {
-                if (State == PairState.Training || _decisions.Count == 0)
-                {
-                    throw PairFault.Misuse(Id, "has no answer to its last prompt yet");
-                }
-                return _decisions.CopyOutput();
-            }
-        }
-
-        /// <summary>Starts the stream of prompts anew; an open decision stays open.</summary>
-        public void Seed(long seed)
-        {
-            _decisions.Seed(seed);
-        }
-
         /// <summary>Checks what the run needs; draws nothing.</summary>
         /// <exception cref="TauException">The pair cannot be run; it is failed then.</exception>
         public void Initialize()
         {
-            if (!_decisions.StatsFit)
+            if (!_statsFit)
             {
-                var error = new TauException(
-                    PairFault.Sentence(Id, "reports to the statistics of another task; give both the same"));
+                var error = new TauException(Sentence("reports to the statistics of another task; give both the same"));
                 Settle(PairState.Failed, error);
                 throw error;
             }
@@ -78,34 +56,29 @@ namespace Tau.Core
 
         /// <summary>
         /// Activates the agent and ends when enough decisions are answered; then the agent is deactivated, after an
-        /// episode that goes on was interrupted. The task completes on the main thread, inside of the call that ends
-        /// the run; it is cancelled or faulted as <see cref="State"/> says. A pair runs once.
+        /// episode that goes on was interrupted. The task completes inside of the call that ends the run; it is
+        /// cancelled or faulted as <see cref="State"/> says. A pair runs once.
         /// </summary>
         /// <param name="quota">Decisions to answer; 0: until it is cancelled.</param>
-        /// <param name="token">
-        /// Ends the run at once, whether or not a decision is open. From another thread it takes effect through this
-        /// thread's synchronization context or in the next <see cref="Step"/>, whichever comes first.
-        /// </param>
+        /// <param name="token">Ends the run in the next <see cref="Step"/>, also from another thread.</param>
         /// <exception cref="InvalidOperationException">The pair was run or has failed before.</exception>
         public Task RunAsync(long quota, CancellationToken token)
         {
-            if (_run != null || State == PairState.Failed)
+            if (_done != null || State == PairState.Failed)
             {
-                throw PairFault.Misuse(Id, "was started before; make a new pair");
+                throw Misuse("was started before; make a new pair");
             }
-            _run = new PairRun(quota, token);
+            _done = new TaskCompletionSource<bool>();
+            _quota = quota;
+            _token = token;
             if (State == PairState.Cancelled || token.IsCancellationRequested)
             {
                 Settle(PairState.Cancelled, null);
-                return _run.Task;
+                return _done.Task;
             }
             _active = true;
             Guarded(_agent.Activate);
-            if (_active)
-            {
-                _run.Watch(Stop);
-            }
-            return _run.Task;
+            return _done.Task;
         }
 
         /// <summary>
@@ -114,17 +87,13 @@ namespace Tau.Core
         /// </summary>
         public void Step()
         {
-            if (!_active)
-            {
-                return;
-            }
-            if (_run.CancelRequested)
+            if (_active && _token.IsCancellationRequested)
             {
                 Stop();
             }
-            else if (State != PairState.Training)
+            else if (_active && State != PairState.Training)
             {
-                Guarded(_ask);
+                Guarded(Ask);
             }
         }
 
@@ -135,16 +104,9 @@ namespace Tau.Core
         {
             if (State != PairState.Training)
             {
-                throw PairFault.Misuse(Id, "was given an action that it did not ask for");
+                throw Misuse("was given an action that it did not ask for");
             }
-            try
-            {
-                Pay(output);
-            }
-            catch (Exception error)
-            {
-                End(PairState.Failed, error);
-            }
+            Guarded(() => Pay(output));
         }
 
         /// <summary>
@@ -160,20 +122,20 @@ namespace Tau.Core
             _decisions.BeginEpisode();
         }
 
-        /// <summary>Ends the run as a cancellation does; before the run it keeps the pair from starting.</summary>
+        /// <summary>Ends the run at once, also with a decision open; a run that has not begun never does.</summary>
         public void Stop()
         {
             if (_active)
             {
                 End(PairState.Cancelled, null);
             }
-            else if (_run == null && State == PairState.Idle)
+            else if (_done == null && State == PairState.Idle)
             {
                 State = PairState.Cancelled;
             }
         }
 
-        /// <summary>Counts and means so far; between decisions a running pair counts as training.</summary>
+        /// <summary>Counts and means so far.</summary>
         public PairMetrics Metrics()
         {
             return _decisions.Metrics(_active ? PairState.Training : State, _error);
@@ -193,7 +155,7 @@ namespace Tau.Core
             var end = _decisions.Pay(output, out var reward);
             State = PairState.Idle;
             _agent.SetReward((float)reward);
-            var last = _run.Quota > 0 && _decisions.Count >= _run.Quota;
+            var last = _quota > 0 && _decisions.Count >= _quota;
             if (end == EpisodeEnd.Terminal)
             {
                 _agent.EndEpisode();
@@ -208,6 +170,7 @@ namespace Tau.Core
             }
         }
 
+        /// <summary>Whatever goes wrong ends this pair and no other.</summary>
         private void Guarded(Action action)
         {
             try
@@ -228,7 +191,6 @@ namespace Tau.Core
             }
             _active = false;
             State = state;
-            _run.Leave();
             try
             {
                 _agent.Deactivate();
@@ -243,8 +205,30 @@ namespace Tau.Core
         private void Settle(PairState state, Exception error)
         {
             State = state;
-            _error = PairFault.Of(Id, error);
-            _run?.Close(state, error);
+            if (error != null)
+            {
+                _error = error is TauException ? error.Message : Sentence(
+                    $"failed in its agent ({error.GetType().Name}: {error.Message.TrimEnd('.')})");
+                _done?.TrySetException(error);
+            }
+            else if (state == PairState.Cancelled)
+            {
+                _done.TrySetCanceled();
+            }
+            else
+            {
+                _done.TrySetResult(true);
+            }
+        }
+
+        private InvalidOperationException Misuse(string rest)
+        {
+            return new InvalidOperationException(Sentence(rest));
+        }
+
+        private string Sentence(string rest)
+        {
+            return FormattableString.Invariant($"Pair {Id} {rest}.");
         }
     }
 }

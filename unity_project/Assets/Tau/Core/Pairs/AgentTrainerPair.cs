@@ -15,10 +15,6 @@ namespace Tau.Core
         /// <param name="quota">Decisions of a run; 0: until it is cancelled.</param>
         public AgentTrainerPair(AgentTrainer trainer, ITauAgent agent, long quota)
         {
-            if (quota < 0)
-            {
-                throw new ArgumentOutOfRangeException(nameof(quota), quota, "give 0 (no end) or more decisions");
-            }
             Trainer = trainer ?? throw new ArgumentNullException(nameof(trainer));
             Agent = agent ?? throw new ArgumentNullException(nameof(agent));
             _quota = quota;

@@ -1,7 +1,7 @@
 using System;
 using System.Collections.Generic;
+using System.Globalization;
 using System.Linq;
-using System.Text;
 
 namespace Tau.Core
 {
@@ -10,43 +10,36 @@ namespace Tau.Core
     /// </summary>
     public sealed class CentralReport
     {
+        private static readonly string[] Head =
+        {
+            "pair", "state", "decisions", "episodes", "mean reward", "success", "aggregated", "accuracy", "error",
+        };
+
         /// <summary>A report over these pairs.</summary>
         /// <param name="pairs">Metrics by pair.</param>
         /// <param name="peakConcurrency">Most pairs that ran at the same time.</param>
         /// <param name="cancelled">Whether the run was cancelled before its pairs had ended.</param>
         public CentralReport(IReadOnlyList<PairMetrics> pairs, int peakConcurrency, bool cancelled)
         {
-            Pairs = pairs ?? throw new ArgumentNullException(nameof(pairs));
+            Pairs = pairs;
             PeakConcurrency = peakConcurrency;
             Cancelled = cancelled;
-            Decisions = pairs.Sum(pair => pair.Decisions);
-            Episodes = pairs.Sum(pair => pair.Episodes);
-            MeanReward = Mean(pairs, pair => pair.MeanReward);
-            SuccessRate = Mean(pairs, pair => pair.SuccessRate);
-            AggregatedReward = Mean(pairs, pair => pair.AggregatedReward);
-            Accuracy = Mean(pairs, pair => pair.Accuracy);
+            All = new PairMetrics
+            {
+                Decisions = pairs.Sum(pair => pair.Decisions),
+                Episodes = pairs.Sum(pair => pair.Episodes),
+                MeanReward = Mean(pair => pair.MeanReward),
+                SuccessRate = Mean(pair => pair.SuccessRate),
+                AggregatedReward = Mean(pair => pair.AggregatedReward),
+                Accuracy = Mean(pair => pair.Accuracy),
+            };
         }
 
         /// <summary>Metrics of each pair, by id.</summary>
         public IReadOnlyList<PairMetrics> Pairs { get; }
 
-        /// <summary>Answered decisions of all pairs.</summary>
-        public long Decisions { get; }
-
-        /// <summary>Ended episodes of all pairs.</summary>
-        public long Episodes { get; }
-
-        /// <summary>Mean reward of a decision.</summary>
-        public double MeanReward { get; }
-
-        /// <summary>Share of decisions with every component within the threshold, 0 to 1.</summary>
-        public double SuccessRate { get; }
-
-        /// <summary>Mean of the binary reward, aggregated over each pair's window.</summary>
-        public double AggregatedReward { get; }
-
-        /// <summary>Share of decisions whose nearest answer is the right one, 0 to 1. Reward is not accuracy.</summary>
-        public double Accuracy { get; }
+        /// <summary>Sums and means over all pairs; id and state mean nothing.</summary>
+        public PairMetrics All { get; }
 
         /// <summary>Most pairs that ran at the same time.</summary>
         public int PeakConcurrency { get; }
@@ -57,56 +50,46 @@ namespace Tau.Core
         /// <summary>A table for a console: a line for each pair, one for all, and the peak concurrency.</summary>
         public string ToText()
         {
-            return ReportTable.Of(this);
+            var rows = new List<string[]> { Head };
+            rows.AddRange(Pairs.Select(pair => Row(Text(pair.Id), pair.State.ToString(), pair)));
+            rows.Add(Row("all", string.Empty, All));
+            var widths = Head.Select((_, column) => rows.Max(row => row[column].Length)).ToArray();
+            var states = Pairs.GroupBy(pair => pair.State).OrderBy(group => group.Key)
+                .Select(group => Text(group.Count()) + " " + group.Key);
+            return string.Join("\n", rows.Select(row => Line(row, widths)))
+                + $"\npeak concurrency {Text(PeakConcurrency)}; {string.Join(", ", states)}"
+                + (Cancelled ? "; the run was cancelled" : string.Empty);
         }
 
-        /// <summary>The same as one JSON object; null where nothing was counted.</summary>
-        public string ToJson()
+        /// <summary>A number in a form of its own in every language; a dash where nothing was counted.</summary>
+        internal static string Text(double value, string form = "0")
         {
-            var text = new StringBuilder("{\"pairs\": [");
-            for (var index = 0; index < Pairs.Count; index++)
+            return double.IsNaN(value) ? "-" : value.ToString(form, CultureInfo.InvariantCulture);
+        }
+
+        private static string[] Row(string id, string state, PairMetrics pair)
+        {
+            return new[]
             {
-                var pair = Pairs[index];
-                text.Append(index == 0 ? "{" : ", {").Append("\"id\": ").Append(JsonText.Of(pair.Id));
-                text.Append(", \"state\": ").Append(JsonText.Of(pair.State.ToString()));
-                AppendCounts(text.Append(", "), pair.Decisions, pair.Episodes);
-                AppendMeans(text, pair.MeanReward, pair.SuccessRate, pair.AggregatedReward, pair.Accuracy);
-                text.Append(", \"error\": ").Append(JsonText.Of(pair.Error)).Append('}');
-            }
-            AppendCounts(text.Append("], "), Decisions, Episodes);
-            AppendMeans(text, MeanReward, SuccessRate, AggregatedReward, Accuracy);
-            text.Append(", \"peak_concurrency\": ").Append(JsonText.Of(PeakConcurrency));
-            return text.Append(", \"cancelled\": ").Append(Cancelled ? "true}" : "false}").ToString();
+                id, state, Text(pair.Decisions), Text(pair.Episodes), Text(pair.MeanReward, "+0.000;-0.000;0.000"),
+                Text(pair.SuccessRate, "0.0 %"), Text(pair.AggregatedReward, "0.000"), Text(pair.Accuracy, "0.0 %"),
+                pair.Error ?? string.Empty,
+            };
         }
 
-        private static void AppendCounts(StringBuilder text, long decisions, long episodes)
+        /// <summary>Cells in columns: numbers to the right, state and error to the left.</summary>
+        private static string Line(string[] row, int[] widths)
         {
-            text.Append("\"decisions\": ").Append(JsonText.Of(decisions));
-            text.Append(", \"episodes\": ").Append(JsonText.Of(episodes));
+            var cells = row.Select((cell, column) =>
+                column == 1 || column == 8 ? cell.PadRight(widths[column]) : cell.PadLeft(widths[column]));
+            return string.Join("  ", cells).TrimEnd();
         }
 
-        private static void AppendMeans(
-            StringBuilder text, double reward, double success, double aggregated, double accuracy)
+        private double Mean(Func<PairMetrics, double> value)
         {
-            text.Append(", \"mean_reward\": ").Append(JsonText.Of(reward));
-            text.Append(", \"success_rate\": ").Append(JsonText.Of(success));
-            text.Append(", \"aggregated_reward\": ").Append(JsonText.Of(aggregated));
-            text.Append(", \"accuracy\": ").Append(JsonText.Of(accuracy));
-        }
-
-        private static double Mean(IReadOnlyList<PairMetrics> pairs, Func<PairMetrics, double> value)
-        {
-            var sum = 0.0;
-            var count = 0L;
-            foreach (var pair in pairs)
-            {
-                if (pair.Decisions > 0 && !double.IsNaN(value(pair)))
-                {
-                    sum += value(pair) * pair.Decisions;
-                    count += pair.Decisions;
-                }
-            }
-            return count > 0 ? sum / count : double.NaN;
+            var counted = Pairs.Where(pair => pair.Decisions > 0 && !double.IsNaN(value(pair))).ToArray();
+            var decisions = counted.Sum(pair => pair.Decisions);
+            return decisions > 0 ? counted.Sum(pair => value(pair) * pair.Decisions) / decisions : double.NaN;
         }
     }
 }

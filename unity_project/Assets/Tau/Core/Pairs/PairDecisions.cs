@@ -1,4 +1,5 @@
 using System;
+using System.Linq;
 
 namespace Tau.Core
 {
@@ -10,38 +11,27 @@ namespace Tau.Core
         private readonly RewardWindow _window;
         private readonly TauStats _stats;
         private readonly Episode _episode = new Episode();
-        private readonly PairTally _tally = new PairTally();
+        private readonly AgentRandom _random;
         private readonly float[] _output;
-        private AgentRandom _random;
         private int _answer;
+        private long _episodes;
+        private long _successes;
+        private double _reward;
+        private double _aggregated;
 
         /// <summary>Nothing is drawn yet. See <see cref="AgentTrainer"/> for the parameters.</summary>
-        public PairDecisions(int id, TauTask task, RewardWindow window, TauStats stats)
+        public PairDecisions(int id, TauTask task, long seed, RewardWindow window, TauStats stats)
         {
             _id = id;
             _task = task ?? throw new ArgumentNullException(nameof(task));
             _window = window ?? new RewardWindow();
             _stats = stats;
             _output = new float[task.Profile.ActionSize];
+            _random = new AgentRandom(seed, id);
         }
 
         /// <summary>Answered decisions.</summary>
-        public long Count => _tally.Decisions;
-
-        /// <summary>Whether the statistics decode by this task's targets.</summary>
-        public bool StatsFit => _stats == null || _stats.Task == _task;
-
-        /// <summary>A copy of the last answer, clipped.</summary>
-        public float[] CopyOutput()
-        {
-            return (float[])_output.Clone();
-        }
-
-        /// <summary>Starts the stream of prompts anew.</summary>
-        public void Seed(long seed)
-        {
-            _random = new AgentRandom(seed, _id);
-        }
+        public long Count { get; private set; }
 
         /// <summary>Begins a new episode.</summary>
         public void BeginEpisode()
@@ -53,10 +43,9 @@ namespace Tau.Core
         /// <summary>Draws the next prompt, uniformly with replacement.</summary>
         public void Draw(out float[] prompt, out float[] target)
         {
-            var rows = _task.Rows;
-            var row = _random.Next(rows.Count);
-            _answer = rows.AnswerIndex[row];
-            prompt = rows.Prompts[row];
+            var row = _random.Next(_task.Rows.Count);
+            _answer = _task.Rows.AnswerIndex[row];
+            prompt = _task.Rows.Prompts[row];
             target = _task.Targets[_answer];
         }
 
@@ -64,26 +53,63 @@ namespace Tau.Core
         /// <exception cref="TauException">The answer has the wrong size or is NaN; nothing has changed.</exception>
         public EpisodeEnd Pay(float[] output, out double reward)
         {
-            Actions.Clip(output, _output, _id, _task.Profile.Name);
+            Clip(output, _output, FormattableString.Invariant($"agent {_id}"), _task.Profile);
             reward = _task.Reward(_output, _answer);
             var success = _task.Succeeds(_output, _answer);
             var aggregated = _window.Push(success);
-            _tally.Add(reward, success, aggregated);
+            Count++;
+            _reward += reward;
+            _successes += success ? 1 : 0;
+            _aggregated += aggregated;
             _stats?.Add(_id, _output, _answer, reward, success, aggregated);
             var end = _episode.Add(reward, _task.Rules);
             if (end != EpisodeEnd.None)
             {
                 _window.Clear();
-                _tally.AddEpisode();
+                _episodes++;
             }
             return end;
         }
 
-        /// <summary>Counts and means.</summary>
+        /// <summary>Counts, and means where there is anything to average.</summary>
         public PairMetrics Metrics(PairState state, string error)
         {
-            var accuracy = _stats == null ? double.NaN : _stats.Accuracy(_id);
-            return _tally.Metrics(_id, state, accuracy, error);
+            return new PairMetrics
+            {
+                Id = _id,
+                State = state,
+                Decisions = Count,
+                Episodes = _episodes,
+                MeanReward = _reward / Count,
+                SuccessRate = (double)_successes / Count,
+                AggregatedReward = _aggregated / Count,
+                Accuracy = _stats == null ? double.NaN : _stats.Accuracy(_id),
+                Error = error,
+            };
+        }
+
+        /// <summary>Copies a policy's output, clipped to [-1, 1].</summary>
+        /// <param name="output">As it came.</param>
+        /// <param name="clipped">As long as an action of the profile.</param>
+        /// <param name="place">What it came for, for the message.</param>
+        /// <param name="profile">Says how long an action is.</param>
+        /// <exception cref="TauException">It is of another length or has a NaN; nothing was copied.</exception>
+        internal static void Clip(float[] output, float[] clipped, string place, TauProfile profile)
+        {
+            if (output.Length != clipped.Length)
+            {
+                throw new TauException(FormattableString.Invariant(
+                    $"{output.Length} actions came for {place}, but profile `{profile.Name}` has {clipped.Length}; ")
+                    + "use a policy of that profile.");
+            }
+            if (output.Any(float.IsNaN))
+            {
+                throw new TauException($"NaN came as an action for {place}; the policy has diverged, train it anew.");
+            }
+            for (var column = 0; column < output.Length; column++)
+            {
+                clipped[column] = Math.Min(Math.Max(output[column], -1f), 1f);
+            }
         }
     }
 }

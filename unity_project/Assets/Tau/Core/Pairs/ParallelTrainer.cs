@@ -10,18 +10,17 @@ namespace Tau.Core
     /// Runs N pairs under a semaphore of M slots. A pair holds its slot for its whole run; a pair that ends, fails or
     /// is cancelled gives it back, and the next one by id gets it at the beginning of the next step: never in the
     /// middle of an agent's action, and after the same step in every run with the same seed. All members belong to one
-    /// thread, the game's main thread; only the cancellation may come from another.
+    /// thread, the game's main thread.
     /// </summary>
     public sealed class ParallelTrainer : IDisposable
     {
         private readonly AgentTrainerPair[] _pairs;
         private readonly TauStats _stats;
         private readonly SemaphoreSlim _slots;
-        private readonly CancellationTokenSource _cancel = new CancellationTokenSource();
         private readonly Queue<AgentTrainerPair> _waiting = new Queue<AgentTrainerPair>();
         private TaskCompletionSource<CentralReport> _done;
-        private CancellationTokenRegistration _outer;
-        private CancellationTokenRegistration _inner;
+        private CancellationToken _token;
+        private bool _cancelled;
         private bool _disposed;
 
         /// <summary>A trainer for these pairs, not started.</summary>
@@ -32,15 +31,11 @@ namespace Tau.Core
         /// <exception cref="ArgumentException">Two pairs have the same id.</exception>
         public ParallelTrainer(IReadOnlyList<AgentTrainerPair> pairs, int maxConcurrent, TauStats stats = null)
         {
-            _pairs = (pairs ?? throw new ArgumentNullException(nameof(pairs))).OrderBy(pair => pair.Id).ToArray();
-            if (_pairs.Length == 0)
-            {
-                throw new TauException("There is no pair to train; give at least 1.");
-            }
-            if (maxConcurrent < 1)
+            _pairs = pairs.OrderBy(pair => pair.Id).ToArray();
+            if (_pairs.Length == 0 || maxConcurrent < 1)
             {
                 throw new TauException(FormattableString.Invariant(
-                    $"The number of pairs that train at the same time is {maxConcurrent}; give at least 1."));
+                    $"There are {_pairs.Length} pairs to train, {maxConcurrent} at the same time; give at least 1."));
             }
             if (_pairs.Select(pair => pair.Id).Distinct().Count() < _pairs.Length)
             {
@@ -60,30 +55,20 @@ namespace Tau.Core
         /// Starts pairs in the order of their ids, as many as there are slots, before it returns; ends when every pair
         /// has ended. A pair's failure and a cancellation are in the report and throw nothing.
         /// </summary>
-        /// <param name="token">
-        /// Cancels running pairs, deactivating their agents, and those that wait. From another thread it takes effect
-        /// through this thread's synchronization context or in the next <see cref="Step"/>, whichever comes first.
-        /// </param>
-        /// <exception cref="InvalidOperationException">It was called before.</exception>
-        /// <exception cref="ObjectDisposedException">This object is disposed.</exception>
+        /// <param name="token">Cancels in the next <see cref="Step"/>, also from another thread.</param>
+        /// <exception cref="InvalidOperationException">It was called before, or this object is disposed.</exception>
         public Task<CentralReport> RunAsync(CancellationToken token)
         {
-            if (_disposed)
-            {
-                throw new ObjectDisposedException(nameof(ParallelTrainer));
-            }
-            if (_done != null)
+            if (_done != null || _disposed)
             {
                 throw new InvalidOperationException("these pairs were started before; make a new ParallelTrainer");
             }
             _done = new TaskCompletionSource<CentralReport>(TaskCreationOptions.RunContinuationsAsynchronously);
+            _token = token;
             foreach (var pair in _pairs)
             {
                 _waiting.Enqueue(pair);
             }
-            var thread = new MainThread();
-            _inner = _cancel.Token.Register(() => thread.Run(Abandon));
-            _outer = token.Register(_cancel.Cancel);
             Admit();
             return _done.Task;
         }
@@ -94,13 +79,9 @@ namespace Tau.Core
         /// </summary>
         public void Step()
         {
-            if (_disposed)
+            if (_disposed || _done == null)
             {
                 return;
-            }
-            if (_cancel.IsCancellationRequested)
-            {
-                Abandon();
             }
             _stats?.EndStep();
             Admit();
@@ -108,6 +89,25 @@ namespace Tau.Core
             {
                 pair.Trainer.Step();
             }
+        }
+
+        /// <summary>Ends running pairs at once, deactivating their agents; those that wait never start.</summary>
+        public void Cancel()
+        {
+            if (_done == null || _done.Task.IsCompleted)
+            {
+                return;
+            }
+            _cancelled = true;
+            while (_waiting.Count > 0)
+            {
+                _waiting.Dequeue().Stop();
+            }
+            foreach (var pair in _pairs)
+            {
+                pair.Stop();
+            }
+            FinishIfOver();
         }
 
         /// <summary>The environment was reset: every pair drops its open decision and its running episode.</summary>
@@ -119,43 +119,28 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>Starts all pairs' streams of prompts anew.</summary>
-        public void Seed(long seed)
-        {
-            foreach (var pair in _pairs)
-            {
-                pair.Trainer.Seed(seed);
-            }
-        }
-
         /// <summary>What the pairs have done so far.</summary>
         public CentralReport Report()
         {
             var pairs = _pairs.Select(pair => pair.Metrics()).ToArray();
-            var cancelled = _cancel.IsCancellationRequested && pairs.Any(pair => pair.State == PairState.Cancelled);
+            var cancelled = _cancelled && pairs.Any(pair => pair.State == PairState.Cancelled);
             return new CentralReport(pairs, PeakConcurrency, cancelled);
         }
 
-        /// <summary>Cancels what still runs and frees the semaphore and the token source. May be repeated.</summary>
+        /// <summary>Cancels what still runs and frees the semaphore. May be repeated.</summary>
         public void Dispose()
         {
-            if (_disposed)
-            {
-                return;
-            }
-            _outer.Dispose();
-            if (_done != null && !_done.Task.IsCompleted)
-            {
-                _cancel.Cancel();
-            }
+            Cancel();
             _disposed = true;
-            _inner.Dispose();
             _slots.Dispose();
-            _cancel.Dispose();
         }
 
         private void Admit()
         {
+            if (_token.IsCancellationRequested)
+            {
+                Cancel();
+            }
             while (_waiting.Count > 0 && _slots.Wait(0))
             {
                 _ = HoldAsync(_waiting.Dequeue());
@@ -170,7 +155,7 @@ namespace Tau.Core
             try
             {
                 pair.Initialize();
-                await pair.StartAsync(_cancel.Token);
+                await pair.StartAsync(CancellationToken.None);
             }
             catch (Exception) when (Ended(pair))
             {
@@ -193,29 +178,10 @@ namespace Tau.Core
             return pair.Trainer.State == PairState.Failed || pair.Trainer.State == PairState.Cancelled;
         }
 
-        /// <summary>Cancels pairs that wait and pairs that run.</summary>
-        private void Abandon()
-        {
-            if (_done.Task.IsCompleted)
-            {
-                return;
-            }
-            while (_waiting.Count > 0)
-            {
-                _waiting.Dequeue().Stop();
-            }
-            foreach (var pair in _pairs)
-            {
-                pair.Stop();
-            }
-            FinishIfOver();
-        }
-
         private void FinishIfOver()
         {
-            if (_waiting.Count == 0 && Running == 0 && !_done.Task.IsCompleted)
+            if (_waiting.Count == 0 && Running == 0)
             {
-                _outer.Dispose();
                 _done.TrySetResult(Report());
             }
         }

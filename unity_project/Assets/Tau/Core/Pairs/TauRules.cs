@@ -53,18 +53,14 @@ namespace Tau.Core
         /// <exception cref="TauException">A value means nothing.</exception>
         public TauRules Updated(Func<string, float?> parameter)
         {
-            var reward = Read(parameter, "reward_type");
-            var split = Read(parameter, "split");
-            var columns = Read(parameter, "columns");
-            var terminal = Read(parameter, "faithful_terminal");
             return new TauRules(
-                reward.HasValue ? RewardFormulas.NameByIndex(reward.Value) : Reward,
-                columns.HasValue ? ColumnsOf(columns.Value) : Columns,
-                Read(parameter, "threshold") ?? Threshold,
-                Whole(Read(parameter, "max_decisions") ?? MaxDecisions),
-                Read(parameter, "reward_threshold") ?? RewardThreshold,
-                terminal.HasValue ? terminal.Value != 0f : FaithfulTerminal,
-                split.HasValue ? SplitOf(split.Value) : Split);
+                parameter("reward_type") is float reward ? RewardFormulas.NameByIndex(reward) : Reward,
+                parameter("columns") is float columns ? Whole("columns", columns, 1) : Columns,
+                parameter("threshold") ?? Threshold,
+                parameter("max_decisions") is float most ? Whole("max_decisions", most, 0) : MaxDecisions,
+                parameter("reward_threshold") ?? RewardThreshold,
+                parameter("faithful_terminal") is float faithful ? faithful != 0f : FaithfulTerminal,
+                parameter("split") is float part ? (Whole("split", part, 0, 1) == 0 ? "train" : "evaluation") : Split);
         }
 
         /// <summary>Says whether a game of this profile can be played by these rules.</summary>
@@ -73,61 +69,25 @@ namespace Tau.Core
         {
             if (Columns < 0 || Columns > profile.ActionSize)
             {
-                throw new TauException(
-                    FormattableString.Invariant($"`columns` is {Columns}, but profile `{profile.Name}` ")
-                    + FormattableString.Invariant($"has the columns 1 to {profile.ActionSize}."));
+                throw new TauException(FormattableString.Invariant(
+                    $"`columns` is {Columns}, but profile `{profile.Name}` has columns 1 to {profile.ActionSize}."));
             }
-            if (!(Threshold > 0.0))
-            {
-                throw new TauException(
-                    $"`threshold` is {PythonText.General(Threshold)}; give a number greater than 0.");
-            }
-            if (MaxDecisions < 0)
+            if (!(Threshold > 0.0) || double.IsInfinity(Threshold))
             {
                 throw new TauException(FormattableString.Invariant(
-                    $"`max_decisions` is {MaxDecisions}; give 0 (no limit) or more."));
+                    $"`threshold` is {Threshold}; give a finite number greater than 0."));
             }
-            if (Split != "train" && Split != "evaluation")
+            if (double.IsNaN(RewardThreshold) || double.IsPositiveInfinity(RewardThreshold))
             {
-                throw new TauException($"`split` is `{Split}`; give `train` or `evaluation`.");
+                throw new TauException("`reward_threshold` would end every episode; give a finite number.");
             }
             RewardFormulas.Get(Reward ?? profile.Reward);
         }
 
-        private static float? Read(Func<string, float?> parameter, string name)
+        private static int Whole(string name, float value, int least, int most = 1000000000)
         {
-            var value = parameter(name);
-            if (value.HasValue && (float.IsNaN(value.Value) || float.IsInfinity(value.Value)))
-            {
-                throw new TauException(
-                    $"Environment parameter `{name}` is {PythonText.General(value.Value)}; give a finite number.");
-            }
-            return value;
-        }
-
-        private static int ColumnsOf(float value)
-        {
-            var columns = Whole(value);
-            return columns >= 1
-                ? columns
-                : throw new TauException(
-                    $"Environment parameter `columns` is {PythonText.General(value)}; give 1 or more.");
-        }
-
-        private static string SplitOf(float value)
-        {
-            if (value != 0f && value != 1f)
-            {
-                throw new TauException(
-                    $"Environment parameter `split` is {PythonText.General(value)}; use 0 (train) or 1 (evaluation).");
-            }
-            return value == 0f ? "train" : "evaluation";
-        }
-
-        /// <summary>The whole part of a number, at the limits of int where it lies beyond them.</summary>
-        private static int Whole(double value)
-        {
-            return (int)Math.Max(int.MinValue, Math.Min(int.MaxValue, value));
+            return value >= least && value <= most ? (int)value : throw new TauException(
+                FormattableString.Invariant($"Environment parameter `{name}` is {value}; give {least} to {most}."));
         }
     }
 }

@@ -1,14 +1,14 @@
 namespace Tau.Core
 {
     /// <summary>One statistic that a game reports to its trainer.</summary>
-    public struct TauStat
+    public readonly struct TauStat
     {
         /// <summary>A statistic.</summary>
-        public TauStat(string key, float value, TauStatKind kind)
+        public TauStat(string key, double value, bool latest = false)
         {
             Key = key;
-            Value = value;
-            Kind = kind;
+            Value = (float)value;
+            Latest = latest;
         }
 
         /// <summary>Its name.</summary>
@@ -17,13 +17,7 @@ namespace Tau.Core
         /// <summary>Its value.</summary>
         public float Value { get; }
 
-        /// <summary>How several values are joined.</summary>
-        public TauStatKind Kind { get; }
-
-        /// <summary>A mean, to be averaged with others of its key.</summary>
-        internal static TauStat Mean(string key, double sum, long count)
-        {
-            return new TauStat(key, (float)(sum / count), TauStatKind.Average);
-        }
+        /// <summary>Whether the latest of several values counts; else their mean.</summary>
+        public bool Latest { get; }
     }
 }

@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Linq;
 
 namespace Tau.Core
 {
@@ -16,14 +17,12 @@ namespace Tau.Core
         /// <summary>Pairs with a statistic of their own: thousands of keys would drown a dashboard.</summary>
         public const int MostPairs = 64;
 
-        private static readonly TauStat[] Nothing = new TauStat[0];
-
         private readonly List<Entry> _entries = new List<Entry>();
-        private readonly SortedDictionary<int, PairStats> _pairs = new SortedDictionary<int, PairStats>();
-        private int _count;
+        private readonly Dictionary<int, (long Right, long Decoded)> _accuracy =
+            new Dictionary<int, (long Right, long Decoded)>();
         private int _decoded;
         private long _decisions;
-        private IReadOnlyList<TauStat> _ready = Nothing;
+        private IReadOnlyList<TauStat> _ready = Array.Empty<TauStat>();
 
         /// <summary>Statistics of this task's answers.</summary>
         public TauStats(TauTask task)
@@ -43,17 +42,15 @@ namespace Tau.Core
         /// <param name="aggregated">The binary reward over the pair's window.</param>
         public void Add(int pair, float[] output, int answer, double reward, bool success, double aggregated)
         {
-            if (_count == _entries.Count)
+            _entries.Add(new Entry
             {
-                _entries.Add(new Entry(Task.Profile.ActionSize));
-            }
-            var entry = _entries[_count++];
-            Array.Copy(output, entry.Output, entry.Output.Length);
-            entry.Pair = PairOf(pair);
-            entry.Answer = answer;
-            entry.Reward = reward;
-            entry.Success = success;
-            entry.Aggregated = aggregated;
+                Pair = pair,
+                Output = (float[])output.Clone(),
+                Answer = answer,
+                Reward = reward,
+                Success = success,
+                Aggregated = aggregated,
+            });
         }
 
         /// <summary>
@@ -62,9 +59,13 @@ namespace Tau.Core
         /// </summary>
         public void EndStep()
         {
-            if (_count >= Interval)
+            if (_entries.Count >= Interval)
             {
-                Report();
+                Decode();
+                _decisions += _entries.Count;
+                _ready = Report();
+                _entries.Clear();
+                _decoded = 0;
             }
         }
 
@@ -72,7 +73,7 @@ namespace Tau.Core
         public IReadOnlyList<TauStat> Take()
         {
             var ready = _ready;
-            _ready = Nothing;
+            _ready = Array.Empty<TauStat>();
             return ready;
         }
 
@@ -82,7 +83,7 @@ namespace Tau.Core
         public double Accuracy(int pair)
         {
             Decode();
-            return _pairs.TryGetValue(pair, out var found) ? found.Accuracy : double.NaN;
+            return _accuracy.TryGetValue(pair, out var counts) ? (double)counts.Right / counts.Decoded : double.NaN;
         }
 
         /// <summary>
@@ -91,119 +92,49 @@ namespace Tau.Core
         public void BeginRound()
         {
             Decode();
-            foreach (var pair in _pairs.Values)
-            {
-                pair.Begin();
-            }
-        }
-
-        private PairStats PairOf(int id)
-        {
-            if (!_pairs.TryGetValue(id, out var pair))
-            {
-                pair = new PairStats(id);
-                _pairs.Add(id, pair);
-            }
-            return pair;
+            _accuracy.Clear();
         }
 
         private void Decode()
         {
-            for (; _decoded < _count; _decoded++)
+            for (; _decoded < _entries.Count; _decoded++)
             {
                 var entry = _entries[_decoded];
-                entry.Right = Decoding.Nearest(entry.Output, Task.Targets) == entry.Answer;
-                entry.Pair.AddDecoded(entry.Right);
+                entry.Right = Decoding.Nearest(entry.Output, Task.Targets, Task.Targets.Length) == entry.Answer;
+                _accuracy.TryGetValue(entry.Pair, out var counts);
+                _accuracy[entry.Pair] = (counts.Right + (entry.Right ? 1 : 0), counts.Decoded + 1);
             }
         }
 
-        private void Report()
+        private List<TauStat> Report()
         {
-            Decode();
-            var sums = Sum();
-            _decisions += _count;
+            var errors = _entries.SelectMany(Errors).ToArray();
             var stats = new List<TauStat>
             {
-                TauStat.Mean("Averaged Reward", PairwiseSum.Of(new Rewards(_entries), 0, _count), _count),
-                TauStat.Mean("Tau/Accuracy", sums.Right, _count),
-                TauStat.Mean("Tau/Within Threshold", sums.Within, sums.Components),
-                TauStat.Mean("Tau/Mean Abs Error", sums.Error, sums.Components),
-                new TauStat("Tau/Decisions", _decisions, TauStatKind.MostRecent),
-                TauStat.Mean("Tau/Engine Success Rate", sums.Success, _count),
-                TauStat.Mean("Tau/Engine Aggregated Reward", sums.Aggregated, _count),
+                new TauStat("Averaged Reward", _entries.Average(entry => entry.Reward)),
+                new TauStat("Tau/Accuracy", _entries.Average(entry => entry.Right ? 1.0 : 0.0)),
+                new TauStat("Tau/Within Threshold", errors.Average(error => error < Task.Rules.Threshold ? 1.0 : 0.0)),
+                new TauStat("Tau/Mean Abs Error", errors.Average()),
+                new TauStat("Tau/Decisions", _decisions, true),
+                new TauStat("Tau/Engine Success Rate", _entries.Average(entry => entry.Success ? 1.0 : 0.0)),
+                new TauStat("Tau/Engine Aggregated Reward", _entries.Average(entry => entry.Aggregated)),
             };
-            foreach (var pair in _pairs.Values)
-            {
-                pair.Report(stats);
-            }
-            _ready = stats;
-            _count = 0;
-            _decoded = 0;
+            stats.AddRange(_entries.Where(entry => entry.Pair < MostPairs).GroupBy(entry => entry.Pair)
+                .OrderBy(pair => pair.Key).Select(pair => new TauStat(
+                    FormattableString.Invariant($"Tau/Pair {pair.Key}/Mean Reward"),
+                    pair.Average(entry => entry.Reward))));
+            return stats;
         }
 
-        private Sums Sum()
+        private IEnumerable<double> Errors(Entry entry)
         {
-            var sums = default(Sums);
-            var threshold = (float)Task.Rules.Threshold;
-            for (var index = 0; index < _count; index++)
-            {
-                var entry = _entries[index];
-                sums.Right += entry.Right ? 1 : 0;
-                sums.Success += entry.Success ? 1 : 0;
-                sums.Aggregated += entry.Aggregated;
-                entry.Pair.AddReward(entry.Reward);
-                sums.AddErrors(entry.Output, Task.Targets[entry.Answer], threshold);
-            }
-            return sums;
-        }
-
-        private struct Sums
-        {
-            public long Right;
-            public long Success;
-            public double Aggregated;
-            public long Within;
-            public double Error;
-            public long Components;
-
-            /// <summary>Errors in single precision, as the headless engine compares them.</summary>
-            public void AddErrors(float[] output, float[] target, float threshold)
-            {
-                for (var column = 0; column < output.Length; column++)
-                {
-                    var error = Math.Abs((float)(output[column] - target[column]));
-                    Within += error < threshold ? 1 : 0;
-                    Error += error;
-                }
-                Components += output.Length;
-            }
-        }
-
-        /// <summary>Rewards in the order of steps and pairs, to be added as numpy adds them.</summary>
-        private readonly struct Rewards : ITerms
-        {
-            private readonly List<Entry> _entries;
-
-            public Rewards(List<Entry> entries)
-            {
-                _entries = entries;
-            }
-
-            public double At(int index)
-            {
-                return _entries[index].Reward;
-            }
+            return entry.Output.Zip(Task.Targets[entry.Answer], (output, target) => Math.Abs((double)target - output));
         }
 
         private sealed class Entry
         {
-            public Entry(int actions)
-            {
-                Output = new float[actions];
-            }
-
-            public readonly float[] Output;
-            public PairStats Pair;
+            public int Pair;
+            public float[] Output;
             public int Answer;
             public double Reward;
             public double Aggregated;

@@ -12,7 +12,7 @@ namespace Tau.Core
         private RewardFormula _formula;
         private int _columns;
 
-        /// <summary>A task; the data set and its targets are shared, not copied.</summary>
+        /// <summary>A task; the data set is shared, not copied.</summary>
         /// <param name="dataset">The data set, loaded once.</param>
         /// <param name="profile">Fixes the targets and the number of actions.</param>
         /// <param name="rules">Null: the defaults.</param>
@@ -21,9 +21,9 @@ namespace Tau.Core
         {
             Dataset = dataset ?? throw new ArgumentNullException(nameof(dataset));
             Profile = profile ?? throw new ArgumentNullException(nameof(profile));
+            Targets = dataset.Targets(profile);
             _first = rules ?? new TauRules();
             Follow(_first);
-            Targets = TauTargets.Of(dataset, profile);
         }
 
         /// <summary>The data set.</summary>
@@ -41,26 +41,25 @@ namespace Tau.Core
         /// <summary>The rows that prompts are drawn from.</summary>
         public TauSplit Rows { get; private set; }
 
+        /// <summary>Name of the formula that is paid.</summary>
+        public string Formula => Rules.Reward ?? Profile.Reward;
+
         /// <summary>Plays by <paramref name="rules"/> from now on; an open decision is paid by them already.</summary>
         /// <exception cref="TauException">
         /// The rules do not fit the profile, or the split has no rows; then nothing has changed.
         /// </exception>
         public void Follow(TauRules rules)
         {
-            if (rules == null)
-            {
-                throw new ArgumentNullException(nameof(rules));
-            }
             rules.Check(Profile);
-            var rows = Dataset.Split(rules.Split);
+            var rows = rules.Split == "train" ? Dataset.Train : Dataset.Evaluation;
             if (rows.Count == 0)
             {
                 throw new TauException(
-                    $"The data set {Dataset.Source} has no usable rows in its {rules.Split} split.");
+                    $"The data set {Dataset.Source} has no usable rows in its {rules.Split} split; add some.");
             }
             Rows = rows;
             Rules = rules;
-            _formula = RewardFormulas.Get(rules.Reward ?? Profile.Reward);
+            _formula = RewardFormulas.Get(Formula);
             _columns = rules.Columns == 0 ? Profile.ActionSize : rules.Columns;
         }
 

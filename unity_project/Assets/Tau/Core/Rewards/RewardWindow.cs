@@ -1,5 +1,5 @@
-using System;
-using System.Globalization;
+using System.Collections.Generic;
+using System.Linq;
 
 namespace Tau.Core
 {
@@ -9,19 +9,12 @@ namespace Tau.Core
     /// </summary>
     public sealed class RewardWindow
     {
-        private enum Kind
-        {
-            Mean,
-            Sum,
-            Any,
-            All,
-            Majority,
-        }
+        private static readonly string[] Aggregates = { "mean", "sum", "any", "all", "majority" };
 
-        private readonly Kind _kind;
+        private readonly string _aggregate;
+        private readonly int _size;
         private readonly double _low;
-        private readonly bool[] _ring;
-        private int _next;
+        private readonly Queue<bool> _steps = new Queue<bool>();
         private int _successes;
 
         /// <summary>An empty window.</summary>
@@ -34,88 +27,61 @@ namespace Tau.Core
         /// <exception cref="TauException">An argument is none of these.</exception>
         public RewardWindow(string aggregate = "mean", int window = 1, string values = "01")
         {
-            _kind = ParseKind(aggregate);
-            if (window < 1)
+            if (!Aggregates.Contains(aggregate))
             {
-                var number = window.ToString(CultureInfo.InvariantCulture);
-                throw new TauException("Reward `window` is " + number + " but must be at least 1 step.");
+                throw new TauException(
+                    $"Reward `aggregate` is `{aggregate}`; choose one of `{string.Join("`, `", Aggregates)}`.");
             }
-            if (values != "01" && values != "pm1")
+            if (window < 1 || (values != "01" && values != "pm1"))
             {
-                throw new TauException("Reward `values` is `" + values + "`; choose `01` or `pm1`.");
+                throw new TauException("Reward `window` must be at least 1 step, and `values` `01` or `pm1`.");
             }
+            _aggregate = aggregate;
+            _size = window;
             _low = values == "01" ? 0.0 : -1.0;
-            _ring = new bool[window];
         }
 
-        /// <summary>How many steps the window holds now, at most its size.</summary>
-        public int Count { get; private set; }
+        /// <summary>The aggregate over the window; an empty one has failure's value, as a sum 0.</summary>
+        public double Value
+        {
+            get
+            {
+                switch (_aggregate)
+                {
+                    case "sum":
+                        return Total;
+                    case "mean":
+                        return _steps.Count > 0 ? Total / _steps.Count : _low;
+                    case "any":
+                        return _successes > 0 ? 1.0 : _low;
+                    case "all":
+                        return _steps.Count > 0 && _successes == _steps.Count ? 1.0 : _low;
+                    default:
+                        return 2 * _successes > _steps.Count ? 1.0 : _low;
+                }
+            }
+        }
+
+        private double Total => (_low * _steps.Count) + ((1.0 - _low) * _successes);
 
         /// <summary>Appends one step.</summary>
         /// <returns>The aggregate over the window, this step included.</returns>
         public double Push(bool success)
         {
-            if (Count == _ring.Length)
+            if (_steps.Count == _size)
             {
-                _successes -= _ring[_next] ? 1 : 0;
+                _successes -= _steps.Dequeue() ? 1 : 0;
             }
-            else
-            {
-                Count++;
-            }
-            _ring[_next] = success;
+            _steps.Enqueue(success);
             _successes += success ? 1 : 0;
-            _next = (_next + 1) % _ring.Length;
-            return Peek();
-        }
-
-        /// <summary>The aggregate without a new step; an empty window has failure's value, as a sum 0.</summary>
-        public double Peek()
-        {
-            var total = (_low * Count) + ((1.0 - _low) * _successes);
-            switch (_kind)
-            {
-                case Kind.Sum:
-                    return total;
-                case Kind.Mean:
-                    return Count > 0 ? total / Count : _low;
-                case Kind.Any:
-                    return _successes > 0 ? 1.0 : _low;
-                case Kind.All:
-                    return _successes == Count && Count > 0 ? 1.0 : _low;
-                default:
-                    return 2 * _successes > Count ? 1.0 : _low;
-            }
+            return Value;
         }
 
         /// <summary>Empties the window.</summary>
         public void Clear()
         {
-            Array.Clear(_ring, 0, _ring.Length);
-            Count = 0;
-            _next = 0;
+            _steps.Clear();
             _successes = 0;
-        }
-
-        private static Kind ParseKind(string aggregate)
-        {
-            switch (aggregate)
-            {
-                case "mean":
-                    return Kind.Mean;
-                case "sum":
-                    return Kind.Sum;
-                case "any":
-                    return Kind.Any;
-                case "all":
-                    return Kind.All;
-                case "majority":
-                    return Kind.Majority;
-                default:
-                    throw new TauException(
-                        "Reward `aggregate` is `" + aggregate
-                        + "`; choose one of `mean`, `sum`, `any`, `all`, `majority`.");
-            }
         }
     }
 }

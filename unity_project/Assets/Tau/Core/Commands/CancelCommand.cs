@@ -1,7 +1,0 @@
-namespace Tau.Core
-{
-    /// <summary>`training cancel`: end all pairs, now.</summary>
-    public sealed class CancelCommand : ConsoleCommand
-    {
-    }
-}
