@@ -65,7 +65,7 @@ def load(kind: Kind, name: str) -> Any:
     except Exception as error:  # whatever a package of somebody else raises as it is imported
         if name in _OWN[kind]:
             raise
+        reason = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
         raise SettingsError(
-            f"'{name}' ({found[name]}) cannot be loaded: {type(error).__name__}: {error}; mend or uninstall the "
-            "package that brings it"
+            f"'{name}' ({found[name]}) cannot be loaded: {reason}; mend or uninstall the package that brings it"
         ) from error

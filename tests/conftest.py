@@ -1,4 +1,4 @@
-"""What holds for every test: a quiet plot backend, patient property tests, and no accelerator tests without one."""
+"""What holds for every test: a quiet plot backend, patient property tests, no accelerator tests without one; toys."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # A shared machine may stop for a second at any point: time limits are pytest-timeout's business, one for each test.
 settings.register_profile("tau-trainer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tau-trainer")
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Toy encoders of images and of lists and a toy memory are installed."""
+    from tests.networks import plug_in  # imports torch, which most tests do without
+
+    plug_in(monkeypatch)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -135,7 +135,7 @@ class OnPolicy(Algorithm):
                     f"The checkpoint's {key.replace('_', ' ')} is {facts.get(key)!r}, behavior "
                     f"'{self.spec.short_name}' needs {wanted!r}; use the settings that the run was started with."
                 )
-        random_state = fitting(arrays, "random.generator", None)
+        random_state = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
         with torch.no_grad():
             self.parameters.load(arrays)
         self.generator.set_state(torch.from_numpy(np.array(random_state)))
@@ -187,16 +187,18 @@ class OnPolicy(Algorithm):
         )
 
     def _check_input(self, rollout: Rollout) -> None:
-        named: dict[str, NDArray[Any]] = {f"reward '{name}'": values for name, values in rollout.rewards.items()}
-        named |= {column.name.replace("_", " "): rollout.column(column.name) for column in self.columns}
-        named["action"] = rollout.column("continuous")
-        sensors = zip(self.spec.observations, rollout.observations, strict=True)
-        named |= {f"observation '{sensor.name}'": values for sensor, values in sensors}
-        for name, values in named.items():
+        rows, after = rollout.rows, rollout.rows[rollout.bootstrapped]
+        inputs = [(f"reward '{name}'", values, rows) for name, values in rollout.rewards.items()]
+        inputs += [(column.name.replace("_", " "), rollout.column(column.name), rows) for column in self.columns]
+        inputs.append(("action", rollout.column("continuous"), rows))
+        for i, sensor in enumerate(self.spec.observations):
+            inputs.append((f"observation '{sensor.name}'", rollout.observations[i], rows))
+            inputs.append((f"the next observation '{sensor.name}'", rollout.bootstrap_observations[i], after))
+        for name, values, agents in inputs:
             if all_finite(values):
                 continue
             wrong = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
             raise NonFiniteError(
                 f"Behavior '{self.spec.name}': {name} is NaN or infinite in {len(wrong)} of {len(values)} "
-                f"transitions (first: agent row {int(rollout.rows[wrong[0]])}); nothing was learned from them."
+                f"transitions (first: agent row {int(agents[wrong[0]])}); nothing was learned from them."
             )

@@ -107,8 +107,8 @@ class FlatParameters:
         return own | moments | dict(self.module.named_buffers())
 
 
-def fitting(arrays: Arrays, name: str, shape: tuple[int, ...] | None) -> NDArray[Any]:
-    """One array of a checkpoint, checked (``shape`` None = any).
+def fitting(arrays: Arrays, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """One array of a checkpoint, checked.
 
     Raises:
         CheckpointError: it is missing, has another shape, or holds NaN or infinity.
@@ -116,7 +116,7 @@ def fitting(arrays: Arrays, name: str, shape: tuple[int, ...] | None) -> NDArray
     if name not in arrays:
         raise CheckpointError(f"The checkpoint has no tensor '{name}'; it was written by another kind of trainer.")
     values = np.asarray(arrays[name])
-    if shape is not None and values.shape != shape:
+    if values.shape != shape:
         raise CheckpointError(
             f"Tensor '{name}' of the checkpoint has shape {list(values.shape)}, the settings ask for {list(shape)}; "
             "use the network settings that the run was started with."

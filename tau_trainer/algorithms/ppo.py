@@ -141,9 +141,7 @@ class PPO(OnPolicy):
             return None, None
         state = self.tensor(rollout.column(MEMORY))
         next_state = self.in_pieces(lambda *piece: self.network(*piece).state, inputs, state)
-        # The transitions that are bootstrapped, in the order of their bootstrap observations.
-        cut = np.argsort(rollout.bootstrap)[np.count_nonzero(rollout.bootstrap < 0) :]
-        return state, next_state[torch.from_numpy(cut).to(self.device)]
+        return state, next_state[torch.from_numpy(rollout.bootstrapped).to(self.device)]
 
     def _values(self, inputs: Inputs, state: torch.Tensor | None) -> NDArray[np.float64]:
         """The critic's values, [n, R] of all streams side by side."""

@@ -103,6 +103,11 @@ class Rollout:
         result[finals] = np.arange(hanging, hanging + len(finals))
         return result
 
+    @cached_property
+    def bootstrapped(self) -> Rows:
+        """[M], the transition that each of :attr:`bootstrap_observations` came after."""
+        return np.argsort(self.bootstrap)[np.count_nonzero(self.bootstrap < 0) :]
+
     def gae(
         self,
         rewards: NDArray[np.floating],

@@ -32,7 +32,7 @@ MEMORY = "memory"
 
 Inputs = list[torch.Tensor]
 """What :meth:`ActorCritic.prepare` makes of observations: vectors, normalised and side by side [n, D], then every
-other sensor as it is."""
+other sensor as it is (floats with the network's precision)."""
 
 
 class Answer(NamedTuple):
@@ -119,7 +119,8 @@ class ActorCritic(torch.nn.Module):
         x = self._tensor(self.vectors(obs)).to(self.action.weight.dtype)
         if self.normalizer is not None:
             x = self.normalizer(x)
-        return [x, *(self._tensor(obs[i]) for i in self._encoded)]
+        others = (self._tensor(obs[i]) for i in self._encoded)
+        return [x, *(one.to(x.dtype) if one.is_floating_point() else one for one in others)]
 
     def forward(self, inputs: Inputs, state: torch.Tensor | None = None) -> Answer:
         """Outputs, values and the new state; ``state`` [n, towers, M], None = as at the beginning of an episode."""

@@ -63,7 +63,7 @@ class GraphWriter:
     def clip(self, x: str, output: str, low: float, high: float) -> str:
         """Limits to ``[low, high]``: attributes before opset 11, inputs from then on."""
         if self.opset < 11:
-            return self.add("Clip", [x], output, min=low, max=high)
+            return self.add("Clip", [x], output, min=float(low), max=float(high))
         return self.add("Clip", [x, self.scalar(f"{output}.min", low), self.scalar(f"{output}.max", high)], output)
 
     def sum_columns(self, x: str, output: str) -> str:

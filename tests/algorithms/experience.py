@@ -1,4 +1,4 @@
-"""Random experience for tests of learners: the same in a RolloutMemory and as the reference's trajectories."""
+"""Random experience for tests of learners: the same in an algorithm's memory and as the reference's trajectories."""
 
 from __future__ import annotations
 
@@ -7,89 +7,131 @@ from typing import Any
 import numpy as np
 import torch
 
-from tau_trainer.memory import RolloutMemory
-from tau_trainer.models import Policy
-from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings, TrainerSettings
+from tau_trainer.algorithms import OnPolicy, Setup
+from tau_trainer.algorithms.batch import Samples
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.memory import WorkData
+from tau_trainer.models import ActorCritic, Decision, Policy
+from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings
+from tau_trainer.settings.signals import CuriositySettings
+from tau_trainer.settings.trainers import PPOTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.reference_ppo import Trajectory
+from tests.networks import observations
 
-OBSERVATIONS = (ObservationSpec("vector", (4,)), ObservationSpec("more", (3,)))
+VECTORS = (ObservationSpec("vector", (4,)), ObservationSpec("more", (3,)))
 AGENTS = 5
 CONTINUOUS, DISCRETE, HYBRID = ActionSpec(2), ActionSpec(0, (3, 2)), ActionSpec(2, (3, 2))
+TWO_STREAMS = {
+    "extrinsic": RewardSignalSettings(gamma=0.9, strength=0.5),
+    "curiosity": CuriositySettings(gamma=0.6, strength=2.0),
+}
 
 
-def behavior(actions: ActionSpec) -> BehaviorSpec:
-    return BehaviorSpec("Walker?team=0", OBSERVATIONS, actions)
+def behavior(actions: ActionSpec, *more: ObservationSpec) -> BehaviorSpec:
+    return BehaviorSpec("Walker?team=0", (*VECTORS, *more), actions)
 
 
-def settings(network: dict[str, Any] | None = None, gamma: float = 0.99, **numbers: Any) -> TrainerSettings:
+def settings(
+    network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
+) -> PPOTrainerSettings:
     numbers = {"batch_size": 32, "buffer_size": 200, "num_epoch": 2, **numbers}
-    return TrainerSettings(
+    return PPOTrainerSettings(
         hyperparameters=PPOHyperparameters(**numbers),
-        network_settings=NetworkSettings(hidden_units=16).model_copy(update=network or {}),
-        reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
+        network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
+        reward_signals=signals or {"extrinsic": RewardSignalSettings()},
         time_horizon=1000,
     )
+
+
+def ppo(
+    spec: BehaviorSpec | ActionSpec,
+    options: PPOTrainerSettings | None = None,
+    *,
+    seed: int = 1,
+    width: int = 1,
+    fused: bool = True,
+) -> PPO:
+    """A learner, of a behavior that sees two vectors unless told otherwise."""
+    if isinstance(spec, ActionSpec):
+        spec = behavior(spec)
+    return PPO(Setup(spec, settings() if options is None else options, seed, width), fused=fused)
 
 
 class Collector:
     """Lets a policy act on random observations with random rewards, ends and masks."""
 
-    def __init__(self, actions: ActionSpec, components: int = 1, seed: int = 0, horizon: int = 1000) -> None:
-        self.actions, self.components, self.rng = actions, components, np.random.default_rng(seed)
-        self.memory = RolloutMemory(OBSERVATIONS, actions, capacity=200, horizon=horizon, reward_components=components)
+    def __init__(self, algorithm: OnPolicy, seed: int = 0) -> None:
+        self.spec, self.streams, self.memory = algorithm.spec, algorithm.streams, algorithm.memory
+        self.columns = [column.name for column in algorithm.columns]
+        self.rng = np.random.default_rng(seed)
         self.trajectories: list[Trajectory] = []
+        self._state = {column.name: column.empty(AGENTS) for column in algorithm.network.state_columns}
         self._steps: list[list[dict[str, Any]]] = [[] for _ in range(AGENTS)]
         self._arrived = 0
 
-    def collect(self, policy: Policy, steps: int = 41) -> RolloutMemory:
+    def collect(self, policy: Policy, steps: int = 41) -> WorkData:
+        """The rollout of so many further decisions of every agent."""
         for step in range(steps):
-            obs = self._observe()
-            mask = None
-            if self.actions.mask_size:
-                mask = self.rng.random((AGENTS, self.actions.mask_size)) < 0.3
-            result = policy.act(obs, mask, self.rng)
-            reward = self.rng.normal(size=(AGENTS, self.components)).astype(np.float32)
-            self.memory.append(
-                np.arange(AGENTS), reward, obs, result.continuous, result.discrete, result.log_prob, mask, 0
-            )
-            for agent in range(AGENTS):
-                self._follow(agent, reward, obs, result, mask)
+            self.step(policy)
             if step % 7 == 6:
                 self._end(step % AGENTS, truncated=step % 2 == 0)
-        return self.memory
+        return self.memory.take().data
 
-    def _observe(self) -> tuple[Any, ...]:
-        return tuple(self.rng.normal(size=(AGENTS, *sensor.shape)).astype(np.float32) for sensor in OBSERVATIONS)
+    def step(self, policy: Policy) -> None:
+        """One decision of every agent."""
+        size, obs = self.spec.actions.mask_size, self._observe(AGENTS)
+        mask = self.rng.random((AGENTS, size)) < 0.3 if size else None
+        decision = policy.act(obs, mask, self.rng, state={name: kept.copy() for name, kept in self._state.items()})
+        reward = self._rewards(AGENTS)
+        values: dict[str, Any] = {name: decision.extras[name] for name in self.columns}
+        values |= {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
+        values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": mask}
+        self.memory.append(np.arange(AGENTS), self._by_stream(reward), values, policy.version)
+        self._state = {name: kept.copy() for name, kept in decision.state.items()}
+        for agent in range(AGENTS):
+            self._follow(agent, reward, obs, decision, mask)
 
-    def _follow(self, agent: int, reward: Any, obs: Any, result: Any, mask: Any) -> None:
+    def _observe(self, rows: int) -> tuple[Any, ...]:
+        return observations(self.spec, rows, int(self.rng.integers(2**31)), scale=1.0)
+
+    def _rewards(self, rows: int) -> Any:
+        """Of all streams side by side."""
+        return self.rng.normal(size=(rows, sum(stream.width for stream in self.streams))).astype(np.float32)
+
+    def _by_stream(self, rewards: Any) -> dict[str, Any]:
+        ends = np.cumsum([stream.width for stream in self.streams])
+        parts = np.split(rewards, ends[:-1], axis=1)
+        return {stream.name: part for stream, part in zip(self.streams, parts, strict=True)}
+
+    def _follow(self, agent: int, reward: Any, obs: Any, decision: Decision, mask: Any) -> None:
         if self._steps[agent]:
             self._steps[agent][-1]["reward"] = reward[agent]
-        blocked = np.zeros(self.actions.mask_size, np.bool_) if mask is None else mask[agent].copy()
+        blocked = np.zeros(self.spec.actions.mask_size, np.bool_) if mask is None else mask[agent].copy()
         begin = 0
-        for size in self.actions.discrete_branches:
+        for size in self.spec.actions.discrete_branches:
             if blocked[begin : begin + size].all():
                 blocked[begin : begin + size] = False
             begin += size
         self._steps[agent].append(
             {
                 "arrival": self._arrived,
-                "obs": np.concatenate([values[agent] for values in obs]),
-                "continuous": result.continuous[agent],
-                "discrete": result.discrete[agent],
+                "obs": _flat(obs, agent),
+                "continuous": decision.continuous[agent],
+                "discrete": decision.discrete[agent],
                 "mask": blocked,
-                "log_prob": result.log_prob[agent],
+                "log_prob": decision.extras["log_prob"][agent],
             }
         )
         self._arrived += 1
 
     def _end(self, agent: int, truncated: bool) -> None:
-        obs = self._observe()
-        reward = self.rng.normal(size=(1, self.components)).astype(np.float32)
-        self.memory.end(np.array([agent]), reward, tuple(values[:1] for values in obs), np.array([truncated]))
+        obs, reward = self._observe(1), self._rewards(1)
+        self.memory.end(np.array([agent]), self._by_stream(reward), obs, np.array([truncated]))
+        for kept in self._state.values():
+            kept[agent] = 0
         self._steps[agent][-1]["reward"] = reward[0]
-        final = np.concatenate([values[0] for values in obs]) if truncated else None
-        self._close(agent, self._steps[agent], final)
+        self._close(agent, self._steps[agent], _flat(obs, 0) if truncated else None)
         self._steps[agent] = []
 
     def _close(self, agent: int, steps: list[dict[str, Any]], final: Any) -> None:
@@ -118,3 +160,30 @@ class Collector:
                 self._close(agent, steps[:-1], steps[-1]["obs"])
         arrived = [number for trajectory in self.trajectories for number in trajectory.arrival]  # type: ignore[attr-defined]
         return self.trajectories, torch.tensor(np.argsort(arrived))
+
+
+def _flat(obs: Any, agent: int) -> Any:
+    return np.concatenate([values[agent].ravel() for values in obs])
+
+
+def random_samples(network: ActorCritic, rows: int, columns: int, *, masked: bool = False) -> Samples:
+    """``columns`` advantages each; the policy that acted had log-probability 0 everywhere."""
+    actions, generator = network.spec.actions, torch.Generator().manual_seed(0)
+    mask = torch.zeros(0, 0, dtype=torch.bool)
+    if masked:
+        mask = torch.rand(rows, actions.mask_size, generator=generator) < 0.4
+        mask[:, 0] = mask[:, -1] = False  # index 0 of the first and the last index of the last branch stay allowed
+    chosen = [torch.zeros(rows, dtype=torch.int64), torch.ones(rows, dtype=torch.int64)]
+    state = torch.zeros(0)
+    for column in network.state_columns:
+        state = torch.rand(rows, *column.shape, generator=generator)
+    return Samples(
+        inputs=network.prepare(observations(network.spec, rows, scale=1.0)),
+        state=state,
+        continuous=torch.randn(rows, actions.continuous_size, generator=generator),
+        discrete=torch.stack(chosen, dim=1)[:, : actions.discrete_size],
+        mask=mask,
+        log_prob=torch.zeros(rows, actions.components),
+        advantage=torch.randn(rows, columns, generator=generator),
+        returns=torch.randn(rows, network.value.bias.numel(), generator=generator),
+    )

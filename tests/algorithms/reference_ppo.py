@@ -3,11 +3,13 @@
 Names as in Schulman et al. 2017 and 2016. Implementation details:
 
 1. Two separate networks of Linear + SiLU layers; Gaussian with a global log sigma, one categorical a branch.
-2. GAE in a loop over time, newest first; an episode cut by a limit is bootstrapped, a real end is not.
-3. Advantages normalised over the whole buffer (biased deviation), for each component by itself.
+2. GAE in a loop over time, newest first; an episode cut by a limit is bootstrapped, a real end is not. Every reward
+   stream has its own discount and values; advantages are summed, one of width 1 counts for all components.
+3. Advantages normalised over the whole buffer or each minibatch (biased deviation), for each component by itself.
 4. floor(N / batch) minibatches from a fresh permutation an epoch.
 5. One Adam, epsilon 1e-8; gradients clipped by their global norm.
-6. Component credit: every component has its own ratio, advantage and clip; the mean of all is the loss.
+6. Every action component has its own ratio and clip, with component credit its own advantage; the mean of all is the
+   loss.
 """
 
 from __future__ import annotations
@@ -18,6 +20,15 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 from torch.distributions import Categorical, Normal
+
+
+@dataclass
+class Stream:
+    """A reward: its columns in rewards and values, its discount and its factor."""
+
+    columns: slice
+    gamma: float
+    strength: float
 
 
 @dataclass
@@ -76,19 +87,32 @@ class Agent(nn.Module):
         return torch.cat(log_probs, dim=1), torch.stack(entropies).sum(dim=0)
 
 
-def gae(agent: Agent, t: Trajectory, gamma: float, lambd: float) -> tuple[torch.Tensor, torch.Tensor]:
+def gae(agent: Agent, t: Trajectory, stream: Stream, lambd: float) -> tuple[torch.Tensor, torch.Tensor]:
+    own = stream.columns
     with torch.no_grad():
-        values = agent.value(t.obs).double()
+        values = agent.value(t.obs)[:, own].double()
         next_value = torch.zeros_like(values[0])
         if t.bootstrap is not None:
-            next_value = agent.value(t.bootstrap[None])[0].double()
+            next_value = agent.value(t.bootstrap[None])[0, own].double()
     advantages = torch.zeros_like(values)
     last = torch.zeros_like(values[0])
     for step in reversed(range(len(values))):
-        delta = t.reward[step] + gamma * next_value - values[step]
-        advantages[step] = last = delta + gamma * lambd * last
+        delta = stream.strength * t.reward[step, own] + stream.gamma * next_value - values[step]
+        advantages[step] = last = delta + stream.gamma * lambd * last
         next_value = values[step]
     return advantages.float(), (advantages + values).float()
+
+
+def estimate(agent: Agent, t: Trajectory, streams: list[Stream], lambd: float) -> tuple[torch.Tensor, torch.Tensor]:
+    estimated = [gae(agent, t, stream, lambd) for stream in streams]
+    advantage = estimated[0][0]
+    for other, _ in estimated[1:]:
+        advantage = advantage + other
+    return advantage, torch.cat([returns for _, returns in estimated], dim=1)
+
+
+def normalized(advantage: torch.Tensor) -> torch.Tensor:
+    return (advantage - advantage.mean(dim=0)) / (advantage.std(dim=0, correction=0) + 1e-8)
 
 
 def update(
@@ -98,17 +122,17 @@ def update(
     arrival: torch.Tensor,
     generator: torch.Generator,
     *,
-    gamma: float,
+    streams: list[Stream],
     lambd: float,
     epsilon: float,
     beta: float,
     epochs: int,
     batch: int,
     max_grad_norm: float | None,
-    joint: bool,
+    normalize: str,
 ) -> None:
     """One update. ``arrival``: for each transition in order of arrival, its place in the joined trajectories."""
-    estimated = [gae(agent, t, gamma, lambd) for t in trajectories]
+    estimated = [estimate(agent, t, streams, lambd) for t in trajectories]
     advantage = torch.cat([a for a, _ in estimated])[arrival]
     returns = torch.cat([r for _, r in estimated])[arrival]
 
@@ -117,19 +141,17 @@ def update(
 
     obs, continuous, discrete = joined("obs"), joined("continuous"), joined("discrete")
     mask, old = joined("mask"), joined("log_prob")
-    if joint:
-        old = old.sum(dim=1, keepdim=True)
-    advantage = (advantage - advantage.mean(dim=0)) / (advantage.std(dim=0, correction=0) + 1e-8)
+    if normalize == "buffer":
+        advantage = normalized(advantage)
     batch = min(batch, len(obs))
     for _ in range(epochs):
         order = torch.randperm(len(obs), generator=generator)
         for begin in range(0, len(obs) // batch * batch, batch):
             b = order[begin : begin + batch]
             new, entropy = agent.evaluate(obs[b], continuous[b], discrete[b], mask[b])
-            if joint:
-                new = new.sum(dim=1, keepdim=True)
             ratio = (new - old[b]).exp()
-            surrogate = torch.min(ratio * advantage[b], ratio.clamp(1 - epsilon, 1 + epsilon) * advantage[b])
+            a = normalized(advantage[b]) if normalize == "minibatch" else advantage[b]
+            surrogate = torch.min(ratio * a, ratio.clamp(1 - epsilon, 1 + epsilon) * a)
             value_loss = ((agent.value(obs[b]) - returns[b]) ** 2).mean()
             loss = -surrogate.mean() + 0.5 * value_loss - beta * entropy.mean()
             optimizer.zero_grad()

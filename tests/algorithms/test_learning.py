@@ -6,62 +6,53 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from tau_trainer.algorithms import PPO
-from tau_trainer.memory import RolloutMemory
-from tau_trainer.models import ActResult, to_env
-from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings, TrainerSettings
+from tau_trainer.algorithms import Counters, Setup
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.models import Decision, to_env
+from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings
+from tau_trainer.settings.trainers import PPOTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
 AGENTS = 16
 
 
-def make(
-    inputs: int, actions: ActionSpec, *, components: int = 1, gamma: float, horizon: int = 64, **numbers: Any
-) -> tuple[PPO, RolloutMemory]:
+def make(inputs: int, actions: ActionSpec, *, width: int = 1, gamma: float, **numbers: Any) -> PPO:
     numbers = {"batch_size": 64, "buffer_size": 512, "learning_rate": 3e-3, "num_epoch": 4, **numbers}
-    settings = TrainerSettings(
+    settings = PPOTrainerSettings(
         hyperparameters=PPOHyperparameters(learning_rate_schedule="constant", **numbers),
         network_settings=NetworkSettings(hidden_units=32),
         reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
+        time_horizon=64,
     )
     spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), actions)
-    ppo = PPO(spec, settings, reward_components=components, seed=1)
-    memory = RolloutMemory(spec.observations, actions, capacity=600, horizon=horizon, reward_components=components)
-    return ppo, memory
+    return PPO(Setup(spec, settings, seed=1, reward_width=width))
 
 
 class Loop:
     """Acts in turns: observe, act, reward, end."""
 
-    def __init__(self, ppo: PPO, memory: RolloutMemory) -> None:
-        self.ppo, self.memory, self.rng = ppo, memory, np.random.default_rng(0)
-        self.policy, self.slots = ppo.snapshot(), np.arange(AGENTS)
+    def __init__(self, ppo: PPO) -> None:
+        self.ppo, self.rng = ppo, np.random.default_rng(0)
+        self.policy, self.rows = ppo.snapshot(), np.arange(AGENTS)
 
-    def act(self, obs: Any, reward: Any) -> ActResult:
-        result = self.policy.act((obs,), None, self.rng)
-        self.memory.append(
-            self.slots, reward, (obs,), result.continuous, result.discrete, result.log_prob, None, self.policy.version
-        )
-        return result
+    def act(self, obs: Any, reward: Any) -> Decision:
+        decision = self.policy.act((obs,), None, self.rng)
+        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
+        self.ppo.memory.append(self.rows, {"extrinsic": reward}, {**values, **decision.extras}, self.policy.version)
+        return decision
 
     def end(self, agents: Any, reward: Any, obs: Any, *, truncated: bool) -> None:
-        self.memory.end(self.slots[agents], reward, (obs,), np.full(len(reward), truncated))
+        self.ppo.memory.end(self.rows[agents], {"extrinsic": reward}, (obs,), np.full(len(reward), truncated))
 
-    def learn_when_full(self, rollout: int = 512) -> dict[str, float] | None:
-        if self.memory.completed < rollout:
+    def learn_when_full(self) -> dict[str, float] | None:
+        work = self.ppo.ready(Counters(0, self.ppo.version))
+        if work is None:
             return None
-        taken = self.memory.take()
-        result = self.ppo.update(taken, 0.0)
-        taken.release()
+        result = self.ppo.update(work.data, 0.0, None)
+        work.release()
         self.policy = self.ppo.snapshot()
         return result
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 def one_hot(index: Any, size: int) -> Any:
@@ -70,8 +61,8 @@ def one_hot(index: Any, size: int) -> Any:
 
 def test_identity_of_two_branches() -> None:
     """Reward 1 for each branch that repeats the digit shown; 2 is perfect."""
-    ppo, memory = make(5, ActionSpec(0, (3, 2)), gamma=0.0)
-    loop = Loop(ppo, memory)
+    ppo = make(5, ActionSpec(0, (3, 2)), gamma=0.0)
+    loop = Loop(ppo)
     reward, recent = np.zeros((AGENTS, 1), np.float32), []
     for _ in range(500):
         first, second = loop.rng.integers(3, size=AGENTS), loop.rng.integers(2, size=AGENTS)
@@ -88,10 +79,10 @@ def test_identity_of_two_branches() -> None:
 def test_contextual_bandit_with_binary_rewards(credit: bool) -> None:
     """Three continuous actions; each earns +1 or -1 for being near a linear function of the observation."""
     actions = ActionSpec(3)
-    ppo, memory = make(6, actions, components=3 if credit else 1, gamma=0.0)
-    loop = Loop(ppo, memory)
+    ppo = make(6, actions, width=3 if credit else 1, gamma=0.0)
+    loop = Loop(ppo)
     matrix = np.random.default_rng(7).normal(size=(6, 3)).astype(np.float32) * 0.25
-    reward, recent = np.zeros((AGENTS, ppo.reward_components), np.float32), []
+    reward, recent = np.zeros((AGENTS, 3 if credit else 1), np.float32), []
     for _ in range(900):
         obs = loop.rng.normal(size=(AGENTS, 6)).astype(np.float32)
         near = np.abs(to_env(loop.act(obs, reward).continuous) - obs @ matrix) < 0.25
@@ -106,8 +97,8 @@ def test_contextual_bandit_with_binary_rewards(credit: bool) -> None:
 def test_corridor_needs_credit_over_time() -> None:
     """Seven cells; only the right end pays, every step costs: walking right is worth 0.96, the other end nothing."""
     cells, middle = 7, 3
-    ppo, memory = make(cells, ActionSpec(0, (2,)), gamma=0.95)
-    loop = Loop(ppo, memory)
+    ppo = make(cells, ActionSpec(0, (2,)), gamma=0.95)
+    loop = Loop(ppo)
     place, reward = np.full(AGENTS, middle), np.zeros((AGENTS, 1), np.float32)
     returns: list[float] = []
     total = np.zeros(AGENTS)
@@ -138,14 +129,14 @@ def test_corridor_needs_credit_over_time() -> None:
 )
 def test_value_after_a_limit_and_after_a_real_end(truncated: bool, expected: float) -> None:
     """Reward 1 a step, episodes of 10 steps, gamma 0.9, one-step returns: a limit must not lower the value."""
-    ppo, memory = make(1, ActionSpec(1), gamma=0.9, lambd=0.0, learning_rate=1e-2, num_epoch=8)
-    loop = Loop(ppo, memory)
+    ppo = make(1, ActionSpec(1), gamma=0.9, lambd=0.0, learning_rate=1e-2, num_epoch=8, buffer_size=480)
+    loop = Loop(ppo)
     obs, reward = np.ones((AGENTS, 1), np.float32), np.ones((AGENTS, 1), np.float32)
     estimate = 0.0
     for step in range(1, 1500):
         loop.act(obs, reward)
         if step % 10 == 0:
-            loop.end(loop.slots, reward, obs, truncated=truncated)
-        result = loop.learn_when_full(480)
+            loop.end(loop.rows, reward, obs, truncated=truncated)
+        result = loop.learn_when_full()
         estimate = result["Policy/Extrinsic Value Estimate"] if result else estimate
     assert estimate == pytest.approx(expected, rel=0.08)

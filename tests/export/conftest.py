@@ -1,56 +1,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import pytest
 
-from tau_trainer.export import Linear, Normalization, PolicyGraph
+from tau_trainer.models import ActorCritic
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.networks import make_network
 
-MakeGraph = Callable[..., PolicyGraph]
-
-
-def _linear(rng: np.random.Generator, inputs: int, outputs: int, gain: float = 1.0) -> Linear:
-    weight = gain * rng.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs)
-    return Linear(weight.astype(np.float32), (0.1 * rng.standard_normal(outputs)).astype(np.float32))
+MakeNetwork = Callable[..., ActorCritic]
 
 
 @pytest.fixture
-def make_graph() -> MakeGraph:
-    """Random policies of any shape."""
+def network_of() -> MakeNetwork:
+    """Random networks of any shape; their ``spec`` is the behavior that sees no more than they do."""
 
     def make(
         continuous: int = 0,
         branches: tuple[int, ...] = (),
-        shapes: tuple[tuple[int, ...], ...] = ((5,),),
-        visible: tuple[int, ...] | None = None,
-        hidden: tuple[int, ...] = (16, 16),
-        normalize: bool = False,
-        seed: int = 0,
-    ) -> PolicyGraph:
-        rng = np.random.default_rng(seed)
-        observations = tuple(ObservationSpec(f"sensor {i}", shape) for i, shape in enumerate(shapes))
-        size = sum(observations[i].size for i in (visible if visible is not None else range(len(shapes))))
-        statistics = Normalization(
-            rng.standard_normal(size).astype(np.float32), (0.1 + rng.random(size)).astype(np.float32)
+        sensors: tuple[tuple[int, ...] | ObservationSpec, ...] = ((5,),),
+        **settings: Any,
+    ) -> ActorCritic:
+        seen = tuple(
+            sensor if isinstance(sensor, ObservationSpec) else ObservationSpec(f"sensor {i}", sensor)
+            for i, sensor in enumerate(sensors)
         )
-        sizes = (size, *hidden)
-        return PolicyGraph(
-            observations=observations,
-            actions=ActionSpec(continuous, branches),
-            body=[_linear(rng, sizes[i], sizes[i + 1]) for i in range(len(hidden))],
-            mu=_linear(rng, sizes[-1], continuous, 0.5) if continuous else None,
-            log_sigma=rng.uniform(-1, 0.5, continuous).astype(np.float32) if continuous else None,
-            branches=[_linear(rng, sizes[-1], options, 0.5) for options in branches],
-            normalization=statistics if normalize else None,
-            visible=visible,
-        )
+        return make_network(BehaviorSpec("Test?team=0", seen, ActionSpec(continuous, branches)), **settings)
 
     return make
-
-
-@pytest.fixture
-def behavior_of() -> Callable[[PolicyGraph], BehaviorSpec]:
-    """The behavior whose sensors and actions a graph has."""
-    return lambda graph: BehaviorSpec("Test?team=0", graph.observations, graph.actions)

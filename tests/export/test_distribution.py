@@ -1,18 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import copy
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tau_trainer.errors import ExportError
-from tau_trainer.export import Linear, PolicyGraph
-from tau_trainer.export.build import build_model
+from tau_trainer.export.build import build_model, memory_size
 from tau_trainer.export.distribution import check_distribution, clipped_gaussian
+from tau_trainer.export.reference import Reference
 from tau_trainer.export.session import session_of
-
-MakeGraph = Callable[..., PolicyGraph]
+from tau_trainer.models import ActorCritic
+from tau_trainer.settings import MemorySettings
+from tests.export.conftest import MakeNetwork
+from tests.networks import IMAGE
 
 
 def test_moments_of_the_clipped_gaussian() -> None:
@@ -23,32 +26,43 @@ def test_moments_of_the_clipped_gaussian() -> None:
     np.testing.assert_allclose(std, draws.std(axis=0), atol=2e-3)
 
 
-def _check(model_of: PolicyGraph, truth: PolicyGraph) -> None:
-    check_distribution(session_of(build_model(model_of).SerializeToString()), truth, np.random.default_rng(0))
+def _check(model_of: ActorCritic, truth: ActorCritic) -> None:
+    spec = truth.spec
+    session = session_of(build_model(model_of, spec).SerializeToString())
+    visible, log_sigma = tuple(range(len(spec.observations))), truth.action.log_sigma.detach().numpy()
+    rng = np.random.default_rng(0)
+    check_distribution(session, Reference(truth), spec, visible, log_sigma, memory_size(truth), rng)
 
 
-def test_right_models_pass_with_any_seed(make_graph: MakeGraph) -> None:
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("shape", [{}, {"sensors": ((4,), IMAGE), "memory": MemorySettings(memory_size=6)}])
+def test_right_models_pass_with_any_seed(network_of: MakeNetwork, shape: dict[str, Any]) -> None:
     for seed in range(5):
-        graph = make_graph(continuous=2, branches=(3, 5), normalize=True, seed=seed)
-        _check(graph, graph)
+        network = network_of(continuous=2, branches=(3, 5), seed=seed, **shape)
+        _check(network, network)
 
 
-def test_a_wrong_width_is_found(make_graph: MakeGraph) -> None:
-    graph = make_graph(continuous=2)
-    assert graph.log_sigma is not None
-    with pytest.raises(ExportError, match="'continuous_actions' is off"):
-        _check(replace(graph, log_sigma=graph.log_sigma + 0.5), graph)
+def changed(network: ActorCritic, name: str, change: torch.Tensor) -> ActorCritic:
+    """A copy of which one tensor is off."""
+    other = copy.deepcopy(network)
+    other.state_dict()[name].add_(change)
+    return other
 
 
-def test_a_wrong_mean_is_found(make_graph: MakeGraph) -> None:
-    graph = make_graph(continuous=2)
-    assert graph.mu is not None
-    with pytest.raises(ExportError, match="mean of 'continuous_actions' is off"):
-        _check(replace(graph, mu=Linear(graph.mu.weight, graph.mu.bias + 0.3)), graph)
-
-
-def test_wrong_frequencies_are_found(make_graph: MakeGraph) -> None:
-    graph = make_graph(branches=(4,))
-    other = Linear(graph.branches[0].weight, graph.branches[0].bias + np.array([0.6, 0, 0, -0.6], np.float32))
-    with pytest.raises(ExportError, match="'discrete_actions' branch 0"):
-        _check(replace(graph, branches=[other]), graph)
+@pytest.mark.parametrize(
+    ("shape", "name", "change", "said"),
+    [
+        ({"continuous": 2}, "action.log_sigma", [0.5, 0.5], "width of 'continuous_actions' is off"),
+        ({"continuous": 2}, "action.log_sigma", [0.0, -0.5], "width of 'continuous_actions' is off"),
+        ({"continuous": 2}, "action.bias", [0.0, 0.3], "mean of 'continuous_actions' is off"),
+        ({"branches": (2, 4)}, "action.bias", [0, 0, 0.6, 0, 0, -0.6], "'discrete_actions' branch 1"),
+    ],
+)
+def test_wrong_models_are_found(
+    network_of: MakeNetwork, shape: dict[str, Any], name: str, change: list[float], said: str
+) -> None:
+    network = network_of(**shape)
+    with torch.no_grad():
+        network.action.weight.div_(20.0)  # far from the limit of actions and from certain choices
+    with pytest.raises(ExportError, match=said):
+        _check(changed(network, name, torch.tensor(change)), network)

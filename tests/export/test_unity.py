@@ -10,30 +10,32 @@ import pytest
 from onnx import TensorProto, helper
 
 from tau_trainer.errors import ExportError
-from tau_trainer.export import PolicyGraph, unity_check
+from tau_trainer.export import unity_check
 from tau_trainer.export.build import build_model
+from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.export.conftest import MakeNetwork
 
-MakeGraph = Callable[..., PolicyGraph]
-BehaviorOf = Callable[[PolicyGraph], BehaviorSpec]
+MEMORY = MemorySettings(memory_size=6)
 
 
 @pytest.fixture
-def check(tmp_path: Path, make_graph: MakeGraph, behavior_of: BehaviorOf) -> Callable[..., list[str]]:
-    """Unity's complaints about a hybrid model after an edit."""
+def check(tmp_path: Path, network_of: MakeNetwork, toys: None) -> Callable[..., list[str]]:
+    """Unity's complaints about a hybrid model with memory after an edit."""
 
     def run(
         edit: Callable[[onnx.ModelProto], object] | None = None,
         spec: BehaviorSpec | None = None,
         deterministic: bool = False,
+        memory: MemorySettings | None = MEMORY,
     ) -> list[str]:
-        graph = make_graph(continuous=2, branches=(3, 2), shapes=((4,), (3, 5, 5)))
-        model = build_model(graph)
+        network = network_of(2, (3, 2), ((4,), (3, 5, 5)), memory=memory)
+        model = build_model(network, network.spec)
         if edit is not None:
             edit(model)
         path = tmp_path / "model.onnx"
         path.write_bytes(model.SerializeToString())
-        return unity_check(path, spec or behavior_of(graph), deterministic=deterministic)
+        return unity_check(path, spec or network.spec, deterministic=deterministic)
 
     return run
 
@@ -78,7 +80,7 @@ def test_our_models_are_accepted(check: Callable[..., list[str]], deterministic:
         (_constant("version_number", np.array([4.0], np.float32)), "version 4 is not supported"),
         (_constant("version_number", np.array([2.0], np.float32)), "ML-Agents 1.x"),
         (_constant("version_number", np.array([3], np.int64)), "Unity reads it as float"),
-        (_constant("memory_size", np.array([64.0], np.float32)), "'recurrent_in' but has a memory_size"),
+        (_without("recurrent_out"), "'recurrent_out' but has a memory_size"),
         (_constant("continuous_action_output_shape", np.array([0.0], np.float32)), "not positive"),
         (_constant("continuous_action_output_shape", np.array([5.0], np.float32)), "5 continuous actions"),
         (_constant("discrete_action_output_shape", np.array([[3.0, 9.0]], np.float32)), r"branches \(3, 9\)"),
@@ -89,6 +91,14 @@ def test_complaints(check: Callable[..., list[str]], edit: Callable[[onnx.ModelP
     problems = check(edit)
     assert problems
     assert any(re.search(text, problem) for problem in problems), problems
+
+
+def test_a_memory_needs_its_tensors(check: Callable[..., list[str]]) -> None:
+    assert check(memory=None) == []
+    assert check(_constant("memory_size", np.array([64.0], np.float32)), memory=None) == [
+        "The model does not contain 'recurrent_in' but has a memory_size.",
+        "The model does not contain 'recurrent_out' but has a memory_size.",
+    ]
 
 
 def test_sensors_and_actions_of_another_agent(check: Callable[..., list[str]]) -> None:

@@ -1,78 +1,127 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+import torch
 
 from tau_trainer.errors import ExportError
-from tau_trainer.export import Linear, PolicyGraph, verify
+from tau_trainer.export import verify
 from tau_trainer.export.build import build_model
-from tau_trainer.export.reference import forward
-from tau_trainer.specs import Actions, BoolArray, FloatArray
+from tau_trainer.models import ActorCritic, Decision
+from tau_trainer.settings import MemorySettings
+from tau_trainer.specs import BoolArray
+from tests.export.conftest import MakeNetwork
+from tests.export.policies import OtherPolicy, shifted
+from tests.networks import IMAGE, LIST, policy_of
 
-MakeGraph = Callable[..., PolicyGraph]
+MEMORY = MemorySettings(memory_size=6)
 
 
-def _bytes(graph: PolicyGraph) -> bytes:
-    return build_model(graph).SerializeToString()
+def _bytes(network: ActorCritic) -> bytes:
+    return build_model(network, network.spec).SerializeToString()
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("continuous", "branches"), [(2, ()), (0, (3,)), (0, (2, 4, 3)), (2, (3,)), (1, (2, 4, 3))])
 def test_every_kind_of_action_passes(
-    make_graph: MakeGraph, continuous: int, branches: tuple[int, ...], seed: int
+    network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], seed: int
 ) -> None:
-    graph = make_graph(continuous, branches, shapes=((5,), (2, 3)), normalize=seed % 2 == 0, seed=seed)
-    result = verify(_bytes(graph), graph, seed=seed)
+    network = network_of(continuous, branches, ((5,), (3,)), normalize=seed % 2 == 0, seed=seed)
+    result = verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
     assert result.rows == (24 if not branches else 72)
     assert result.max_difference < 1e-3
 
 
-def test_a_wrong_weight_is_found(make_graph: MakeGraph) -> None:
-    graph = make_graph(continuous=2)
-    weight = graph.body[1].weight.copy()
-    weight[3, 4] += 0.01
-    wrong = replace(graph, body=[graph.body[0], Linear(weight, graph.body[1].bias)])
-    with pytest.raises(ExportError, match=r"'deterministic_continuous_actions' differs from the reference by \d"):
-        verify(_bytes(wrong), graph)
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("shape", [{"memory": MEMORY}, {"sensors": ((4,), IMAGE, LIST), "shared_critic": True}])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_kind_of_block_passes(network_of: MakeNetwork, shape: dict[str, Any], seed: int) -> None:
+    network = network_of(2, (3,), seed=seed, **shape)
+    verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
 
 
-def test_a_wrong_choice_is_found(make_graph: MakeGraph) -> None:
-    graph = make_graph(branches=(3, 3))
-    wrong = replace(graph, branches=(graph.branches[0], graph.branches[0]))
+def _wrong(network: ActorCritic, name: str) -> bytes:
+    """A model of which one weight is a little off."""
+    other = copy.deepcopy(network)
+    weight = other.state_dict()[name]
+    weight.view(-1)[torch.arange(weight.numel()) % 7 == 3] += 0.01
+    return _bytes(other)
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("body.1.weight", "deterministic_continuous_actions"),
+        ("encoders.0.0.layer.weight", "deterministic_continuous_actions"),
+        ("memories.0.kept.weight", "(deterministic_continuous_actions|recurrent_out)"),
+    ],
+)
+def test_a_wrong_weight_is_found(network_of: MakeNetwork, name: str, tensor: str) -> None:
+    network = network_of(2, sensors=((5,), IMAGE), memory=MEMORY)
+    with pytest.raises(ExportError, match=rf"'{tensor}' differs from the network by \d"):
+        verify(_wrong(network, name), network, network.spec)
+
+
+@pytest.mark.usefixtures("toys")
+def test_a_wrong_state_is_found(network_of: MakeNetwork) -> None:
+    network = network_of(2, memory=MEMORY)
+    model = build_model(network, network.spec)
+    (node,) = [node for node in model.graph.node if node.output[0] == "recurrent_out"]
+    node.input[0] = "memory"  # what came in
+    with pytest.raises(ExportError, match=r"'recurrent_out' differs from the network by \d"):
+        verify(model.SerializeToString(), network, network.spec)
+
+
+def test_a_wrong_choice_is_found(network_of: MakeNetwork) -> None:
+    network = network_of(branches=(3, 3))
+    other = copy.deepcopy(network)
+    with torch.no_grad():
+        other.action.weight[:, 3:] = other.action.weight[:, :3]
     with pytest.raises(ExportError, match="'deterministic_discrete_actions' chooses an action of branch 1"):
-        verify(_bytes(wrong), graph)
+        verify(_bytes(other), network, network.spec)
 
 
-def test_a_policy_that_acts_otherwise_is_found(make_graph: MakeGraph) -> None:
-    graph = make_graph(continuous=2, branches=(3,))
-
-    def act(obs: tuple[FloatArray, ...], mask: BoolArray | None) -> Actions:
-        answer = forward(graph, obs, mask)
-        return Actions((answer.continuous.value + shift).astype(np.float32), answer.best().astype(np.int32))
-
-    shift = 0.0
-    verify(_bytes(graph), graph, act)
-    shift = 0.01
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("shape", [{}, {"memory": MEMORY}])
+def test_a_policy_that_acts_otherwise_is_found(network_of: MakeNetwork, shape: dict[str, Any]) -> None:
+    network = network_of(2, (3,), **shape)
+    with torch.no_grad():
+        network.action.weight.div_(20.0)  # actions far from the limit
+    verify(_bytes(network), network, network.spec, shifted(network, 0.0))
     with pytest.raises(ExportError, match=r"continuous actions of the policy' differs .* by 0\.01"):
-        verify(_bytes(graph), graph, act)
+        verify(_bytes(network), network, network.spec, shifted(network, 0.03))
 
 
-def test_a_policy_that_takes_forbidden_actions_is_found(make_graph: MakeGraph) -> None:
-    graph = make_graph(branches=(3,))
+@pytest.mark.usefixtures("toys")
+def test_a_policy_that_forgets_is_found(network_of: MakeNetwork) -> None:
+    network = network_of(2, memory=MEMORY)
+    real = policy_of(network)
 
-    def careless(obs: tuple[FloatArray, ...], mask: BoolArray | None) -> Actions:
-        return Actions(np.zeros((len(obs[0]), 0), np.float32), forward(graph, obs).best().astype(np.int32))
+    class Forgetful(OtherPolicy):
+        def act(self, obs: Any, mask: Any, rng: Any, **options: Any) -> Decision:
+            state = {"memory": np.zeros_like(options["state"]["memory"])}
+            return real.act(obs, mask, rng, state=state, deterministic=True)
 
+    with pytest.raises(ExportError, match="continuous actions of the policy"):
+        verify(_bytes(network), network, network.spec, Forgetful(network, lambda decision, _: decision))
+
+
+def test_a_policy_that_takes_forbidden_actions_is_found(network_of: MakeNetwork) -> None:
+    network = network_of(branches=(3,))
+    careless = OtherPolicy(network, lambda decision, _: decision, careless=True)
     with pytest.raises(ExportError, match="discrete actions of the policy"):
-        verify(_bytes(graph), graph, careless)
+        verify(_bytes(network), network, network.spec, careless)
 
 
-def _edited(graph: PolicyGraph, edit: Callable[[onnx.ModelProto], object]) -> bytes:
-    model = build_model(graph)
+def _edited(network: ActorCritic, edit: Callable[[onnx.ModelProto], object]) -> bytes:
+    model = build_model(network, network.spec)
     edit(model)
     return model.SerializeToString()
 
@@ -120,26 +169,28 @@ def _unclip(model: onnx.ModelProto) -> None:
     ],
 )
 def test_faults_of_the_file_are_found(
-    make_graph: MakeGraph, edit: Callable[[onnx.ModelProto], object], text: str
+    network_of: MakeNetwork, edit: Callable[[onnx.ModelProto], object], text: str
 ) -> None:
-    graph = make_graph(continuous=2, branches=(3,))
+    network = network_of(continuous=2, branches=(3,))
     with pytest.raises(ExportError, match=text):
-        verify(_edited(graph, edit), graph)
+        verify(_edited(network, edit), network, network.spec)
 
 
-def test_bytes_that_are_no_model(make_graph: MakeGraph) -> None:
+def test_bytes_that_are_no_model(network_of: MakeNetwork) -> None:
+    network = network_of(continuous=1)
     with pytest.raises(ExportError, match="not valid ONNX"):
-        verify(b"no model", make_graph(continuous=1))
+        verify(b"no model", network, network.spec)
 
 
-def test_equal_logits_may_be_chosen_either_way(make_graph: MakeGraph) -> None:
-    graph = make_graph(branches=(3,))
-    tied = Linear(np.repeat(graph.branches[0].weight[:, :1], 3, axis=1), np.zeros(3, np.float32))
-    graph = replace(graph, branches=[tied])
+def test_equal_logits_may_be_chosen_either_way(network_of: MakeNetwork) -> None:
+    network = network_of(branches=(3,))
+    with torch.no_grad():
+        network.action.weight[:] = network.action.weight[:, :1].clone()
+        network.action.bias.zero_()
 
-    def last(obs: tuple[FloatArray, ...], mask: BoolArray | None) -> Actions:
+    def last(decision: Decision, mask: BoolArray | None) -> Decision:
         assert mask is not None
         best = 2 - np.argmax(~mask[:, ::-1], axis=1)
-        return Actions(np.zeros((len(best), 0), np.float32), best[:, None].astype(np.int32))
+        return replace(decision, discrete=best[:, None].astype(np.int32))
 
-    verify(_bytes(graph), graph, last)
+    verify(_bytes(network), network, network.spec, OtherPolicy(network, last))

@@ -11,8 +11,10 @@ class Record:
     """One decision. ``marker`` is its observation; ``following`` the same agent's next decision."""
 
     marker: float
-    slot: int
+    row: int
     step: int
+    masked: bool
+    version: int
     reward: list[float] | None = None
     following: Record | None = None
     terminated: bool = False
@@ -21,35 +23,40 @@ class Record:
 
 @dataclass
 class OracleMemory:
-    """Same calls as RolloutMemory, for one number as observation."""
+    """Same calls as RolloutMemory, for one number as observation and all streams' rewards side by side."""
 
     horizon: int
     records: list[Record] = field(default_factory=list)
     open: dict[int, Record] = field(default_factory=dict)
 
-    def append(self, slot: int, reward: list[float], marker: float) -> None:
-        previous = self.open.get(slot)
-        record = Record(marker, slot, 0 if previous is None else (previous.step + 1) % self.horizon)
+    def append(self, row: int, reward: list[float], marker: float, masked: bool, version: int) -> None:
+        previous = self.open.get(row)
+        step = 0 if previous is None else (previous.step + 1) % self.horizon
+        record = Record(marker, row, step, masked, version)
         if previous is not None:
             previous.reward, previous.following = reward, record
         self.records.append(record)
-        self.open[slot] = record
+        self.open[row] = record
 
-    def end(self, slot: int, reward: list[float], marker: float, truncated: bool) -> None:
-        record = self.open.pop(slot, None)
+    def end(self, row: int, reward: list[float], marker: float, truncated: bool) -> None:
+        record = self.open.pop(row, None)
         if record is not None:
             record.reward, record.terminated = reward, not truncated
             record.final = marker if truncated else None
 
-    def abandon(self, slot: int) -> None:
-        self.open.pop(slot, None)
+    def abandon(self, row: int) -> None:
+        self.open.pop(row, None)
+
+    def clear(self) -> None:
+        self.records, self.open = [], {}
 
     def take(self) -> list[Record]:
         taken = [record for record in self.records if record.reward is not None]
         self.records = []
-        for slot in sorted(self.open):
-            self.records.append(Record(self.open[slot].marker, slot, 0))
-            self.open[slot] = self.records[-1]
+        for row in sorted(self.open):
+            old = self.open[row]
+            self.records.append(Record(old.marker, row, 0, old.masked, old.version))
+            self.open[row] = self.records[-1]
         return taken
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -7,20 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.memory import Rollout, RolloutMemory
-from tau_trainer.specs import ActionSpec, ObservationSpec
-from tests.memory.memory_oracle import OracleMemory, Record, advantages, value_of
+from tau_trainer.columns import Column, action_columns
+from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, rollout
+from tau_trainer.specs import ActionSpec, BehaviorSpec
+from tests.memory.memory_oracle import OracleMemory, Record, value_of
+from tests.memory.memory_oracle import advantages as oracle_advantages
 
-ACTIONS = ActionSpec(2, (3, 2))
-SENSORS = (ObservationSpec("marker", (1,)), ObservationSpec("grid", (2, 3)))
-SLOTS = 5
+SENSORS = (Column("obs_0", (1,)), Column("obs_1", (2, 3), np.uint8))
+ACTIONS = action_columns(BehaviorSpec("Any", (), ActionSpec(2, (3, 2))))
+MEMORY = Column("memory", (2, 3), fill=0.5)
+ROWS = 5
 
-_slots = st.sets(st.integers(0, SLOTS - 1), min_size=1).map(sorted)
+_rows = st.sets(st.integers(0, ROWS - 1), min_size=1).map(sorted)
+_append = st.tuples(st.just("append"), _rows, st.booleans())
 _operation = st.one_of(
-    st.tuples(st.just("append"), _slots),
-    st.tuples(st.just("append"), _slots),
-    st.tuples(st.just("end"), _slots, st.integers(0, 2**SLOTS - 1)),
-    st.tuples(st.just("abandon"), _slots),
+    _append,
+    _append,
+    st.tuples(st.just("end"), _rows, st.integers(0, 2**ROWS - 1)),
+    st.tuples(st.just("abandon"), _rows),
     st.tuples(st.just("take")),
 )
 
@@ -29,8 +34,11 @@ class Driver:
     """Runs the same operations on the memory and on its oracle; every number written is different."""
 
     def __init__(self, horizon: int, components: int) -> None:
-        self.components = components
-        self.memory = RolloutMemory(SENSORS, ACTIONS, capacity=3, horizon=horizon, reward_components=components)
+        self.widths = {"extrinsic": components, "second": 2}
+        columns = (*ACTIONS, MEMORY)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rollout, "_SPARE", 1)  # so that the log grows
+            self.memory = RolloutMemory(SENSORS, columns, rewards=self.widths, capacity=3, horizon=horizon)
         self.oracle = OracleMemory(horizon)
         self.counter = 0
 
@@ -39,101 +47,122 @@ class Driver:
         self.counter += count
         return (np.arange(self.counter - count, self.counter) / 7).astype(np.float32).reshape(shape)
 
-    def append(self, slots: list[int]) -> None:
-        reward, markers = self.numbers(len(slots), self.components), self.numbers(len(slots), 1)
-        for row, slot in enumerate(slots):
-            self.oracle.append(slot, reward[row].tolist(), float(markers[row, 0]))
-        # Everything else is a function of the marker, so that a mixed-up row shows.
-        self.memory.append(
-            np.array(slots),
-            reward,
-            (markers, grid_of(markers)),
-            continuous_of(markers),
-            discrete_of(markers),
-            log_prob_of(markers),
-            mask_of(markers),
-            version=len(self.memory),
-        )
+    def split(self, rewards: Any) -> dict[str, Any]:
+        first = self.widths["extrinsic"]
+        return {"extrinsic": rewards[:, :first], "second": rewards[:, first:]}
 
-    def end(self, slots: list[int], bits: int) -> None:
-        reward, markers = self.numbers(len(slots), self.components), self.numbers(len(slots), 1)
-        truncated = np.array([bool(bits >> slot & 1) for slot in slots])
-        for row, slot in enumerate(slots):
-            self.oracle.end(slot, reward[row].tolist(), float(markers[row, 0]), bool(truncated[row]))
-        self.memory.end(np.array(slots), reward, (markers, grid_of(markers)), truncated)
+    def append(self, rows: list[int], masked: bool) -> None:
+        reward, markers = self.numbers(len(rows), sum(self.widths.values())), self.numbers(len(rows), 1)
+        version = len(self.memory)
+        for index, row in enumerate(rows):
+            self.oracle.append(row, reward[index].tolist(), float(markers[index, 0]), masked, version)
+        values = values_of(markers)
+        if not masked:
+            values["mask"] = values["memory"] = None
+        self.memory.append(np.array(rows), self.split(reward), values, version)
+
+    def end(self, rows: list[int], bits: int) -> None:
+        reward, markers = self.numbers(len(rows), sum(self.widths.values())), self.numbers(len(rows), 1)
+        truncated = np.array([bool(bits >> row & 1) for row in rows])
+        for index, row in enumerate(rows):
+            self.oracle.end(row, reward[index].tolist(), float(markers[index, 0]), bool(truncated[index]))
+        self.memory.end(np.array(rows), self.split(reward), (markers, image_of(markers)), truncated)
+
+    def abandon(self, rows: list[int]) -> None:
+        self.memory.abandon(np.array(rows))
+        for row in rows:
+            self.oracle.abandon(row)
 
     def run(self, operations: list[tuple[Any, ...]]) -> list[tuple[Rollout, list[Record]]]:
         taken = []
         for kind, *arguments in [*operations, ("take",)]:
-            if kind == "append":
-                self.append(*arguments)
-            elif kind == "end":
-                self.end(*arguments)
-            elif kind == "abandon":
-                self.memory.abandon(np.array(arguments[0]))
-                for slot in arguments[0]:
-                    self.oracle.abandon(slot)
+            if kind != "take":
+                getattr(self, kind)(*arguments)
             else:
                 expected = self.oracle.take()
                 assert self.memory.completed == len(expected)
-                taken.append((self.memory.take(), expected))
-            assert self.memory.open_slots.tolist() == sorted(self.oracle.open)
-        return taken
+                taken.append((Rollout(self.take()), expected))
+                assert len(taken[-1][0]) == len(expected)
+            assert self.memory.open_rows.tolist() == sorted(self.oracle.open)
+            assert len(self.memory) == len(self.oracle.records)
+        return [one for one in taken if one[1]]
+
+    def take(self) -> WorkData:
+        """Every second rollout is read from a copy, after the memory's own arrays have served again."""
+        work = self.memory.take()
+        if self.counter % 2:
+            return work.data
+        data = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.data.items()}
+        work.release()
+        return data
 
 
-def grid_of(markers: Any) -> Any:
-    return markers[:, :, None] + np.arange(6, dtype=np.float32).reshape(2, 3)
+def image_of(markers: Any) -> Any:
+    return (np.round(markers * 7)[:, :, None] + np.arange(6).reshape(2, 3)).astype(np.int64).astype(np.uint8)
 
 
-def continuous_of(markers: Any) -> Any:
-    return np.concatenate((markers * 2, markers * 3), axis=1)
-
-
-def discrete_of(markers: Any) -> Any:
-    return (np.round(markers * 7).astype(np.int32) + np.arange(2)) % np.array([3, 2])
-
-
-def log_prob_of(markers: Any) -> Any:
-    return -markers - np.arange(4, dtype=np.float32)
-
-
-def mask_of(markers: Any) -> Any:
-    return (np.round(markers * 7).astype(np.int32) + np.arange(5)) % 4 == 0
+def values_of(markers: Any) -> dict[str, Any]:
+    """Everything is a function of the marker, so that a mixed-up row shows."""
+    whole = np.round(markers * 7).astype(np.int32)
+    return {
+        "obs_0": markers,
+        "obs_1": image_of(markers),
+        "continuous": np.concatenate((markers * 2, markers * 3), axis=1),
+        "discrete": (whole + np.arange(2)) % np.array([3, 2]),
+        "mask": (whole + np.arange(5)) % 4 == 0,
+        "memory": -markers[:, :, None] - np.arange(6, dtype=np.float32).reshape(2, 3),
+    }
 
 
 @given(st.lists(_operation, max_size=40), st.integers(1, 6), st.sampled_from([1, 3]))
 def test_memory_equals_the_oracle(operations: list[tuple[Any, ...]], horizon: int, components: int) -> None:
-    for rollout, expected in Driver(horizon, components).run(operations):
-        assert len(rollout) == len(expected)
-        markers = np.array([[record.marker] for record in expected], np.float32).reshape(-1, 1)
-        np.testing.assert_array_equal(rollout.observations[0], markers)
-        np.testing.assert_array_equal(rollout.observations[1], grid_of(markers))
-        np.testing.assert_array_equal(rollout.continuous, continuous_of(markers))
-        np.testing.assert_array_equal(rollout.discrete, discrete_of(markers))
-        np.testing.assert_array_equal(rollout.log_prob, log_prob_of(markers))
-        if len(expected):
-            np.testing.assert_array_equal(rollout.mask, mask_of(markers))
-        np.testing.assert_array_equal(rollout.slots, [record.slot for record in expected])
-        rewards = np.array([record.reward for record in expected], np.float32).reshape(-1, components)
-        np.testing.assert_array_equal(rollout.reward, rewards)
-        _check_links(rollout, expected, horizon)
+    for taken, expected in Driver(horizon, components).run(operations):
+        _check_columns(taken, expected)
+        _check_rewards(taken, expected, components)
+        _check_links(taken, expected, horizon)
 
 
-def _check_links(rollout: Rollout, expected: list[Record], horizon: int) -> None:
+def _check_columns(taken: Rollout, expected: list[Record]) -> None:
+    markers = np.array([[record.marker] for record in expected], np.float32)
+    wanted, masked = values_of(markers), np.array([record.masked for record in expected], np.bool_)
+    mask, memory = wanted.pop("mask") & masked[:, None], wanted.pop("memory")
+    if taken.mask is not None:
+        np.testing.assert_array_equal(taken.mask, mask)
+        np.testing.assert_array_equal(taken.column("memory"), np.where(masked[:, None, None], memory, MEMORY.fill))
+    assert taken.mask is not None or not masked.any()
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(taken.column(name), values)
+    for values, other in zip(taken.observations, (markers, image_of(markers)), strict=True):
+        np.testing.assert_array_equal(values, other)
+        assert values.dtype == other.dtype
+    assert taken.rows.tolist() == [record.row for record in expected]
+    assert taken.version.tolist() == [record.version for record in expected]
+
+
+def _check_rewards(taken: Rollout, expected: list[Record], components: int) -> None:
+    rewards = np.array([record.reward for record in expected], np.float32)
+    assert set(taken.rewards) == {"extrinsic", "second"}
+    np.testing.assert_array_equal(taken.rewards["extrinsic"], rewards[:, :components])
+    np.testing.assert_array_equal(taken.rewards["second"], rewards[:, components:])
+
+
+def _check_links(taken: Rollout, expected: list[Record], horizon: int) -> None:
     position = {record: index for index, record in enumerate(expected)}
-    bootstraps = rollout.bootstrap_observations[0][:, 0].tolist()
-    assert rollout.terminated.tolist() == [record.terminated for record in expected]
-    assert rollout.truncated.tolist() == [record.final is not None for record in expected]
-    assert rollout.cut.tolist() == [record.step == horizon - 1 for record in expected]
+    bootstraps, images = taken.bootstrap_observations[0], taken.bootstrap_observations[1]
+    np.testing.assert_array_equal(images, image_of(bootstraps))
+    assert taken.terminated.tolist() == [record.terminated for record in expected]
+    assert taken.truncated.tolist() == [record.final is not None for record in expected]
+    assert taken.cut.tolist() == [record.step == horizon - 1 for record in expected]
     for index, record in enumerate(expected):
         successor = -1 if record.following is None else position.get(record.following, -1)
-        assert rollout.following[index] == successor
+        assert taken.following[index] == successor
         after = record.final if record.following is None else record.following.marker
         if successor >= 0 or after is None:
-            assert rollout.bootstrap[index] == -1
+            assert taken.bootstrap[index] == -1
         else:
-            assert bootstraps[rollout.bootstrap[index]] == np.float32(after)
-    used = [int(index) for index in rollout.bootstrap if index >= 0]
+            assert bootstraps[taken.bootstrap[index], 0] == np.float32(after)
+    assert taken.bootstrap[taken.bootstrapped].tolist() == list(range(len(bootstraps)))
+    used = [int(index) for index in taken.bootstrap if index >= 0]
     assert sorted(used) == list(range(len(bootstraps))), "every bootstrap observation belongs to one transition"
 
 
@@ -147,14 +176,15 @@ def test_gae_equals_the_oracle(
     operations: list[tuple[Any, ...]], horizon: int, components: int, discount: tuple[float, float]
 ) -> None:
     gamma, lambd = discount
-    for rollout, expected in Driver(horizon, components).run(operations):
-        values = _values(rollout.observations[0], components)
-        advantage, returns = rollout.gae(values, _values(rollout.bootstrap_observations[0], components), gamma, lambd)
-        oracle = advantages(expected, horizon, gamma, lambd, components)
-        wanted = np.array([oracle[record] for record in expected]).reshape(-1, components)
+    for taken, expected in Driver(horizon, components).run(operations):
+        values = _values(taken.observations[0], components)
+        bootstraps = _values(taken.bootstrap_observations[0], components)
+        advantage, returns = taken.gae(taken.rewards["extrinsic"], values, bootstraps, gamma, lambd)
+        oracle = oracle_advantages(expected, horizon, gamma, lambd, components)
+        wanted = np.array([oracle[record] for record in expected])
         np.testing.assert_allclose(advantage, wanted, rtol=1e-9, atol=1e-7)
         np.testing.assert_allclose(returns, wanted + values, rtol=1e-9, atol=1e-7)
-        assert advantage.dtype == np.float64
+        assert advantage.dtype == returns.dtype == np.float64
 
 
 def _values(markers: Any, components: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -162,106 +192,149 @@ def _values(markers: Any, components: int) -> np.ndarray[Any, np.dtype[np.float6
     return np.array(rows, np.float64).reshape(-1, components)
 
 
-def _filled(steps: int = 4, agents: int = 2, horizon: int = 100) -> RolloutMemory:
-    memory = RolloutMemory(SENSORS[:1], ActionSpec(1), capacity=2, horizon=horizon)
+def small(steps: int = 4, agents: int = 2, capacity: int = 2) -> RolloutMemory:
+    """One number seen, one stored besides, one reward; ``agents`` have decided ``steps`` times."""
+    columns = (Column("extra"), Column("never", (2,)))
+    memory = RolloutMemory(SENSORS[:1], columns, rewards={"extrinsic": 1}, capacity=capacity, horizon=100)
     for step in range(steps):
-        _add(memory, list(range(agents)), float(step))
+        add(memory, list(range(agents)), float(step))
     return memory
 
 
-def _add(memory: RolloutMemory, slots: list[int], value: float) -> None:
-    rows = np.full((len(slots), 1), value, np.float32)
-    none = np.zeros((len(slots), 0), np.int32)
-    memory.append(np.array(slots), rows, (rows,), rows, none, rows, None, version=int(value))
+def add(memory: RolloutMemory, rows: list[int], value: float) -> None:
+    values = np.full((len(rows), 1), value, np.float32)
+    given_values = {"obs_0": values, "extra": values[:, 0], "never": None}
+    memory.append(np.array(rows, np.int64), {"extrinsic": values}, given_values, version=int(value))
 
 
-def test_first_reward_of_a_slot_belongs_to_nobody() -> None:
-    memory = _filled(steps=1)
+def end(memory: RolloutMemory, rows: list[int], value: float, *, truncated: bool) -> None:
+    values = np.full((len(rows), 1), value, np.float32)
+    memory.end(np.array(rows, np.int64), {"extrinsic": values}, (values,), np.full(len(rows), truncated))
+
+
+def test_first_reward_of_a_row_belongs_to_nobody() -> None:
+    memory = small(steps=1)
     assert memory.completed == 0
-    _add(memory, [0], 5.0)
-    rollout = memory.take()
-    assert rollout.reward.tolist() == [[5.0]]
+    add(memory, [0], 5.0)
+    assert Rollout(memory.take().data).rewards["extrinsic"].tolist() == [[5.0]]
 
 
-def test_reward_may_be_one_dimensional() -> None:
-    memory = _filled(steps=1, agents=1)
-    memory.end(np.array([0]), np.array([2.5], np.float32), (np.zeros((1, 1), np.float32),), np.array([False]))
-    assert memory.take().reward.tolist() == [[2.5]]
-
-
-def test_slot_numbers_may_be_large_and_sparse() -> None:
-    memory = _filled(steps=2, agents=1)
-    _add(memory, [100_000], 7.0)
-    _add(memory, [100_000], 8.0)
+def test_row_numbers_may_be_large_and_sparse() -> None:
+    memory = small(steps=2, agents=1)
+    add(memory, [100_000], 7.0)
+    add(memory, [100_000], 8.0)
     assert memory.completed == 2
-    assert memory.take().slots.tolist() == [0, 100_000]
+    assert Rollout(memory.take().data).rows.tolist() == [0, 100_000]
 
 
-def test_end_and_abandon_ignore_slots_without_a_record() -> None:
-    memory = _filled(steps=1, agents=1)
-    memory.end(np.array([3]), np.ones((1, 1), np.float32), (np.ones((1, 1), np.float32),), np.array([True]))
+def test_end_and_abandon_ignore_rows_without_a_record() -> None:
+    memory = small(steps=1, agents=1)
+    end(memory, [3], 1.0, truncated=True)
     memory.abandon(np.array([900]))
     assert memory.completed == 0
-    assert len(memory.take().bootstrap_observations[0]) == 0
+    assert len(Rollout(memory.take().data).bootstrap_observations[0]) == 0
 
 
 def test_calls_for_no_agents_do_nothing() -> None:
-    memory = _filled()
+    memory = small()
     before = memory.completed, len(memory)
-    _add(memory, [], 1.0)
-    nobody = np.zeros(0, np.int32)
-    memory.end(nobody, np.zeros((0, 1), np.float32), (np.zeros((0, 1), np.float32),), np.zeros(0, np.bool_))
-    memory.abandon(nobody)
+    add(memory, [], 1.0)
+    end(memory, [], 1.0, truncated=False)
+    memory.abandon(np.zeros(0, np.int64))
     assert (memory.completed, len(memory)) == before
 
 
 def test_open_records_live_on_in_the_next_rollout() -> None:
-    memory = _filled(steps=3, agents=2)
-    first = memory.take()
+    memory = small(steps=3, agents=2)
+    first = Rollout(memory.take().data)
     assert (len(first), len(memory), memory.completed) == (4, 2, 0)
-    _add(memory, [0, 1], 9.0)
-    second = memory.take()
+    add(memory, [0, 1], 9.0)
+    second = Rollout(memory.take().data)
     assert second.observations[0].tolist() == [[2.0], [2.0]]
+    assert second.column("extra").tolist() == [2.0, 2.0]
     assert second.version.tolist() == [2, 2]
-    assert second.reward.tolist() == [[9.0], [9.0]]
+    assert second.rewards["extrinsic"].tolist() == [[9.0], [9.0]]
     assert first.bootstrap_observations[0].tolist() == [[2.0], [2.0]], "the old rollout is untouched"
 
 
+def test_a_cleared_memory_knows_nobody() -> None:
+    memory = small()
+    memory.clear()
+    assert (len(memory), memory.completed, memory.open_rows.tolist()) == (0, 0, [])
+    add(memory, [0, 1], 5.0)
+    assert memory.completed == 0, "nobody waited for that reward"
+    assert len(Rollout(memory.take().data)) == 0
+
+
 def test_taken_rollout_survives_later_writing_until_it_is_released() -> None:
-    memory = _filled(steps=5, agents=3)
+    memory = small(steps=5, agents=3)
     first = memory.take()
     for step in range(20):
-        _add(memory, [0, 1, 2], 100.0 + step)
+        add(memory, [0, 1, 2], 100.0 + step)
     memory.take()
-    _add(memory, [0, 1, 2], 500.0)
-    assert np.unique(first.observations[0]).tolist() == [0.0, 1.0, 2.0, 3.0]
+    add(memory, [0, 1, 2], 500.0)
+    assert np.unique(Rollout(first.data).observations[0]).tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_released_arrays_serve_again() -> None:
-    memory = _filled()
+def test_released_arrays_serve_again_once() -> None:
+    memory = small()
     first = memory.take()
-    store = first.observations[0].base
     first.release()
     first.release()
-    _add(memory, [0, 1], 1.0)
-    memory.take()
-    _add(memory, [0, 1], 2.0)
-    _add(memory, [0, 1], 3.0)
-    assert memory.take().observations[0].base is store
+    add(memory, [0, 1], 1.0)
+    second = memory.take()
+    third = memory.take()
+    assert _shared(first, third) != _shared(first, second), "the lease of one log was given back once"
 
 
-def test_mask_is_none_unless_one_was_given() -> None:
-    assert _filled().take().mask is None
+def _shared(first: Work, second: Work) -> bool:
+    return np.shares_memory(np.asarray(first.data["obs_0"]), np.asarray(second.data["obs_0"]))
+
+
+def test_a_column_that_nobody_brought_a_value_for_is_left_out() -> None:
+    work = small().take()
+    assert "never" not in work.data
+    assert Rollout(work.data).mask is None
+    with pytest.raises(KeyError):
+        Rollout(work.data).column("never")
+
+
+def test_data_is_plain_and_can_be_pickled() -> None:
+    memory = small(steps=5, agents=3)
+    end(memory, [1], 7.0, truncated=True)
+    data = memory.take().data
+    assert {type(value) for value in data.values()} == {np.ndarray, int}
+    assert all(value.dtype != object for value in data.values() if isinstance(value, np.ndarray))
+    first, second = Rollout(data), Rollout(pickle.loads(pickle.dumps(dict(data))))
+    assert second.bootstrap_observations[0].tolist() == first.bootstrap_observations[0].tolist() == [[4], [4], [7]]
+    ones = np.ones((len(first), 1))
+    for values, other in zip(
+        first.gae(ones, ones, ones[:3], 1, 1), second.gae(ones, ones, ones[:3], 1, 1), strict=True
+    ):
+        np.testing.assert_array_equal(values, other)
 
 
 def test_rollout_without_gaps_is_a_view() -> None:
-    memory = _filled(steps=3, agents=1)
-    zero = np.zeros((1, 1), np.float32)
-    memory.end(np.array([0]), zero, (zero,), np.array([False]))
-    assert memory.take().observations[0].base is not None
+    memory = small(steps=3, agents=1)
+    end(memory, [0], 0.0, truncated=False)
+    data = memory.take().data
+    assert np.shares_memory(Rollout(data).observations[0], np.asarray(data["obs_0"]))
 
 
-@pytest.mark.parametrize("arguments", [{"horizon": 0}, {"horizon": 5, "reward_components": 0}])
-def test_sizes_below_one_are_refused(arguments: dict[str, int]) -> None:
+def test_a_log_does_not_grow_in_the_first_rollout() -> None:
+    """While it is copied, acting waits. Beside transitions it holds open decisions and what came with the last step."""
+    agents = list(range(2000))
+    memory = small(0, capacity=10_000)
+    arrays = memory._log.records
+    before = {column.name: arrays[column.name] for column in arrays.columns}
+    while memory.completed < 10_000:
+        add(memory, agents, 1.0)
+    assert len(memory) == 12_000
+    assert all(arrays[name] is array for name, array in before.items())
+    assert len(arrays) == 10_000 + 4096 + 1
+
+
+@pytest.mark.parametrize("arguments", [{"horizon": 0}, {"rewards": {}}, {"rewards": {"extrinsic": 1, "more": 0}}])
+def test_sizes_below_one_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        RolloutMemory(SENSORS, ACTIONS, capacity=1, **arguments)
+        RolloutMemory(SENSORS, ACTIONS, **{"capacity": 1, "horizon": 5, "rewards": {"extrinsic": 1}, **arguments})

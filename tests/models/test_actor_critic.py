@@ -1,69 +1,143 @@
 from __future__ import annotations
 
-import math
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from tau_trainer.errors import SettingsError
 from tau_trainer.models import ActorCritic
-from tau_trainer.specs import ActionSpec
+from tau_trainer.settings import MemorySettings, NetworkSettings
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.networks import IMAGE, LIST, make_network, observations, unplug
 
 HYBRID = ActionSpec(2, (3, 4))
+FIRST, SECOND = ObservationSpec("first", (3,)), ObservationSpec("second", (2,))
+VECTORS = BehaviorSpec("Walker", (FIRST, SECOND), HYBRID)
+ALL = BehaviorSpec("Walker", (FIRST, IMAGE, SECOND, LIST), HYBRID)
+MEMORY = MemorySettings(memory_size=6)
 
 
 @pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("layers", [0, 1, 3])
-def test_forward_equals_plain_layers(layers: int, shared: bool) -> None:
-    network = ActorCritic(
-        observation_size=5, actions=HYBRID, hidden_units=7, num_layers=layers, values=2, shared_critic=shared
+def test_forward_equals_plain_layers(layers: int, normalize: bool, shared: bool) -> None:
+    network = make_network(
+        VECTORS, streams={"extrinsic": 6, "more": 1}, shared_critic=shared, num_layers=layers, normalize=normalize
     )
-    flat = network.layout.zeros()
-    network.initialize(flat, torch.Generator().manual_seed(0))
-    parameters, x = network.layout.views(flat), torch.randn(6, 5)
-    outputs, values = network.forward(parameters, x)
+    obs, p = observations(VECTORS, 6), dict(network.named_parameters())
+    x = torch.from_numpy(np.concatenate(obs, axis=1))
+    if network.normalizer is not None:
+        x = ((x.double() - network.normalizer.mean) / network.normalizer.std).clamp(-5, 5).float()
     hidden = [x, x]
     for layer in range(layers):
-        weight, bias = parameters[f"body.{layer}.weight"], parameters[f"body.{layer}.bias"]
+        weight, bias = p[f"body.{layer}.weight"], p[f"body.{layer}.bias"]
         for tower in range(2):
             z = hidden[tower] @ weight[-tower] + bias[-tower, 0]
             hidden[tower] = z * torch.sigmoid(z)
-    torch.testing.assert_close(outputs, hidden[0] @ parameters["action.weight"] + parameters["action.bias"])
-    torch.testing.assert_close(values, hidden[1] @ parameters["value.weight"] + parameters["value.bias"])
-    assert outputs.shape == (6, 2 + 7)
-    assert values.shape == (6, 2)
+    answer = network(network.prepare(obs))
+    torch.testing.assert_close(answer.outputs, hidden[0] @ p["action.weight"] + p["action.bias"])
+    torch.testing.assert_close(answer.values, hidden[1] @ p["value.weight"] + p["value.bias"])
+    assert (answer.outputs.shape, answer.values.shape) == ((6, 2 + 7), (6, 7))
+    assert answer.state.shape == (6, network.towers, 0)
+    assert network.plain
+    assert network.state_columns == ()
 
 
-def test_initial_weights_have_ml_agents_spread() -> None:
-    network = ActorCritic(observation_size=400, actions=ActionSpec(200, (200,)), hidden_units=300, num_layers=2)
-    flat = network.layout.zeros()
-    network.initialize(flat, torch.Generator().manual_seed(1))
-    parameters = network.layout.views(flat)
-    for name, deviation in [("body.0.weight", 1 / math.sqrt(400)), ("body.1.weight", 1 / math.sqrt(300))]:
-        assert parameters[name].std().item() == pytest.approx(deviation, rel=0.02)
-    head = parameters["action.weight"]
-    assert head[:, :200].std().item() == pytest.approx(0.2 / math.sqrt(300), rel=0.02)
-    assert head[:, 200:].std().item() == pytest.approx(0.1 / math.sqrt(300), rel=0.02)
-    assert parameters["value.weight"].abs().max().item() <= math.sqrt(6 / 301)
-    for name in ("body.0.bias", "body.1.bias", "action.bias", "action.log_sigma", "value.bias"):
-        assert not parameters[name].any()
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("shared", [False, True])
+def test_actor_and_critic_have_encoders_and_memories_of_their_own(shared: bool) -> None:
+    network = make_network(ALL, shared_critic=shared, memory=MEMORY)
+    towers = 1 if shared else 2
+    (column,) = network.state_columns
+    assert (column.name, column.shape) == ("memory", (towers, 6))
+    assert not network.plain
+    inputs = network.prepare(observations(ALL, 4))
+    state = torch.randn(4, towers, 6)
+    answer = network(inputs, state)
+    for tower, answered in ((0, network.outputs), (-1, network.values)):
+        encoders: Any = network.encoders[tower]
+        memory: Any = network.memories[tower]
+        features = torch.cat([inputs[0], encoders[0](inputs[1]), encoders[1](inputs[2])], dim=1)
+        x, after = memory(network.body(features, tower), state[:, tower])
+        head = network.action if tower == 0 else network.value
+        torch.testing.assert_close(answered(inputs, state), head(x))
+        torch.testing.assert_close(answer.state[:, tower], after)
+    torch.testing.assert_close(answer.outputs, network.outputs(inputs, state))
+    torch.testing.assert_close(answer.values, network.values(inputs, state))
+    if not shared:
+        assert not torch.equal(answer.state[:, 0], answer.state[:, 1])
 
 
-def test_layout_keeps_parameters_apart_and_weights_first() -> None:
-    layout = ActorCritic(observation_size=3, actions=HYBRID, hidden_units=5).layout
-    flat = layout.zeros()
-    for number, view in enumerate(layout.views(flat).values()):
-        assert not view.any(), "parameters overlap"
-        view.fill_(number + 1)
-    assert int((flat != 0).sum()) == layout.parameter_count
-    in_front = {name for name, offset in layout.offsets.items() if offset < layout.decayed_size}
-    assert in_front == {"body.0.weight", "body.1.weight", "action.weight", "value.weight"}
-    assert all(offset % 16 == 0 for offset in layout.offsets.values())
+@pytest.mark.usefixtures("toys")
+def test_no_state_means_the_beginning_of_an_episode() -> None:
+    network = make_network(VECTORS, memory=MEMORY)
+    inputs = network.prepare(observations(VECTORS, 4))
+    first, second = network(inputs), network(inputs, torch.zeros(4, 2, 6))
+    assert torch.equal(first.outputs, second.outputs)
+    assert torch.equal(first.state, second.state)
+    assert not torch.equal(first.outputs, network(inputs, first.state).outputs)
 
 
-def test_layouts_compare_by_names_and_shapes() -> None:
-    def make(units: int) -> ActorCritic:
-        return ActorCritic(observation_size=3, actions=HYBRID, hidden_units=units)
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_vectors_are_joined_in_order_and_the_rest_stays_as_it_is(dtype: torch.dtype) -> None:
+    network = make_network(ALL, normalize=False).to(dtype)
+    obs = observations(ALL, 4)
+    vectors, image, entities = network.prepare(obs)
+    assert vectors.tolist() == np.concatenate((obs[0], obs[2]), axis=1).tolist()
+    assert (vectors.dtype, image.dtype, entities.dtype) == (dtype, torch.uint8, dtype)
+    assert (image.tolist(), entities.tolist()) == (obs[1].tolist(), obs[3].tolist())
+    assert network([vectors, image, entities]).outputs.dtype == dtype
 
-    assert make(5).layout == make(5).layout
-    assert make(5).layout != make(6).layout
-    assert make(5).layout != "a layout"
+
+@pytest.mark.usefixtures("toys")
+def test_a_network_may_see_images_alone() -> None:
+    spec = BehaviorSpec("Walker", (IMAGE,), HYBRID)
+    network = make_network(spec)
+    assert network.normalizer is None
+    obs = observations(spec, 5)
+    assert network.vectors(obs).shape == (5, 0)
+    assert network(network.prepare(obs)).outputs.shape == (5, 9)
+
+
+def test_read_only_observations_are_taken_without_a_warning() -> None:
+    network, obs = make_network(VECTORS), observations(VECTORS, 3)
+    for values in obs:
+        values.flags.writeable = False
+    single = make_network(BehaviorSpec("Walker", (FIRST,), HYBRID), normalize=False)
+    assert network.prepare(obs)[0].shape == (3, 5)
+    single.prepare(obs[:1])[0].zero_()
+    assert obs[0].any(), "read-only memory is not written to"
+
+
+@pytest.mark.usefixtures("toys")
+def test_initial_weights_follow_the_generator_alone() -> None:
+    def made(seed: int) -> dict[str, torch.Tensor]:
+        torch.rand(seed)  # torch's own random numbers do not matter
+        settings = NetworkSettings(memory=MEMORY)
+        return ActorCritic(
+            ALL, settings, {"extrinsic": 1}, generator=torch.Generator().manual_seed(seed % 10)
+        ).state_dict()
+
+    first, again, other = made(1), made(11), made(2)
+    drawn = [name for name, tensor in first.items() if tensor.any()]
+    assert {"encoders.0.0.layer.weight", "encoders.1.1.layer.weight", "memories.1.kept.weight"} <= set(drawn)
+    for name in drawn:
+        assert torch.equal(first[name], again[name]), name
+        assert not torch.equal(first[name], other[name]), name
+
+
+def test_biases_and_widths_begin_at_zero() -> None:
+    network = ActorCritic(VECTORS, NetworkSettings(), {"extrinsic": 1}, generator=torch.Generator().manual_seed(0))
+    zero = {name for name, parameter in network.named_parameters() if not parameter.any()}
+    assert zero == {"body.0.bias", "body.1.bias", "action.bias", "action.log_sigma", "value.bias"}
+
+
+def test_what_this_version_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    unplug(monkeypatch)
+    with pytest.raises(SettingsError, match="remove the sensor"):
+        make_network(ALL)
+    with pytest.raises(SettingsError, match="nothing named 'lstm' among the memories"):
+        make_network(VECTORS, memory=MEMORY)

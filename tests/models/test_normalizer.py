@@ -1,52 +1,79 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.models import RunningNormalizer
+from tau_trainer.models import Normalizer
+from tests.models.graphs import run_graph
+
+
+def variance(normalizer: Normalizer) -> torch.Tensor:
+    return normalizer.std.square()
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(0, 2**31), st.floats(-1e3, 1e3))
 def test_merging_batches_equals_all_rows_at_once(sizes: list[int], seed: int, offset: float) -> None:
     rng = np.random.default_rng(seed)
     batches = [(rng.normal(size=(size, 3)) * [1, 10, 0.1] + offset).astype(np.float32) for size in sizes]
-    merged, whole = RunningNormalizer(3), RunningNormalizer(3)
+    merged, whole = Normalizer(3), Normalizer(3)
     for batch in batches:
         merged.merge(batch)
     whole.merge(np.concatenate(batches))
     assert merged.count == whole.count == sum(sizes) + 1
-    np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(merged.variance, whole.variance, rtol=1e-7, atol=1e-7)
+    assert merged.untouched == (sum(sizes) == 0)
+    torch.testing.assert_close(merged.mean, whole.mean, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(variance(merged), variance(whole), rtol=1e-7, atol=1e-7)
 
 
 def test_statistics_are_those_of_the_rows_and_one_imagined_row() -> None:
-    rows = np.array([[1.0, 5.0], [3.0, 5.0]], np.float32)
-    normalizer = RunningNormalizer(2)
-    normalizer.merge(rows)
+    normalizer = Normalizer(2)
+    normalizer.merge(np.array([[1.0, 5.0], [3.0, 5.0]], np.float32))
     np.testing.assert_allclose(normalizer.mean, [4 / 3, 10 / 3])
     # The imagined row contributes its distance from the mean and a variance of 1 of its own.
     expected = [(1 + 16 / 9 + 1 / 9 + 25 / 9) / 3, (1 + 100 / 9 + 2 * 25 / 9) / 3]
-    np.testing.assert_allclose(normalizer.variance, expected)
+    np.testing.assert_allclose(variance(normalizer), expected)
 
 
 def test_without_data_normalising_changes_nothing() -> None:
-    state = RunningNormalizer(4).state()
-    assert state.mean.tolist() == [0.0] * 4
-    assert state.std.tolist() == [1.0] * 4
+    normalizer, x = Normalizer(4), torch.rand(3, 4)
+    assert normalizer.untouched
+    assert torch.equal(normalizer(x), x)
 
 
 def test_large_offsets_keep_their_variance() -> None:
     rng = np.random.default_rng(0)
-    normalizer = RunningNormalizer(1)
+    normalizer = Normalizer(1)
     for _ in range(50):
         normalizer.merge((1e4 + rng.normal(size=(1000, 1))).astype(np.float32))
     # The imagined row at 0 is far away: (1e4)² / 50,001 of variance come from it.
-    assert abs(normalizer.variance[0] - (1.0 + 1e8 / 50_001)) < 1.0
+    assert abs(variance(normalizer).item() - (1.0 + 1e8 / 50_001)) < 1.0
 
 
-def test_state_is_a_copy() -> None:
-    normalizer = RunningNormalizer(1)
-    state = normalizer.state()
-    normalizer.merge(np.full((10, 1), 3.0, np.float32))
-    assert state.mean[0] == 0.0
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_normalised_is_shifted_scaled_and_clipped(dtype: torch.dtype) -> None:
+    normalizer, x = Normalizer(2), torch.tensor([[1.0, 2.0], [500.0, -500.0]], dtype=dtype)
+    normalizer.merge(np.array([[1.0, 0.0], [3.0, 7.0], [8.0, 2.0]], np.float32))
+    kept = x.clone()
+    expected = ((x.double() - normalizer.mean) / normalizer.std).clamp(-5, 5)
+    assert expected[1].tolist() == [5.0, -5.0]
+    torch.testing.assert_close(normalizer(x), expected.to(dtype))
+    assert torch.equal(x, kept), "the observations themselves are not written to"
+
+
+def test_the_graph_says_the_same() -> None:
+    normalizer, x = Normalizer(3), 30 * torch.randn(40, 3)
+    normalizer.merge((torch.randn(50, 3) * 4 + 1).numpy())
+    (found,) = run_graph(lambda graph: [normalizer.write(graph, "x")], {"x": x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), normalizer(x))
+
+
+def test_statistics_are_part_of_the_networks_state() -> None:
+    first, second = Normalizer(2), Normalizer(2)
+    first.merge(np.array([[1.0, 5.0], [3.0, 5.0]], np.float32))
+    assert set(first.state_dict()) == {"count", "mean", "squares"}
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(first.std, second.std)
+    assert not list(first.parameters())

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,67 +10,91 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.models import ActorCritic, NormalizerState, Policy, PolicyWeights, to_env
+from tau_trainer.models import MLPPolicy, ModulePolicy, Policy, make_policy, to_env
 from tau_trainer.models.distributions import evaluate_actions
 from tau_trainer.models.masks import effective_mask
 from tau_trainer.models.policy import NUMPY_LIMIT
+from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.networks import IMAGE, make_network, observations, policy_of
 
-SENSORS = (ObservationSpec("vector", (5,)), ObservationSpec("grid", (2, 2)))
-
-
-def make_policy(actions: ActionSpec, *, layers: int = 2, normalize: bool = True, units: int = 16) -> Policy:
-    network = ActorCritic(observation_size=9, actions=actions, hidden_units=units, num_layers=layers)
-    flat = network.layout.zeros()
-    network.initialize(flat, torch.Generator().manual_seed(4))
-    own = {name: view.numpy().copy() for name, view in network.layout.views(flat).items()}
-    rng = np.random.default_rng(5)
-    state = NormalizerState(rng.normal(size=9).astype(np.float32), rng.uniform(0.5, 2.0, size=9).astype(np.float32))
-    weights = PolicyWeights(
-        normalizer=state if normalize else None,
-        body=tuple((own[f"body.{layer}.weight"][0], own[f"body.{layer}.bias"][0, 0]) for layer in range(layers)),
-        action_weight=own["action.weight"] * np.float32(5),
-        action_bias=own["action.bias"] + np.float32(0.1),
-        log_sigma=own["action.log_sigma"] - np.float32(0.7),
-    )
-    return Policy(BehaviorSpec("Agent?team=0", SENSORS, actions), weights, version=3)
+SENSORS = (ObservationSpec("vector", (5,)), ObservationSpec("rays", (4,)))
+MEMORY = MemorySettings(memory_size=6)
+HYBRID = ActionSpec(2, (3, 2))
 
 
-def observations(rows: int, seed: int = 0) -> tuple[Any, ...]:
-    rng = np.random.default_rng(seed)
-    return tuple((rng.normal(size=(rows, *sensor.shape)) * 3).astype(np.float32) for sensor in SENSORS)
+def behavior(actions: ActionSpec, *more: ObservationSpec) -> BehaviorSpec:
+    return BehaviorSpec("Agent?team=0", (*SENSORS, *more), actions)
 
 
-def reference_outputs(policy: Policy, obs: tuple[Any, ...]) -> Any:
-    x = np.concatenate([values.reshape(len(values), -1) for values in obs], axis=1).astype(np.float64)
-    if policy.weights.normalizer is not None:
-        x = np.clip((x - policy.weights.normalizer.mean) / policy.weights.normalizer.std, -5, 5)
-    for weight, bias in policy.weights.body:
-        z = x @ weight.astype(np.float64) + bias
-        x = z / (1 + np.exp(-z))
-    return x @ policy.weights.action_weight + policy.weights.action_bias
+def plain(actions: ActionSpec, **settings: Any) -> MLPPolicy:
+    policy = policy_of(make_network(behavior(actions), **settings))
+    assert isinstance(policy, MLPPolicy)
+    return policy
 
 
+def seen(rows: int, seed: int = 0) -> tuple[Any, ...]:
+    return observations(behavior(HYBRID), rows, seed)
+
+
+def module_outputs(policy: Policy, obs: tuple[Any, ...]) -> Any:
+    """The module's own answer, in float64."""
+    network = policy.network().double()
+    return network.outputs(network.prepare(obs)).numpy()
+
+
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("layers", [0, 1, 2, 3])
 @pytest.mark.parametrize("rows", [1, 12, 2000])
-def test_outputs_equal_float64(rows: int, layers: int, normalize: bool) -> None:
-    policy, obs = make_policy(ActionSpec(2, (3,)), layers=layers, normalize=normalize), observations(rows)
-    np.testing.assert_allclose(policy.outputs(obs), reference_outputs(policy, obs), rtol=2e-4, atol=2e-5)
+def test_fast_path_equals_the_module(rows: int, layers: int, normalize: bool, shared: bool) -> None:
+    policy = plain(ActionSpec(2, (3,)), num_layers=layers, normalize=normalize, shared_critic=shared)
+    np.testing.assert_allclose(policy.outputs(seen(rows)), module_outputs(policy, seen(rows)), rtol=2e-4, atol=2e-5)
 
 
-def test_nobody_asks() -> None:
-    result = make_policy(ActionSpec(2, (3,))).act(observations(0), None, np.random.default_rng(0))
-    assert (result.continuous.shape, result.discrete.shape, result.log_prob.shape) == ((0, 2), (0, 1), (0, 3))
+@pytest.mark.parametrize("sensors", [1, 2])
+def test_fast_path_leaves_observations_as_they_are(sensors: int) -> None:
+    spec = BehaviorSpec("Agent", SENSORS[:sensors], HYBRID)
+    obs = observations(spec, 4)
+    kept = [values.copy() for values in obs]
+    for normalize in (False, True):
+        policy_of(make_network(spec, normalize=normalize)).act(obs, None, np.random.default_rng(0))
+    for values, before in zip(obs, kept, strict=True):
+        np.testing.assert_array_equal(values, before)
 
 
 def test_numpy_and_torch_agree() -> None:
-    policy = make_policy(ActionSpec(3), units=128)
+    policy = plain(ActionSpec(3), hidden_units=128)
     border = NUMPY_LIMIT // (128 * 128)
-    obs = observations(4 * border)
+    obs = seen(4 * border)
     large = policy.outputs(obs)
     small = [policy.outputs(tuple(values[row : row + 1] for values in obs)) for row in range(4 * border)]
     np.testing.assert_allclose(np.concatenate(small), large, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_both_kinds_of_policy_decide_the_same(deterministic: bool) -> None:
+    network = make_network(behavior(HYBRID))
+    weights = policy_of(network).weights
+    mask = np.random.default_rng(3).random((9, 5)) < 0.4
+    first, second = (
+        kind(network, dict(weights), 7).act(seen(9), mask, np.random.default_rng(5), deterministic=deterministic)
+        for kind in (MLPPolicy, ModulePolicy)
+    )
+    np.testing.assert_allclose(first.continuous, second.continuous, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(first.discrete, second.discrete)
+    np.testing.assert_allclose(first.extras["log_prob"], second.extras["log_prob"], rtol=1e-4, atol=1e-4)
+    assert first.version == second.version == 7
+    assert set(first.extras) == set(second.extras) == {"log_prob"}
+    assert not first.state
+    assert not second.state
+
+
+def test_nobody_asks() -> None:
+    result = plain(ActionSpec(2, (3,))).act(seen(0), None, np.random.default_rng(0))
+    assert (result.continuous.shape, result.discrete.shape) == ((0, 2), (0, 1))
+    assert result.extras["log_prob"].shape == (0, 3)
+    assert len(result) == 0
 
 
 @pytest.mark.parametrize("actions", [ActionSpec(2), ActionSpec(0, (3, 2)), ActionSpec(2, (3, 2))])
@@ -79,9 +102,9 @@ def test_numpy_and_torch_agree() -> None:
 def test_log_prob_equals_the_learners(
     actions: ActionSpec, seed: int, rows: int, deterministic: bool, masked: bool
 ) -> None:
-    policy, obs, rng = make_policy(actions), observations(rows, seed), np.random.default_rng(seed)
+    policy, obs, rng = plain(actions), seen(rows, seed), np.random.default_rng(seed)
     mask = rng.random((rows, actions.mask_size)) < 0.6 if masked and actions.mask_size else None
-    result = policy.act(obs, mask, rng, deterministic)
+    result = policy.act(obs, mask, rng, deterministic=deterministic)
     if mask is not None:
         mask = effective_mask(mask, actions.discrete_branches)
         offset = 0
@@ -91,33 +114,30 @@ def test_log_prob_equals_the_learners(
     log_prob, _ = evaluate_actions(
         actions,
         torch.tensor(policy.outputs(obs)),
-        torch.tensor(policy.weights.log_sigma),
+        torch.tensor(policy.weights["action.log_sigma"]),
         torch.tensor(result.continuous),
         torch.tensor(result.discrete, dtype=torch.int64),
         None if mask is None else torch.tensor(mask),
     )
-    np.testing.assert_allclose(result.log_prob, log_prob.numpy(), rtol=1e-4, atol=1e-4)
-    assert (result.continuous.dtype, result.discrete.dtype, result.log_prob.dtype) == (
-        np.dtype(np.float32),
-        np.dtype(np.int32),
-        np.dtype(np.float32),
-    )
+    np.testing.assert_allclose(result.extras["log_prob"], log_prob.numpy(), rtol=1e-4, atol=1e-4)
+    dtypes = [values.dtype for values in (result.continuous, result.discrete, result.extras["log_prob"])]
+    assert dtypes == [np.float32, np.int32, np.float32]
 
 
 def test_samples_follow_the_distribution() -> None:
-    policy, rows = make_policy(ActionSpec(2, (3,))), 40_000
-    obs = tuple(np.repeat(values, rows, axis=0) for values in observations(1))
+    policy, rows = plain(ActionSpec(2, (3,))), 40_000
+    obs = tuple(np.repeat(values, rows, axis=0) for values in seen(1))
     result = policy.act(obs, None, np.random.default_rng(1))
-    outputs = reference_outputs(policy, observations(1))[0]
-    np.testing.assert_allclose(result.continuous.mean(axis=0), outputs[:2], atol=0.01)
-    np.testing.assert_allclose(result.continuous.std(axis=0), np.exp(policy.weights.log_sigma), rtol=0.02)
+    outputs, sigma = module_outputs(policy, seen(1))[0], np.exp(policy.weights["action.log_sigma"])
+    np.testing.assert_allclose(result.continuous.mean(axis=0), outputs[:2], atol=0.03)
+    np.testing.assert_allclose(result.continuous.std(axis=0), sigma, rtol=0.02)
     probabilities = np.exp(outputs[2:]) / np.exp(outputs[2:]).sum()
     shares = np.bincount(result.discrete[:, 0], minlength=3) / rows
     np.testing.assert_allclose(shares, probabilities, atol=0.01)
 
 
 def test_deterministic_takes_means_and_likeliest_and_no_random_numbers() -> None:
-    policy, obs, rng = make_policy(ActionSpec(2, (3, 2))), observations(30), np.random.default_rng(2)
+    policy, obs, rng = plain(HYBRID), seen(30), np.random.default_rng(2)
     before = rng.bit_generator.state
     result = policy.act(obs, None, rng, deterministic=True)
     outputs = policy.outputs(obs)
@@ -127,69 +147,118 @@ def test_deterministic_takes_means_and_likeliest_and_no_random_numbers() -> None
 
 
 def test_same_generator_state_gives_the_same_actions() -> None:
-    policy, obs = make_policy(ActionSpec(2, (3,))), observations(50)
+    policy, obs = plain(ActionSpec(2, (3,))), seen(50)
     first, second = (policy.act(obs, None, np.random.default_rng(9)) for _ in range(2))
     np.testing.assert_array_equal(first.continuous, second.continuous)
     np.testing.assert_array_equal(first.discrete, second.discrete)
 
 
 def test_branch_with_everything_forbidden_acts_as_if_free() -> None:
-    policy, obs = make_policy(ActionSpec(0, (3, 2))), observations(400)
+    policy, obs = plain(ActionSpec(0, (3, 2))), seen(400)
     mask = np.zeros((400, 5), np.bool_)
     mask[:, :3] = True
     free = policy.act(obs, None, np.random.default_rng(0))
     result = policy.act(obs, mask, np.random.default_rng(0))
     np.testing.assert_array_equal(free.discrete, result.discrete)
-    np.testing.assert_array_equal(free.log_prob, result.log_prob)
+    np.testing.assert_array_equal(free.extras["log_prob"], result.extras["log_prob"])
 
 
 def test_environment_gets_clipped_and_scaled_actions() -> None:
     raw = np.array([[-9.0, -3.0, -1.5, 0.0, 1.5, 3.0, 9.0]], np.float32)
     assert to_env(raw).tolist() == [[-1.0, -1.0, -0.5, 0.0, 0.5, 1.0, 1.0]]
     assert raw[0, 0] == -9.0
-    result = make_policy(ActionSpec(2)).act(observations(3), None, np.random.default_rng(0))
+    result = plain(HYBRID).act(seen(3), None, np.random.default_rng(0))
     np.testing.assert_array_equal(result.to_env().continuous, to_env(result.continuous))
+    assert result.to_env().discrete is result.discrete
 
 
+@pytest.mark.usefixtures("toys")
+def test_state_goes_in_and_comes_out() -> None:
+    spec = behavior(HYBRID, IMAGE)
+    policy, obs, rng = policy_of(make_network(spec, memory=MEMORY)), observations(spec, 7), np.random.default_rng(0)
+    (column,) = policy.state_columns
+    assert isinstance(policy, ModulePolicy)
+    assert (column.name, column.shape) == ("memory", (2, 6))
+    before = rng.uniform(-1, 1, (7, 2, 6)).astype(np.float32)
+    result = policy.act(obs, None, rng, state={"memory": before}, deterministic=True)
+    network = policy.network()
+    answer = network(network.prepare(obs), torch.from_numpy(before))
+    np.testing.assert_array_equal(result.continuous, answer.outputs[:, :2].numpy())
+    np.testing.assert_array_equal(result.state["memory"], answer.state.numpy())
+    np.testing.assert_array_equal(result.extras["memory"], before)
+    part = result.part(slice(2, 5))
+    np.testing.assert_array_equal(part.state["memory"], result.state["memory"][2:5])
+    np.testing.assert_array_equal(part.extras["memory"], before[2:5])
+
+
+def test_part_of_a_decision() -> None:
+    whole = plain(HYBRID).act(seen(6), None, np.random.default_rng(0))
+    part = whole.part(slice(2, 5))
+    assert (len(part), part.version) == (3, whole.version)
+    np.testing.assert_array_equal(part.continuous, whole.continuous[2:5])
+    np.testing.assert_array_equal(part.discrete, whole.discrete[2:5])
+    np.testing.assert_array_equal(part.extras["log_prob"], whole.extras["log_prob"][2:5])
+
+
+@pytest.mark.usefixtures("toys")
 @pytest.mark.parametrize("rows", [4, 20_000])
-@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("settings", [{"normalize": False}, {}, {"memory": MEMORY}])
 @pytest.mark.parametrize("bad", [(np.nan, 0.0), (np.inf, 0.0), (np.inf, -np.inf)])
-def test_bad_observation_is_named(bad: tuple[float, float], normalize: bool, rows: int) -> None:
-    policy, obs = make_policy(ActionSpec(2), normalize=normalize), observations(rows)
-    obs[1][2, 0] = bad
-    with pytest.raises(NonFiniteError, match=r"'Agent\?team=0': observation 'grid' of agent row 2 is NaN or infinite"):
-        policy.act(obs, None, np.random.default_rng(0))
+def test_bad_observation_is_named(bad: tuple[float, float], settings: dict[str, Any], rows: int) -> None:
+    policy, obs = policy_of(make_network(behavior(ActionSpec(2)), **settings)), seen(rows)
+    obs[1][2, :2] = bad
+    state = {column.name: column.empty(rows) for column in policy.state_columns}
+    with pytest.raises(NonFiniteError, match=r"'Agent\?team=0': observation 'rays' of agent row 2 is NaN or infinite"):
+        policy.act(obs, None, np.random.default_rng(0), state=state)
 
 
 def test_bad_weights_are_named() -> None:
-    policy = make_policy(ActionSpec(2))
-    bias = policy.weights.action_bias.copy()
-    bias[0] = np.nan
-    broken = Policy(policy.spec, replace(policy.weights, action_bias=bias), version=8)
+    network = make_network(behavior(ActionSpec(2)))
+    with torch.no_grad():
+        network.action.bias[0] = torch.nan
     with pytest.raises(NonFiniteError, match="policy version 8"):
-        broken.act(observations(2), None, np.random.default_rng(0))
+        policy_of(network, version=8).act(seen(2), None, np.random.default_rng(0))
 
 
-def test_weights_cannot_be_written() -> None:
-    policy = make_policy(ActionSpec(2))
-    with pytest.raises(ValueError, match="read-only"):
-        policy.weights.action_bias[0] = 1.0
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("settings", [{}, {"memory": MEMORY}])
+def test_a_policy_stays_as_it_is_whatever_becomes_of_the_network(settings: dict[str, Any]) -> None:
+    network = make_network(behavior(HYBRID), **settings)
+    policy = policy_of(network)
+    state = {column.name: column.empty(3) for column in policy.state_columns}
+    before = policy.act(seen(3), None, np.random.default_rng(0), state=state, deterministic=True)
+    with torch.no_grad():
+        for tensor in network.state_dict().values():
+            tensor.fill_(3)
+    after = policy.act(seen(3), None, np.random.default_rng(0), state=state, deterministic=True)
+    np.testing.assert_array_equal(before.continuous, after.continuous)
+    for values in policy.weights.values():
+        with pytest.raises(ValueError, match="read-only"):
+            values[...] = 1
 
 
-def test_many_threads_may_act_at_once() -> None:
-    policy, obs = make_policy(ActionSpec(2)), observations(3000)
-    expected = policy.act(obs, None, np.random.default_rng(0)).continuous
+def test_the_network_has_the_policys_weights() -> None:
+    network = make_network(behavior(HYBRID))
+    policy = policy_of(network)
+    found = policy.network()
+    assert found is not network
+    for name, tensor in found.state_dict().items():
+        np.testing.assert_array_equal(tensor.numpy(), policy.weights[name])
+    again = make_policy(network, {name: values.copy() for name, values in policy.weights.items()}, 4)
+    assert (again.version, again.spec) == (4, policy.spec)
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("settings", [{}, {"memory": MEMORY}])
+def test_many_threads_may_act_at_once(settings: dict[str, Any]) -> None:
+    policy, obs = policy_of(make_network(behavior(ActionSpec(2)), **settings)), seen(3000)
+    state = {column.name: column.empty(3000) for column in policy.state_columns}
+
+    def act(_: int = 0) -> Any:
+        return policy.act(obs, None, np.random.default_rng(0), state=state).continuous
+
+    expected = act()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: policy.act(obs, None, np.random.default_rng(0)).continuous, range(16)))
+        results = list(pool.map(act, range(16)))
     for result in results:
         np.testing.assert_array_equal(result, expected)
-
-
-def test_graph_describes_the_same_network() -> None:
-    policy = make_policy(ActionSpec(2, (3, 2)))
-    graph = policy.graph()
-    assert graph.mu is not None
-    assert graph.normalization is not None
-    assert [head.weight.shape for head in graph.branches] == [(16, 3), (16, 2)]
-    joined = np.concatenate([graph.mu.weight, *(head.weight for head in graph.branches)], axis=1)
-    np.testing.assert_array_equal(joined, policy.weights.action_weight)

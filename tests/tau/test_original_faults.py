@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import DataError
-from tau_trainer.rewards import RewardComputer
 from tau_trainer.tau import dataset as dataset_module
 from tau_trainer.tau.data import audit, build_targets, concat
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import REWARDS, incremental
 from tau_trainer.tau.profiles import PROFILES
+from tau_trainer.tau.rewarder import RewardComputer
 from tau_trainer.tau.schema import TauFile, read_tau_file
 from tau_trainer.tau.targets import targets
 from tau_trainer.tau.vectors import VectorTable, read_vectors, vectors_path, write_vectors
@@ -53,12 +53,12 @@ def test_columns_are_obeyed() -> None:
 def test_a_reward_depends_on_this_steps_action_alone() -> None:
     """Fault: the old output was never cleared, so a later prompt could be paid for an earlier answer."""
     computer = RewardComputer(action_components=3, formula="binary", credit="aggregate")
-    slot, target = np.array([0]), np.zeros((1, 3))
-    right = computer.compute(slot, output=np.zeros((1, 3)), target=target)
-    wrong = computer.compute(slot, output=np.ones((1, 3)), target=target)
+    row, target = np.array([0]), np.zeros((1, 3))
+    right = computer.compute(row, output=np.zeros((1, 3)), target=target)
+    wrong = computer.compute(row, output=np.ones((1, 3)), target=target)
     assert (right.reward[0, 0], wrong.reward[0, 0]) == (1.0, -1.0)
     with pytest.raises(ValueError, match="needs output and target"):
-        computer.compute(slot, target=target)
+        computer.compute(row, target=target)
 
 
 def test_audit_never_writes_into_any_table(make_file: MakeFile) -> None:

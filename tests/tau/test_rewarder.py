@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tau_trainer.errors import NonFiniteError, SettingsError
-from tau_trainer.rewards import RewardComputer
-from tau_trainer.specs import Float64Array
+from tau_trainer.specs import Actions, Float64Array
 from tau_trainer.tau.formulas import REWARDS, component_reward, has_components
+from tau_trainer.tau.rewarder import RewardComputer
 
 PAIRS = hnp.arrays(np.float64, (2, 4, 3), elements=st.floats(-1.0, 1.0))
-SLOTS = np.array([3, 0, 7, 1])
+ROWS = np.array([3, 0, 7, 1])
 ERRORS = np.array([[0.05, 0.05, 0.05], [0.05, 0.05, 0.5], [0.5, 0.05, 0.05], [0.5, 0.5, 0.5]])
 
 
@@ -28,9 +28,9 @@ def tau(**settings: Any) -> RewardComputer:
 @given(PAIRS, st.sampled_from(sorted(REWARDS)), st.none() | st.integers(1, 3))
 def test_aggregate_credit_is_the_formula(pair: Float64Array, name: str, columns: int | None) -> None:
     computer = tau(formula=name, credit="aggregate", columns=columns)
-    result = computer.compute(SLOTS, output=pair[0], target=pair[1])
+    result = computer.compute(ROWS, output=pair[0], target=pair[1])
     expected = REWARDS[name](pair[0], pair[1], columns=columns)
-    assert computer.components == 1
+    assert computer.width == 1
     assert result.reward.dtype == np.float32
     np.testing.assert_allclose(result.reward[:, 0], expected, atol=1e-6)
     np.testing.assert_allclose(result.mean, expected, atol=1e-6)
@@ -39,24 +39,24 @@ def test_aggregate_credit_is_the_formula(pair: Float64Array, name: str, columns:
 @given(PAIRS, st.sampled_from([name for name in REWARDS if has_components(name)]), st.none() | st.integers(1, 3))
 def test_component_credit_averages_to_the_formula(pair: Float64Array, name: str, columns: int | None) -> None:
     computer = tau(formula=name, columns=columns)
-    result = computer.compute(SLOTS, output=pair[0], target=pair[1])
-    assert computer.components == 3
+    result = computer.compute(ROWS, output=pair[0], target=pair[1])
+    assert computer.width == 3
     np.testing.assert_allclose(result.reward, component_reward(name, pair[0], pair[1], columns=columns), atol=1e-6)
     np.testing.assert_allclose(result.mean, REWARDS[name](pair[0], pair[1], columns=columns), atol=1e-6)
 
 
 def test_success_is_strict_over_all_components() -> None:
-    result = tau().compute(SLOTS, output=ERRORS, target=np.zeros((4, 3)))
+    result = tau().compute(ROWS, output=ERRORS, target=np.zeros((4, 3)))
     assert result.success is not None
     assert result.success.tolist() == [1.0, 0.0, 0.0, 0.0]
-    first_only = tau(columns=1).compute(SLOTS, output=ERRORS, target=np.zeros((4, 3)))
+    first_only = tau(columns=1).compute(ROWS, output=ERRORS, target=np.zeros((4, 3)))
     assert first_only.success is not None
     assert first_only.success.tolist() == [1.0, 1.0, 0.0, 0.0]
 
 
 def test_actions_are_clipped_as_the_environment_does() -> None:
-    inside = tau(formula="incremental").compute(SLOTS, output=np.ones((4, 3)), target=np.ones((4, 3)))
-    outside = tau(formula="incremental").compute(SLOTS, output=np.full((4, 3), 9.0), target=np.ones((4, 3)))
+    inside = tau(formula="incremental").compute(ROWS, output=np.ones((4, 3)), target=np.ones((4, 3)))
+    outside = tau(formula="incremental").compute(ROWS, output=np.full((4, 3), 9.0), target=np.ones((4, 3)))
     np.testing.assert_array_equal(inside.reward, outside.reward)
 
 
@@ -64,7 +64,7 @@ def test_actions_are_clipped_as_the_environment_does() -> None:
 @pytest.mark.parametrize("credit", ["component", "aggregate"])
 def test_distance_pays_by_component_or_for_all_at_once(values: str, low: float, credit: str) -> None:
     computer = tau(predicate="distance", values=values, credit=credit, success_distance=0.1)
-    result = computer.compute(SLOTS, output=ERRORS, target=np.zeros((4, 3)))
+    result = computer.compute(ROWS, output=ERRORS, target=np.zeros((4, 3)))
     close = ERRORS <= 0.1
     if credit == "aggregate":
         close = np.asarray(close.all(axis=1, keepdims=True))
@@ -76,7 +76,7 @@ def test_distance_pays_by_component_or_for_all_at_once(values: str, low: float, 
 
 def test_columns_beyond_are_neither_paid_nor_punished() -> None:
     computer = tau(predicate="distance", values="pm1", columns=2, window=2, learn_from="aggregate")
-    result = computer.compute(SLOTS, output=ERRORS, target=np.zeros((4, 3)))
+    result = computer.compute(ROWS, output=ERRORS, target=np.zeros((4, 3)))
     assert not result.reward[:, 2].any()
     assert result.reward[:, :2].tolist() == [[1, 1], [1, 1], [-1, 1], [-1, -1]]
 
@@ -89,8 +89,8 @@ def test_predicates_over_the_engine_reward(predicate: str, success_threshold: fl
     computer = RewardComputer(
         source="engine", action_components=2, predicate=predicate, success_threshold=success_threshold
     )
-    result = computer.compute(SLOTS, engine_reward=np.array([-1.0, 0.0, 0.1, 0.5], np.float32))
-    assert computer.components == 1
+    result = computer.compute(ROWS, engine_reward=np.array([-1.0, 0.0, 0.1, 0.5], np.float32))
+    assert computer.width == 1
     assert result.reward[:, 0].tolist() == expected
     assert result.success is not None
     assert result.success.tolist() == expected
@@ -98,7 +98,7 @@ def test_predicates_over_the_engine_reward(predicate: str, success_threshold: fl
 
 def test_the_engine_reward_passes_unchanged_without_predicate() -> None:
     reward = np.array([-1.0, 0.0, 0.1, 7.5], np.float32)
-    result = RewardComputer(source="engine", action_components=5).compute(SLOTS, engine_reward=reward)
+    result = RewardComputer(source="engine", action_components=5).compute(ROWS, engine_reward=reward)
     np.testing.assert_array_equal(result.reward[:, 0], reward)
     np.testing.assert_array_equal(result.mean, reward)
     assert result.success is None
@@ -107,26 +107,26 @@ def test_the_engine_reward_passes_unchanged_without_predicate() -> None:
 
 def test_outcome_pays_at_the_end_of_the_episode_only() -> None:
     computer = RewardComputer(source="engine", predicate="outcome", values="pm1", success_threshold=1.5)
-    slots = np.array([0, 1])
-    first = computer.compute(slots, engine_reward=[1.0, 1.0])
+    rows = np.array([0, 1])
+    first = computer.compute(rows, engine_reward=[1.0, 1.0])
     assert first.reward[:, 0].tolist() == [0.0, 0.0]
     assert first.success is None
-    second = computer.compute(slots, engine_reward=[1.0, 0.0], done=[True, False])
+    second = computer.compute(rows, engine_reward=[1.0, 0.0], done=[True, False])
     assert second.reward[:, 0].tolist() == [1.0, 0.0]
     assert second.success is not None
     assert second.success[0] == 1.0
     assert np.isnan(second.success[1])
-    third = computer.compute(slots, engine_reward=[1.0, 0.5], done=[True, True])
+    third = computer.compute(rows, engine_reward=[1.0, 0.5], done=[True, True])
     assert third.reward[:, 0].tolist() == [-1.0, -1.0]
 
 
 def test_windows_of_outcomes_span_episodes_and_others_do_not() -> None:
-    slot, done = np.array([0]), [True]
+    row, done = np.array([0]), [True]
     outcomes = RewardComputer(source="engine", predicate="outcome", window=3, aggregate="sum")
     steps = RewardComputer(source="engine", predicate="positive", window=3, aggregate="sum")
     sums = []
     for computer in (outcomes, steps):
-        results = [computer.compute(slot, engine_reward=[1.0], done=done).aggregated for _ in range(4)]
+        results = [computer.compute(row, engine_reward=[1.0], done=done).aggregated for _ in range(4)]
         sums.append([float(value[0]) for value in results if value is not None])
     assert sums == [[1.0, 2.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0]]
 
@@ -134,17 +134,17 @@ def test_windows_of_outcomes_span_episodes_and_others_do_not() -> None:
 def test_outcome_with_rewards_of_the_trainer_is_judged_when_the_episode_concludes() -> None:
     computer = tau(formula="incremental", predicate="outcome", success_threshold=1.0)
     target = np.zeros((2, 3))
-    slots = np.array([0, 1])
+    rows = np.array([0, 1])
     for _ in range(2):
-        step = computer.compute(slots, output=np.array([[0.0] * 3, [0.4] * 3]), target=target)
+        step = computer.compute(rows, output=np.array([[0.0] * 3, [0.4] * 3]), target=target)
         assert step.success is None
         assert not step.reward.any()
-    late = computer.conclude(slots)
+    late = computer.conclude(rows)
     assert late is not None
     assert late.reward.tolist() == [[1.0] * 3, [0.0] * 3]
     assert late.success is not None
     assert late.success.tolist() == [1.0, 0.0]
-    again = computer.conclude(slots)
+    again = computer.conclude(rows)
     assert again is not None
     assert again.success is not None
     assert again.success.tolist() == [0.0, 0.0]
@@ -152,9 +152,9 @@ def test_outcome_with_rewards_of_the_trainer_is_judged_when_the_episode_conclude
 
 def test_concluding_replaces_nothing_for_other_predicates() -> None:
     computer = tau(window=5, aggregate="sum")
-    computer.compute(SLOTS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
-    assert computer.conclude(SLOTS) is None
-    after = computer.compute(SLOTS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
+    computer.compute(ROWS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
+    assert computer.conclude(ROWS) is None
+    after = computer.compute(ROWS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
     assert after.aggregated is not None
     assert after.aggregated.tolist() == [1.0] * 4
 
@@ -180,9 +180,9 @@ def test_learning_from_the_window(aggregate: str) -> None:
 
 def test_aggregate_credit_learns_from_one_window() -> None:
     computer = tau(predicate="distance", window=2, learn_from="aggregate", credit="aggregate")
-    slot, target = np.array([0]), np.zeros((1, 3))
-    computer.compute(slot, output=np.zeros((1, 3)), target=target)
-    result = computer.compute(slot, output=np.array([[0.0, 0.0, 1.0]]), target=target)
+    row, target = np.array([0]), np.zeros((1, 3))
+    computer.compute(row, output=np.zeros((1, 3)), target=target)
+    result = computer.compute(row, output=np.array([[0.0, 0.0, 1.0]]), target=target)
     assert result.reward.tolist() == [[0.5]]
     assert result.aggregated is not None
     assert result.aggregated.tolist() == [0.5]
@@ -190,21 +190,24 @@ def test_aggregate_credit_learns_from_one_window() -> None:
 
 def test_messages_that_answer_no_decision_enter_no_window() -> None:
     computer = RewardComputer(source="engine", predicate="positive", window=2, aggregate="mean")
-    slots = np.array([0, 1])
-    first = computer.compute(slots, engine_reward=[0.0, 0.0], answered=[False, False])
+    rows = np.array([0, 1])
+    first = computer.compute(rows, engine_reward=[0.0, 0.0], answered=[False, False])
     assert first.success is None
-    second = computer.compute(slots, engine_reward=[1.0, 1.0], answered=[True, False])
+    second = computer.compute(rows, engine_reward=[1.0, 1.0], answered=[True, False])
     assert second.aggregated is not None
     assert second.aggregated[0] == 1.0
     assert np.isnan(second.aggregated[1])
+    assert np.isnan(first.mean).tolist() == [True, True]
+    assert np.isnan(second.mean).tolist() == [False, True]
+    np.testing.assert_array_equal(second.reward[:, 0], [1.0, 0.0])
 
 
 @given(st.permutations(range(4)), PAIRS)
 def test_order_of_agents_does_not_matter(order: list[int], pair: Float64Array) -> None:
     straight, shuffled = (tau(window=3, aggregate="sum") for _ in range(2))
     for _ in range(2):
-        first = straight.compute(SLOTS, output=pair[0], target=pair[1])
-        second = shuffled.compute(SLOTS[order], output=pair[0][order], target=pair[1][order])
+        first = straight.compute(ROWS, output=pair[0], target=pair[1])
+        second = shuffled.compute(ROWS[order], output=pair[0][order], target=pair[1][order])
     np.testing.assert_array_equal(first.reward[order], second.reward)
     assert first.aggregated is not None
     assert second.aggregated is not None
@@ -219,38 +222,32 @@ def test_many_agents_at_once_equal_single_ones() -> None:
         for _ in range(6)
     ]
     for _ in range(12):
-        slots = generator.permutation(6)[:4]
+        rows = generator.permutation(6)[:4]
         output, target = generator.uniform(-1, 1, (2, 4, 3))
         done = generator.random(4) < 0.2
-        result = together.compute(slots, output=output, target=target, done=done)
-        for row, slot in enumerate(slots):
-            one = alone[slot].compute(np.array([0]), output=output[[row]], target=target[[row]], done=done[[row]])
-            np.testing.assert_array_equal(result.reward[row], one.reward[0])
+        result = together.compute(rows, output=output, target=target, done=done)
+        for i, row in enumerate(rows):
+            one = alone[row].compute(np.array([0]), output=output[[i]], target=target[[i]], done=done[[i]])
+            np.testing.assert_array_equal(result.reward[i], one.reward[0])
 
 
-def test_forget_clear_and_state() -> None:
-    settings = {"predicate": "outcome", "source": "engine", "window": 4, "aggregate": "sum"}
-    computer = RewardComputer(**settings)  # type: ignore[arg-type]
-    slot = np.array([5])
-    computer.compute(slot, engine_reward=[1.0], done=[True])
-    computer.compute(slot, engine_reward=[1.0])
-    copy = RewardComputer(**settings)  # type: ignore[arg-type]
-    copy.load_state_dict(computer.state_dict())
-    for instance in (computer, copy):
-        result = instance.compute(slot, engine_reward=[0.0], done=[True])
-        assert result.aggregated is not None
-        assert result.aggregated.tolist() == [2.0]
-    computer.compute(slot, engine_reward=[1.0])
-    computer.forget(slot)
-    forgotten = computer.compute(slot, engine_reward=[0.0], done=[True])
+def test_forget_and_clear() -> None:
+    computer = RewardComputer(predicate="outcome", source="engine", window=4, aggregate="sum")
+    row = np.array([5])
+    computer.compute(row, engine_reward=[1.0], done=[True])
+    computer.compute(row, engine_reward=[1.0])
+    result = computer.compute(row, engine_reward=[0.0], done=[True])
+    assert result.aggregated is not None
+    assert result.aggregated.tolist() == [2.0]
+    computer.compute(row, engine_reward=[1.0])
+    computer.forget(row)
+    forgotten = computer.compute(row, engine_reward=[0.0], done=[True])
     assert forgotten.success is not None
     assert forgotten.success.tolist() == [0.0]
     computer.clear()
-    cleared = computer.compute(slot, engine_reward=[1.0], done=[True]).aggregated
+    cleared = computer.compute(row, engine_reward=[1.0], done=[True]).aggregated
     assert cleared is not None
     assert cleared.tolist() == [1.0]
-    with pytest.raises(ValueError, match="returns have shape"):
-        tau().load_state_dict(computer.state_dict())
 
 
 def test_no_agents() -> None:
@@ -278,12 +275,12 @@ def test_settings_that_do_not_go_together(settings: dict[str, Any], said: str) -
 
 def test_inputs_that_are_missing_or_wrong() -> None:
     with pytest.raises(ValueError, match="engine_reward"):
-        RewardComputer(source="engine").compute(SLOTS)
+        RewardComputer(source="engine").compute(ROWS)
     with pytest.raises(ValueError, match="output and target"):
-        tau().compute(SLOTS, output=ERRORS)
+        tau().compute(ROWS, output=ERRORS)
     with pytest.raises(SettingsError, match="has 2 numbers but the behavior has 3"):
-        tau().compute(SLOTS, output=ERRORS[:, :2], target=ERRORS[:, :2])
-    with pytest.raises(ValueError, match="a slot stands twice"):
+        tau().compute(ROWS, output=ERRORS[:, :2], target=ERRORS[:, :2])
+    with pytest.raises(ValueError, match="a row stands twice"):
         tau().compute(np.array([1, 1]), output=ERRORS[:2], target=ERRORS[:2])
 
 
@@ -306,3 +303,72 @@ def test_component_credit_carries_more_signal_than_the_aggregate() -> None:
         follow[credit] = abs(float(np.corrcoef(reward[:, 0], error[:, 0])[0, 1]))
     assert follow["component"] == pytest.approx(1.0)
     assert follow["aggregate"] < 0.65
+
+
+def seen(target: Any) -> tuple[Any, ...]:
+    """The target is the second sensor."""
+    return np.zeros((len(target), 7), np.float32), np.asarray(target, np.float32)
+
+
+def acted(output: Any) -> Actions:
+    return Actions(np.asarray(output, np.float32), np.zeros((len(output), 0), np.int32))
+
+
+def test_what_the_trainer_pays_is_known_at_once_and_paid_with_the_next_message() -> None:
+    computer = tau(target=1, formula="incremental")
+    output, target = np.random.default_rng(0).uniform(-1, 1, (2, 4, 3))
+    result = computer.decided(ROWS, acted(output), seen(target))
+    assert result is not None
+    expected = component_reward("incremental", output.astype(np.float32), target.astype(np.float32))
+    np.testing.assert_allclose(result.reward, expected, atol=1e-6)
+    engine_reward = np.full(3, 99.0, np.float32)
+    late, score = computer.answered(ROWS[:3], engine_reward, acted=np.ones(3, np.bool_), ended=False)
+    np.testing.assert_array_equal(late, result.reward[:3])
+    assert score is None, "it was scored when it was decided"
+    last, score = computer.answered(ROWS[3:], engine_reward[:1], acted=np.ones(1, np.bool_), ended=True)
+    np.testing.assert_array_equal(last, result.reward[3:])
+    assert score is None
+    unknown, _ = computer.answered(np.array([50]), engine_reward[:1], acted=np.zeros(1, np.bool_), ended=False)
+    assert unknown.tolist() == [[0.0] * 3]
+
+
+def test_the_outcome_takes_the_place_of_the_last_reward() -> None:
+    computer = tau(target=1, formula="incremental", predicate="outcome", success_threshold=0.5)
+    rows, every = np.array([4, 2]), np.ones(2, np.bool_)
+    for _ in range(2):
+        result = computer.decided(rows, acted([[0.0] * 3, [0.9] * 3]), seen(np.zeros((2, 3))))
+        assert result is not None
+        assert not result.reward.any()
+        paid, score = computer.answered(rows, np.zeros(2, np.float32), acted=every, ended=False)
+        assert not paid.any()
+        assert score is None
+    paid, score = computer.answered(rows, np.zeros(2, np.float32), acted=every, ended=True)
+    assert paid.tolist() == [[1.0] * 3, [0.0] * 3]
+    assert score is not None
+    assert score.success is not None
+    assert score.success.tolist() == [1.0, 0.0]
+
+
+def test_the_engines_reward_is_judged_as_it_comes() -> None:
+    computer = RewardComputer(source="engine", predicate="positive", window=2, aggregate="sum", learn_from="aggregate")
+    rows = np.array([1, 0])
+    assert computer.decided(rows, acted(np.zeros((2, 1))), seen(np.zeros((2, 1)))) is None
+    sums = []
+    for ended in (False, False, True, False):
+        paid, score = computer.answered(
+            rows, np.array([2.0, -2.0], np.float32), acted=np.ones(2, np.bool_), ended=ended
+        )
+        assert score is not None
+        assert score.success is not None
+        assert score.success.tolist() == [1.0, 0.0]
+        np.testing.assert_array_equal(paid, score.reward)
+        sums.append(paid[:, 0].tolist())
+    assert sums == [[1.0, 0.0], [2.0, 0.0], [2.0, 0.0], [1.0, 0.0]], "an episode's window ends with it"
+
+
+def test_a_cleared_rewarder_owes_nobody() -> None:
+    computer = tau(target=1, formula="incremental")
+    computer.decided(ROWS, acted(np.zeros((4, 3))), seen(np.zeros((4, 3))))
+    computer.clear()
+    paid, _ = computer.answered(ROWS, np.zeros(4, np.float32), acted=np.ones(4, np.bool_), ended=False)
+    assert not paid.any()

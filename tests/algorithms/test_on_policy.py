@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.algorithms import on_policy
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.errors import CheckpointError, NonFiniteError
+from tau_trainer.memory import WorkData
+from tau_trainer.models import Policy
+from tau_trainer.settings import MemorySettings
+from tau_trainer.specs import BehaviorSpec
+from tests.algorithms.experience import (
+    CONTINUOUS,
+    HYBRID,
+    TWO_STREAMS,
+    VECTORS,
+    Collector,
+    behavior,
+    ppo,
+    settings,
+)
+from tests.networks import IMAGE, LIST
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+NORMALIZED: dict[str, Any] = {"normalize": True}
+RECURRENT: dict[str, Any] = {"normalize": True, "memory": MemorySettings(memory_size=6, sequence_length=8)}
+PATHS: dict[str, dict[str, Any]] = {"fused": NORMALIZED, "autograd": NORMALIZED, "toys": RECURRENT}
+PLACES = {
+    "reward.extrinsic": "reward 'extrinsic'",
+    "reward.curiosity": "reward 'curiosity'",
+    "obs_1": "observation 'more'",
+    "log_prob": "log prob",
+    "continuous": "action",
+}
+TOY_PLACES = {"obs_3": "observation 'others'", "memory": "memory"}
+
+
+def made(path: str = "fused", network: dict[str, Any] | None = None, **numbers: Any) -> PPO:
+    spec = behavior(HYBRID, IMAGE, LIST) if path == "toys" else behavior(HYBRID)
+    return ppo(spec, settings(network or PATHS[path], TWO_STREAMS, **numbers), fused=path != "autograd")
+
+
+def trained(path: str = "fused") -> tuple[PPO, Collector]:
+    """After one update, so that optimizer and normaliser hold something."""
+    learner = made(path)
+    collector = Collector(learner)
+    learner.update(collector.collect(learner.snapshot()), 0.0, None)
+    return learner, collector
+
+
+def assert_same_state(learner: PPO, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+    now, facts_now = learner.state()
+    assert set(now) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(now[name], array, name)
+    assert facts_now == facts
+
+
+def spoilt(work: WorkData, name: str, value: float, record: int = 20) -> WorkData:
+    """A copy with one number changed, of the agent in row 4."""
+    array = np.array(work[name])
+    array[record].flat[0] = value
+    return {**work, name: array}
+
+
+def test_columns_are_those_of_the_behavior_and_of_the_network() -> None:
+    learner = made("toys")
+    names = [column.name for column in learner.memory.columns]
+    assert names == ["obs_0", "obs_1", "obs_2", "obs_3", "continuous", "discrete", "mask", "log_prob", "memory"]
+    assert learner.memory.columns[-1].shape == (2, 6)
+    assert np.dtype(learner.memory.columns[2].dtype) == np.uint8
+    assert learner.memory.horizon == 1000
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    ("path", "place"), [*itertools.product(PATHS, PLACES), *itertools.product(["toys"], TOY_PLACES)]
+)
+def test_bad_numbers_in_a_rollout_are_named_and_change_nothing(path: str, place: str, value: float) -> None:
+    learner, collector = trained(path)
+    before = learner.state()
+    work = collector.collect(learner.snapshot())
+    told = (PLACES | TOY_PLACES)[place]
+    said = rf"'Walker\?team=0': {told} is NaN or infinite in 1 of 20\d transitions \(first: agent row 4\)"
+    with pytest.raises(NonFiniteError, match=said):
+        learner.update(spoilt(work, place, value), 0.0, None)
+    assert_same_state(learner, *before)
+
+
+def test_sensors_of_one_name_are_all_looked_at() -> None:
+    learner = ppo(BehaviorSpec("Walker", (VECTORS[0],) * 3, HYBRID))
+    work = Collector(learner).collect(learner.snapshot())
+    for place in ("obs_0", "obs_1", "obs_2"):
+        with pytest.raises(NonFiniteError, match="observation 'vector' is NaN or infinite in 1 of"):
+            learner.update(spoilt(work, place, np.inf), 0.0, None)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("place", ["final.obs_1", "obs_1"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_bad_observation_after_a_transition_changes_nothing(path: str, place: str, value: float) -> None:
+    """The last of an episode that a limit cut, or that of a decision without an outcome yet."""
+    learner, collector = trained(path)
+    before = learner.state()
+    work = spoilt(collector.collect(learner.snapshot()), place, value, record=-1)
+    said = r"the next observation 'more' is NaN or infinite in 1 of \d transitions \(first: agent row 4\); nothing was"
+    with pytest.raises(NonFiniteError, match=said):
+        learner.update(work, 0.0, None)
+    assert_same_state(learner, *before)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        # Finite, but its square is not: the value loss overflows in float32.
+        ("reward.extrinsic", 1e30, "the loss"),
+        # Its probability is 0 before and after, so the ratio is NaN, and so are gradients and all weights after them.
+        ("continuous", 1e25, r"the gradient of .*action\.bias.*"),
+    ],
+)
+@pytest.mark.parametrize("path", PATHS)
+def test_an_update_that_overflows_is_rolled_back(path: str, place: str, value: float, told: str) -> None:
+    learner, collector = trained(path)
+    before = learner.state()
+    work = spoilt(collector.collect(learner.snapshot()), place, value)
+    published: list[Policy] = []
+    with pytest.raises(NonFiniteError, match=f"{told} became NaN or infinite in update 2"):
+        learner.update(work, 0.0, published.append)
+    assert_same_state(learner, *before)
+    for policy in published:
+        assert all(np.isfinite(array).all() for array in policy.weights.values()), "never published"
+    learner.update(collector.collect(learner.snapshot()), 0.0, None)
+    assert learner.version == 2
+
+
+def test_an_update_that_went_wrong_leaves_no_trace() -> None:
+    """What comes after it is what would have come without it, random numbers and optimizer included."""
+    (learner, collector), (straight, other) = trained(), trained()
+    work = spoilt(collector.collect(learner.snapshot()), "reward.extrinsic", 1e30)
+    other.collect(straight.snapshot())
+    with pytest.raises(NonFiniteError):
+        learner.update(work, 0.0, None)
+    learner.update(collector.collect(learner.snapshot()), 0.0, None)
+    straight.update(other.collect(straight.snapshot()), 0.0, None)
+    assert_same_state(learner, *straight.state())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_resume_is_exact_to_the_bit(path: str) -> None:
+    straight, collector = trained(path)
+    arrays, facts = straight.state()
+    resumed = made(path)
+    resumed.load({name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(facts)))
+    assert resumed.version == 1
+    assert_same_state(resumed, arrays, facts)
+    for number in range(1, 3):
+        work = collector.collect(straight.snapshot())
+        for learner in (straight, resumed):
+            learner.update(work, number / 3, None)
+    assert_same_state(resumed, *straight.state())
+
+
+def test_saved_state_does_not_move_with_the_learner() -> None:
+    learner, collector = trained()
+    saved = learner.state()[0]
+    kept = {name: array.copy() for name, array in saved.items()}
+    learner.update(collector.collect(learner.snapshot()), 0.0, None)
+    for name, array in saved.items():
+        np.testing.assert_array_equal(array, kept[name], name)
+
+
+def test_same_seed_same_learner_other_seed_another() -> None:
+    first, second, third = (ppo(CONTINUOUS, seed=seed) for seed in (1, 1, 2))
+    assert_same_state(first, *second.state())
+    assert not np.array_equal(first.weights()["action.weight"], third.weights()["action.weight"])
+    assert not np.array_equal(first.state()[0]["random.generator"], third.state()[0]["random.generator"])
+
+
+def test_policies_are_independent_copies_with_versions() -> None:
+    learner = made()
+    first = learner.snapshot()
+    kept = {name: array.copy() for name, array in first.weights.items()}
+    learner.update(Collector(learner).collect(first), 0.0, None)
+    second = learner.snapshot()
+    assert (first.version, second.version) == (0, 1)
+    for name, array in kept.items():
+        np.testing.assert_array_equal(array, first.weights[name])
+        assert name == "normalizer.count" or not np.array_equal(array, second.weights[name]), name
+
+
+def test_age_and_reward_are_told() -> None:
+    learner, collector = trained()
+    policy = learner.snapshot()
+    for _ in range(2):
+        learner.update(collector.collect(policy), 0.0, None)
+    work = collector.collect(policy)
+    result = learner.update(work, 0.0, None)
+    # The first record of each agent was still open when the rollout before was taken.
+    assert result["Perf/Policy Age"] == 2.0
+    rewards = np.asarray(work["reward.curiosity"])
+    assert result["Policy/Curiosity Reward"] == pytest.approx(rewards.mean(), abs=0.05)
+    assert result["Train/Update Seconds"] > 0
+
+
+def test_large_rollouts_go_through_the_network_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    learners = [made("toys") for _ in range(2)]
+    work = Collector(learners[0]).collect(learners[0].snapshot())
+    first = learners[0].update(work, 0.0, None)
+    monkeypatch.setattr(on_policy, "_FORWARD_ROWS", 7)
+    second = learners[1].update(work, 0.0, None)
+    assert first["Policy/Extrinsic Value Estimate"] == pytest.approx(
+        second["Policy/Extrinsic Value Estimate"], rel=1e-4
+    )
+    for name, array in learners[0].weights().items():
+        np.testing.assert_allclose(array, learners[1].weights()[name], rtol=1e-4, atol=1e-5)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="reward_width must be 1 or 4, not 2"):
+        ppo(HYBRID, width=2)
+    learner = ppo(HYBRID)
+    with pytest.raises(ValueError, match="at least one transition"):
+        learner.update(learner.memory.take().data, 0.0, None)
+    assert learner.version == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "key"),
+    [
+        (lambda: made(network={"normalize": True, "hidden_units": 17}), "hidden units"),
+        (lambda: made(network={"normalize": True, "num_layers": 1}), "num layers"),
+        (lambda: made(network={"normalize": False}), "normalize"),
+        (lambda: made(shared_critic=True), "shared critic"),
+        (lambda: ppo(CONTINUOUS, settings(NORMALIZED, TWO_STREAMS)), "discrete branches"),
+        (lambda: ppo(HYBRID, settings(NORMALIZED, TWO_STREAMS), width=4), "reward components"),
+        (lambda: ppo(behavior(HYBRID, LIST), settings(NORMALIZED, TWO_STREAMS)), "observations"),
+    ],
+)
+def test_another_learners_state_is_refused(other: Any, key: str) -> None:
+    learner = other()
+    before = learner.state()
+    with pytest.raises(CheckpointError, match=f"checkpoint's {key} is .* behavior 'Walker' needs"):
+        learner.load(*trained()[0].state())
+    assert_same_state(learner, *before)
+
+
+@pytest.mark.parametrize("name", ["model.value.bias", "optimizer.exp_avg", "normalizer.mean", "random.generator"])
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_damaged_tensor_is_named_and_nothing_is_loaded(name: str, damage: str) -> None:
+    arrays, facts = trained()[0].state()
+    short = arrays.pop(name)[:-1]
+    if damage == "cut":
+        arrays[name] = short
+    other = made()
+    before = other.state()
+    with pytest.raises(CheckpointError, match=f"'{name}'"):
+        other.load(arrays, facts)
+    assert_same_state(other, *before)

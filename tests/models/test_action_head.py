@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from onnx import TensorProto
+
+from tau_trainer.errors import NonFiniteError
+from tau_trainer.models import tensor_names as names
+from tau_trainer.models.action_head import ActionHead
+from tau_trainer.models.graph import GraphWriter
+from tau_trainer.specs import ActionSpec
+from tests.models.graphs import run_graph
+
+
+def made(actions: ActionSpec) -> ActionHead:
+    generator = torch.Generator().manual_seed(0)
+    head = ActionHead(5, actions, generator)
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.normal_(0.0, 1.0, generator=generator)
+    return head
+
+
+def test_means_then_logits() -> None:
+    head, x = made(ActionSpec(2, (3, 4))), torch.randn(6, 5)
+    torch.testing.assert_close(head(x), x @ head.weight + head.bias)
+    assert head(x).shape == (6, 2 + 7)
+    assert head.log_sigma.shape == (2,)
+
+
+def test_initial_weights_have_ml_agents_spread() -> None:
+    head = ActionHead(300, ActionSpec(200, (200,)), torch.Generator().manual_seed(1))
+    assert head.weight[:, :200].std().item() == pytest.approx(0.2 / math.sqrt(300), rel=0.02)
+    assert head.weight[:, 200:].std().item() == pytest.approx(0.1 / math.sqrt(300), rel=0.02)
+    assert not head.bias.any()
+    assert not head.log_sigma.any()
+
+
+def test_the_graphs_means_are_clipped_and_scaled() -> None:
+    head, x = made(ActionSpec(2, (3,))), 2 * torch.randn(20, 5)
+
+    def write(graph: GraphWriter) -> list[str]:
+        head.write(graph, "x")
+        return [names.CONTINUOUS, names.DETERMINISTIC_CONTINUOUS, names.CONTINUOUS_SHAPE, names.DISCRETE_SHAPE]
+
+    feed = {"x": x.numpy(), names.ACTION_MASKS: np.ones((20, 3), np.float32)}
+    sampled, means, size, branches = run_graph(write, feed)
+    expected = (head(x)[:, :2].clamp(-3, 3) / 3).detach().numpy()
+    np.testing.assert_allclose(means, expected, atol=1e-6)
+    assert (np.abs(expected) == 1).any(), "the limit must be reached"
+    assert np.abs(sampled).max() == 1
+    assert not np.array_equal(sampled, means)
+    assert (size.tolist(), branches.tolist()) == ([2], [[3]])
+
+
+@pytest.mark.parametrize("branches", [(4,), (3, 1, 4)])
+def test_the_graphs_choices_obey_the_mask(branches: tuple[int, ...]) -> None:
+    actions, rng = ActionSpec(2, branches), np.random.default_rng(0)
+    head, x = made(actions), torch.randn(200, 5)
+    allowed = rng.random((200, actions.mask_size)) < 0.5
+    bounds = np.cumsum((0, *branches))
+    allowed[:, bounds[:-1]] = True
+
+    def write(graph: GraphWriter) -> list[str]:
+        head.write(graph, "x")
+        return [names.DISCRETE, names.DETERMINISTIC_DISCRETE]
+
+    feed = {"x": x.numpy(), names.ACTION_MASKS: allowed.astype(np.float32)}
+    sampled, best = run_graph(write, feed, kind=TensorProto.INT64)
+    logits = np.where(allowed, head(x)[:, 2:].detach().numpy(), -np.inf)
+    for branch, (begin, end) in enumerate(itertools.pairwise(bounds)):
+        assert best[:, branch].tolist() == logits[:, begin:end].argmax(axis=1).tolist()
+        assert allowed[np.arange(200), begin + sampled[:, branch]].all()
+    assert not np.array_equal(sampled, best)
+
+
+def test_an_infinite_width_is_refused() -> None:
+    head = made(ActionSpec(1))
+    with torch.no_grad():
+        head.log_sigma.fill_(100.0)
+    with pytest.raises(NonFiniteError, match="log_sigma reaches 100"):
+        head.write(GraphWriter(9), "x")
+    with torch.no_grad():
+        head.log_sigma.fill_(float("nan"))
+    with pytest.raises(NonFiniteError, match="policy's sigma"):
+        head.write(GraphWriter(9), "x")

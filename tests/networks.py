@@ -1,0 +1,165 @@
+"""Networks for tests: random ones of any shape, and toy blocks that stand where plug-ins stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typing_extensions import override
+
+from tau_trainer import plugins
+from tau_trainer.models import ActorCritic, Encoder, Policy, Recurrent, make_policy
+from tau_trainer.models.graph import GraphWriter
+from tau_trainer.settings import MemorySettings, NetworkSettings
+from tau_trainer.specs import BehaviorSpec, ObservationSpec
+
+IMAGE = ObservationSpec("camera", (2, 4, 3), dtype=np.uint8)
+LIST = ObservationSpec("others", (3, 4))
+
+
+class ToyImage(Encoder):
+    """One layer over all pixels."""
+
+    def __init__(self, sensor: ObservationSpec, _: NetworkSettings) -> None:
+        super().__init__()
+        self.size = 5
+        self.layer = torch.nn.Linear(sensor.size, self.size)
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.layer(x.flatten(1).to(self.layer.weight.dtype) / 255))
+
+    @override
+    def write(self, graph: GraphWriter, x: str) -> str:
+        flat = graph.reshape(x, f"{x}.flat", [-1, self.layer.in_features])
+        return graph.add("Sigmoid", [_linear(graph, self.layer, flat, f"{x}.layer")], f"{x}.features")
+
+
+class ToyList(Encoder):
+    """One layer for every entity of a list, and their sum."""
+
+    def __init__(self, sensor: ObservationSpec, _: NetworkSettings) -> None:
+        super().__init__()
+        self.size = 3
+        self.length, self.inputs = sensor.shape
+        self.layer = torch.nn.Linear(self.inputs, self.size)
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.layer(x)).sum(dim=1)
+
+    @override
+    def write(self, graph: GraphWriter, x: str) -> str:
+        flat = graph.reshape(x, f"{x}.flat", [-1, self.inputs])
+        each = graph.add("Sigmoid", [_linear(graph, self.layer, flat, f"{x}.layer")], f"{x}.each")
+        listed = graph.reshape(each, f"{x}.listed", [-1, self.length, self.size])
+        return graph.reshape(graph.sum_columns(listed, f"{x}.sum"), f"{x}.features", [-1, self.size])
+
+
+class ToyMemory(Recurrent):
+    """Elman's network: the new state is a layer over input and state, and is what comes out."""
+
+    def __init__(self, inputs: int, settings: MemorySettings) -> None:
+        super().__init__()
+        self.size = self.state_size = settings.memory_size
+        self.seen = torch.nn.Linear(inputs, self.size)
+        self.kept = torch.nn.Linear(self.size, self.size)
+
+    @override
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        new = torch.tanh(self.seen(x) + self.kept(state))
+        return new, new
+
+    @override
+    def write(self, graph: GraphWriter, x: str, state: str) -> tuple[str, str]:
+        parts = [_linear(graph, self.seen, x, "memory.seen"), _linear(graph, self.kept, state, "memory.kept")]
+        new = graph.add("Tanh", [graph.add("Add", parts, "memory.sum")], "memory.new")
+        return new, new
+
+
+class CountingMemory(Recurrent):
+    """Counts the decisions of an episode; what comes out is the count."""
+
+    def __init__(self, inputs: int, settings: MemorySettings) -> None:
+        super().__init__()
+        self.size = self.state_size = settings.memory_size
+
+    @override
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return state, state + 1
+
+    @override
+    def write(self, graph: GraphWriter, x: str, state: str) -> tuple[str, str]:
+        raise NotImplementedError
+
+
+def _linear(graph: GraphWriter, layer: torch.nn.Linear, x: str, output: str) -> str:
+    return graph.linear(layer.weight.detach().numpy().T, layer.bias.detach().numpy(), x, output)
+
+
+def plug_in(patch: pytest.MonkeyPatch, memory: type[Recurrent] = ToyMemory) -> None:
+    """Lets the toys be found as a package's plug-ins would be."""
+    ours = plugins._found
+    toys: dict[str, dict[str, type]] = {
+        "encoders": {"visual:simple": ToyImage, "buffer": ToyList},
+        "memories": {"lstm": memory},
+    }
+
+    def found(kind: plugins.Kind) -> dict[str, str]:
+        return ours(kind) | {name: f"{__name__}:{toy.__name__}" for name, toy in toys.get(kind, {}).items()}
+
+    patch.setattr(plugins, "_found", found)
+
+
+def unplug(patch: pytest.MonkeyPatch) -> None:
+    """Takes away all encoders and memories, our own too."""
+    patch.setattr(plugins, "_OWN", {**plugins._OWN, "encoders": {}, "memories": {}})
+    patch.setattr(plugins, "_found", lambda kind: plugins._OWN[kind])
+
+
+def make_network(
+    spec: BehaviorSpec,
+    *,
+    streams: Mapping[str, int] | None = None,
+    shared_critic: bool = False,
+    seed: int = 0,
+    **settings: Any,
+) -> ActorCritic:
+    """Random throughout, biases, widths and statistics too, so that whatever is left out somewhere shows."""
+    generator = torch.Generator().manual_seed(seed)
+    network = ActorCritic(
+        spec,
+        NetworkSettings().model_copy(update={"hidden_units": 16, "normalize": True, **settings}),
+        streams or {"extrinsic": 1},
+        shared_critic=shared_critic,
+        generator=generator,
+    )
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if not name.endswith("weight"):
+                parameter.normal_(0.0, 0.3, generator=generator)
+        network.action.weight.mul_(5.0)
+        if network.normalizer is not None:
+            rows = torch.randn(50, len(network.normalizer.mean), generator=generator)
+            network.normalizer.merge((3.0 * rows + 0.5).numpy())
+    return network
+
+
+def policy_of(network: ActorCritic, version: int = 3) -> Policy:
+    """The policy of a network's weights of now."""
+    weights = {name: tensor.detach().numpy().copy() for name, tensor in network.state_dict().items()}
+    return make_policy(network, weights, version)
+
+
+def observations(spec: BehaviorSpec, rows: int, seed: int = 0, scale: float = 3.0) -> tuple[Any, ...]:
+    """Whole numbers for sensors of bytes, Gaussian ones for all others."""
+    rng = np.random.default_rng(seed)
+    return tuple(
+        rng.integers(0, 256, (rows, *sensor.shape), np.uint8)
+        if sensor.dtype == np.uint8
+        else (scale * rng.standard_normal((rows, *sensor.shape))).astype(np.float32)
+        for sensor in spec.observations
+    )

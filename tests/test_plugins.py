@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tau_trainer import plugins
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings.trainers import PPO_TRAINER
+
+Install = Callable[[str], None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Installs a package ``toy_plugin`` whose ``entry_points.txt`` has the given text."""
+
+    def make(entry_points: str) -> None:
+        (tmp_path / "toy_plugin.py").write_text("THING = ['a thing']\n")
+        (tmp_path / "toy_broken.py").write_text("raise ImportError('no libtoy.so\\nand much else')\n")
+        (tmp_path / "toy_silent.py").write_text("assert False\n")
+        info = tmp_path / "toy_plugin-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-plugin\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(entry_points)
+        monkeypatch.syspath_prepend(tmp_path)
+        plugins._found.cache_clear()
+
+    yield make
+    plugins._found.cache_clear()
+    for module in ("toy_plugin", "toy_broken", "toy_silent"):
+        sys.modules.pop(module, None)
+
+
+def test_everything_of_our_own_can_be_loaded() -> None:
+    for kind, places in plugins._OWN.items():
+        for name in places:
+            assert name in plugins.names(kind)
+            assert plugins.load(kind, name) is not None
+    assert plugins.load("trainers", "ppo") is PPO_TRAINER
+
+
+def test_unknown_names_are_told_with_the_known_ones() -> None:
+    with pytest.raises(SettingsError, match=r"^there is nothing named 'ppp' among the trainers; known: ppo, sac, "):
+        plugins.load("trainers", "ppp")
+
+
+def test_a_package_adds_names_of_its_own(install: Install) -> None:
+    install("[tau_trainer.trainers]\nzeta = toy_plugin:THING\nalpha = toy_plugin:THING\n[another.group]\nbeta = x:y\n")
+    assert plugins.names("trainers") == ("ppo", "sac", "poca", "mappo", "alpha", "zeta")
+    assert "toy_plugin" not in sys.modules, "nothing is imported before it is asked for"
+    assert plugins.load("trainers", "alpha") == ["a thing"]
+    assert "alpha" not in plugins.names("tasks")
+
+
+def test_our_own_names_cannot_be_taken(install: Install) -> None:
+    install("[tau_trainer.trainers]\nppo = toy_plugin:THING\n")
+    assert plugins.load("trainers", "ppo") is PPO_TRAINER
+    assert plugins.names("trainers").count("ppo") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("toy_broken:THING", "ImportError: no libtoy.so"),
+        ("toy_silent:THING", "AssertionError"),
+        ("toy_plugin:OTHER", "AttributeError: module 'toy_plugin' has no attribute 'OTHER'"),
+        ("toy_absent:THING", "ModuleNotFoundError: No module named 'toy_absent'"),
+    ],
+)
+def test_a_broken_package_is_one_sentence(install: Install, value: str, reason: str) -> None:
+    install(f"[tau_trainer.encoders]\ntoy = {value}\n")
+    with pytest.raises(SettingsError) as caught:
+        plugins.load("encoders", "toy")
+    expected = f"'toy' ({value}) cannot be loaded: {reason}; mend or uninstall the package that brings it"
+    assert str(caught.value) == expected
+
+
+def test_a_defect_of_our_own_is_no_users_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(plugins._OWN, "tasks", {"tau": "tau_trainer.nowhere:Task"})
+    monkeypatch.setattr(plugins, "_found", lambda kind: plugins._OWN[kind])
+    with pytest.raises(ModuleNotFoundError):
+        plugins.load("tasks", "tau")
+
+
+def test_looking_up_names_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from tau_trainer import plugins; plugins.names('memories'); plugins.names('environments');"
+        "sys.exit(bool({'torch', 'gymnasium', 'pydantic'} & set(sys.modules)))"
+    )
+    root = Path(__file__).parents[1]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, timeout=50, check=False).returncode == 0
