@@ -103,7 +103,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def policy(self, weights: Arrays, version: int) -> Policy:
-        """The policy with these :meth:`weights`."""
+        """The policy with these :meth:`weights`; nobody may write to them any more."""
 
     def snapshot(self) -> Policy:
         """The policy of now, as an independent copy."""

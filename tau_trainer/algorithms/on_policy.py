@@ -99,7 +99,7 @@ class OnPolicy(Algorithm):
         try:
             self._check_input(rollout)
             result = self.learn(rollout, progress, publish)
-        except NonFiniteError:
+        except BaseException:  # no half of an update stays, whatever ended it
             self.parameters.restore(backup)
             self.generator.set_state(random_state)
             raise
@@ -130,7 +130,7 @@ class OnPolicy(Algorithm):
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         for key, wanted in self._facts().items():
-            if facts.get(key) != wanted:
+            if facts.get(key, wanted if key == "streams" else None) != wanted:  # older checkpoints name no streams
                 raise CheckpointError(
                     f"The checkpoint's {key.replace('_', ' ')} is {facts.get(key)!r}, behavior "
                     f"'{self.spec.short_name}' needs {wanted!r}; use the settings that the run was started with."
@@ -150,6 +150,7 @@ class OnPolicy(Algorithm):
             "continuous_actions": self.spec.actions.continuous_size,
             "discrete_branches": list(self.spec.actions.discrete_branches),
             "reward_components": self._setup.reward_width,
+            "streams": {stream.name: stream.width for stream in self.streams},
             "hidden_units": network.hidden_units,
             "num_layers": network.num_layers,
             "shared_critic": self.network.towers == 1,

@@ -37,7 +37,7 @@ class Encoder(torch.nn.Module, ABC):
 
     @abstractmethod
     def write(self, graph: GraphWriter, x: str) -> str:
-        """The same as nodes. ``x``: float32 [batch, *shape]; Unity's images arrive scaled to [0, 1]."""
+        """The same as nodes, named after ``x``: float32 [batch, *shape], images scaled to [0, 1] as Unity's are."""
 
 
 class Recurrent(torch.nn.Module, ABC):
@@ -82,5 +82,5 @@ def make_encoder(sensor: ObservationSpec, settings: NetworkSettings) -> Encoder:
 def drawn_from(generator: torch.Generator) -> Iterator[None]:
     """Inside, torch's own random numbers follow from ``generator``: for blocks that initialise themselves."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        torch.default_generator.manual_seed(int(torch.randint(2**62, (), generator=generator)))
         yield

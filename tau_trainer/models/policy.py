@@ -283,11 +283,12 @@ class ModulePolicy(_ActorPolicy):
         state: Arrays = _NOTHING,
         deterministic: bool = False,
     ) -> Decision:
-        before = {column.name: state[column.name] for column in self.state_columns}
-        memory = as_tensor(before[MEMORY]) if before else None
-        answer = self._network(self._network.prepare(obs), memory)
-        after = {MEMORY: answer.state.numpy()} if before else _NOTHING
-        return self._decide(obs, answer.outputs.numpy(), mask, None if deterministic else rng, before, after)
+        inputs, source = self._network.prepare(obs), None if deterministic else rng
+        if not self.state_columns:
+            return self._decide(obs, self._network.outputs(inputs).numpy(), mask, source)
+        before = {MEMORY: state[MEMORY]}
+        answer = self._network(inputs, as_tensor(state[MEMORY]))  # the critic's tower has a past of its own
+        return self._decide(obs, answer.outputs.numpy(), mask, source, before, {MEMORY: answer.state.numpy()})
 
 
 def all_finite(values: NDArray[Any]) -> bool:

@@ -1,14 +1,12 @@
-"""Toy blocks as somebody else's package would bring them: a recurrent memory and an image encoder."""
+"""A recurrent block as somebody else's package would bring it."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
-from tau_trainer.models import Encoder, Recurrent
+from tau_trainer.models import Recurrent
 from tau_trainer.models.graph import GraphWriter
-from tau_trainer.settings import MemorySettings, NetworkSettings
-from tau_trainer.specs import ObservationSpec
+from tau_trainer.settings import MemorySettings
 
 
 class SummingMemory(Recurrent):
@@ -29,22 +27,3 @@ class SummingMemory(Recurrent):
         new = graph.add("Tanh", [graph.linear(weight, bias, x, "sum.input")], "sum.new")
         after = graph.add("Add", [state, new], "sum.state")
         return graph.concat([x, after], "sum.features"), after
-
-
-class FlatImage(Encoder):
-    """A hidden layer over the pixels, bytes from 0 to 255."""
-
-    def __init__(self, sensor: ObservationSpec, settings: NetworkSettings) -> None:
-        super().__init__()
-        assert sensor.dtype == np.uint8
-        self.size = 16
-        self.layer = torch.nn.Linear(sensor.size, self.size)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        assert x.dtype == torch.uint8
-        return torch.tanh(self.layer(x.flatten(1).to(self.layer.weight.dtype) / 255))
-
-    def write(self, graph: GraphWriter, x: str) -> str:
-        weight, bias = (values.detach().numpy() for values in (self.layer.weight.T, self.layer.bias))
-        flat = graph.reshape(x, "pixels", [-1, len(weight)])
-        return graph.add("Tanh", [graph.linear(weight, bias, flat, "pixels.layer")], "pixels.features")

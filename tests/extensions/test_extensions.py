@@ -25,12 +25,13 @@ from tau_trainer.settings import MemorySettings, NetworkSettings, PPOTrainerSett
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 ENTRY_POINTS = """
 [tau_trainer.trainers]
 reinforce = reinforce:TRAINER
 
 [tau_trainer.encoders]
-visual:simple = blocks:FlatImage
+visual:simple = tests.networks:ToyImage
 
 [tau_trainer.memories]
 lstm = blocks:SummingMemory
@@ -55,7 +56,7 @@ def learn(site: Path, config: dict[str, Any], *words: str) -> Path:
     """`tau-train learn` with the package installed; the folder of the run."""
     folder = site.parent
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    path = os.pathsep.join([str(site), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(site), str(HERE), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-m", "tau_trainer", "learn", "config.yaml", "--run-id", "run", "--seed", "1", *words],
         cwd=folder,
