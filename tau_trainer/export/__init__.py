@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tau_trainer.export.onnx import check_export, export_onnx
-from tau_trainer.export.unity import unity_check
 from tau_trainer.export.verify import Verification, verify
 
-__all__ = ["Verification", "check_export", "export_onnx", "unity_check", "verify"]
+__all__ = ["Verification", "check_export", "export_onnx", "verify"]

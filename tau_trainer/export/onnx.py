@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tau_trainer.errors import ExportError
 from tau_trainer.export.build import build_model
-from tau_trainer.export.unity import unity_problems
 from tau_trainer.export.verify import verify
 from tau_trainer.files import atomic_write_bytes, reason
 from tau_trainer.models import Policy
@@ -38,9 +37,6 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path, *, opset: int = 
     network = policy.network()
     data = build_model(network, spec, opset).SerializeToString()
     verify(data, network, spec, policy)
-    problems = unity_problems(data, spec)
-    if problems:
-        raise ExportError(f"Unity would complain about the model of '{spec.name}': {problems[0]}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Column, Rows
@@ -14,7 +13,7 @@ from tau_trainer.specs import BoolArray, FloatArray, Observations
 
 Values = Mapping[str, NDArray[Any] | None]
 """An array [n, ...] for each column; None where the column's ``fill`` stands for everybody."""
-WorkData = Mapping[str, NDArray[Any] | int]
+WorkData = Mapping[str, Any]
 """Plain arrays and numbers by name: they can be sent to another process as they are."""
 Rewards = Mapping[str, FloatArray]
 """float32 [n, R] for each reward stream that the engine or the AgentTrainer pays."""
@@ -54,13 +53,3 @@ class Memory(Protocol):
 
     def clear(self) -> None:
         """Forget everything that was not handed out."""
-
-
-def number(data: WorkData, name: str) -> int:
-    """A number of :attr:`Work.data`."""
-    return int(data[name])
-
-
-def array(data: WorkData, name: str) -> NDArray[Any]:
-    """An array of :attr:`Work.data`."""
-    return np.asarray(data[name])

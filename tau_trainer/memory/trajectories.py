@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Rows
-from tau_trainer.memory.base import WorkData, array, number
+from tau_trainer.memory.base import WorkData
 from tau_trainer.memory.rollout import RecordState
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
 
@@ -23,8 +23,8 @@ class Rollout:
 
     def __init__(self, data: WorkData) -> None:
         self._data = data
-        self._size = len(array(data, "row"))
-        self._horizon = number(data, "horizon")
+        self._size = len(data["row"])
+        self._horizon = data["horizon"]
 
     def __len__(self) -> int:
         """Number of transitions, ``N``."""
@@ -32,7 +32,7 @@ class Rollout:
 
     def column(self, name: str) -> NDArray[Any]:
         """[N, *shape] of a declared column. Raises KeyError for one that no decision brought a value for."""
-        values = array(self._data, name)
+        values: NDArray[Any] = self._data[name]
         # Most rollouts are transitions throughout: then a view will do.
         return values[1:] if len(self._records) == self._size - 1 else values[self._records]
 
@@ -45,8 +45,7 @@ class Rollout:
     def bootstrap_observations(self) -> Observations:
         """One [M, *shape] for each sensor: what came after transitions that have no successor here."""
         return tuple(
-            np.concatenate((array(self._data, name)[self._hanging], array(self._data, f"final.{name}")))
-            for name in self._sensors
+            np.concatenate((self._data[name][self._hanging], self._data[f"final.{name}"])) for name in self._sensors
         )
 
     @cached_property
@@ -99,7 +98,7 @@ class Rollout:
         result = np.full(len(self._records), -1, np.intp)
         hanging = len(self._hanging)
         result[self._hanging_after] = np.arange(hanging)
-        finals = self._place[array(self._data, "final.record")]
+        finals = self._place[self._data["final.record"]]
         result[finals] = np.arange(hanging, hanging + len(finals))
         return result
 
@@ -152,13 +151,13 @@ class Rollout:
     def _successor(self) -> Rows:
         """[records]: the record of the same agent's next decision, 0 = none."""
         successor = np.zeros(self._size, np.intp)
-        successor[array(self._data, "previous")[1:]] = np.arange(1, self._size)
+        successor[self._data["previous"][1:]] = np.arange(1, self._size)
         return successor
 
     @cached_property
     def _records(self) -> Rows:
         """[N]: which records are transitions."""
-        state = array(self._data, "state")
+        state = self._data["state"]
         ended = (state == RecordState.TERMINATED) | (state == RecordState.TRUNCATED)
         closed = (self._successor > 0) | ended
         closed[0] = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import datetime
 import os
 import platform
@@ -108,44 +107,20 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _cpu_model() -> str | None:
-    if sys.platform == "win32":
-        import winreg
-
-        key = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
-        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as handle:
-            return str(winreg.QueryValueEx(handle, "ProcessorNameString")[0]).strip()
-    elif sys.platform == "darwin":
+    if sys.platform == "darwin":
         return (_run("sysctl", "-n", "machdep.cpu.brand_string") or "").strip() or None
-    else:
-        fields = dict(line.split(":", 1) for line in (_run("lscpu") or "").splitlines() if ":" in line)
-        return fields.get("Model name", "").strip() or None
+    fields = dict(line.split(":", 1) for line in (_run("lscpu") or "").splitlines() if ":" in line)
+    return fields.get("Model name", "").strip() or None
 
 
 def _usable_cores() -> int | None:
     """Cores that this process may use, where the system can say (Linux); else all."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    else:
-        return os.cpu_count()
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _memory_bytes() -> int | None:
-    if sys.platform == "win32":
-        status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
-        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
-        return int(status.total)
-    else:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-class _MemoryStatus(ctypes.Structure):
-    """``MEMORYSTATUSEX`` of the Windows API."""
-
-    _fields_ = (
-        ("length", ctypes.c_uint32),
-        ("load", ctypes.c_uint32),
-        *((name, ctypes.c_uint64) for name in ("total", "free", "page", "free_page", "virt", "free_virt", "ext")),
-    )
+    """Where the system can say (not Windows)."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
 
 
 def _gpus() -> list[str]:

@@ -9,12 +9,12 @@ import torch
 
 from tau_trainer.errors import ExportError
 from tau_trainer.export.build import build_model, memory_size
-from tau_trainer.export.distribution import check_distribution, clipped_gaussian
 from tau_trainer.export.reference import Reference
 from tau_trainer.export.session import session_of
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import MemorySettings
 from tests.export.conftest import MakeNetwork
+from tests.export.distribution import check_distribution, clipped_gaussian
 from tests.networks import IMAGE
 
 

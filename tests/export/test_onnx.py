@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from tau_trainer.errors import ExportError, TauError
-from tau_trainer.export import check_export, export_onnx, unity_check
+from tau_trainer.export import check_export, export_onnx
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ObservationSpec
 from tests.export.conftest import MakeNetwork
 from tests.export.policies import shifted
+from tests.export.unity_check import unity_check
 from tests.networks import IMAGE, LIST, policy_of
 
 TARGET = ObservationSpec("target", (3,))
@@ -74,15 +75,6 @@ def test_a_path_that_cannot_be_written(tmp_path: Path, network_of: MakeNetwork) 
     (tmp_path / "file").write_text("")
     with pytest.raises(ExportError, match="Cannot make the folder of"):
         export(network_of(continuous=1), tmp_path / "file" / "B.onnx")
-
-
-def test_what_unity_would_complain_about_is_not_written(
-    tmp_path: Path, network_of: MakeNetwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tau_trainer.export.onnx.unity_problems", lambda *_: ["It is too round."])
-    with pytest.raises(ExportError, match=r"Unity would complain about the model of 'Test\?team=0': It is too round"):
-        export(network_of(continuous=1), tmp_path / "B.onnx")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_export_can_be_tried(tmp_path: Path, network_of: MakeNetwork, monkeypatch: pytest.MonkeyPatch) -> None:

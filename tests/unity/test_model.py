@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tau_trainer.export.session import run_feed, session_of
-from tau_trainer.export.unity import unity_check
 from tau_trainer.models import tensor_names as names
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, FloatArray, ObservationSpec
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.evaluation import evaluate
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, get_profile
+from tests.export.unity_check import unity_check
 
 PROJECT = Path(__file__).parents[2] / "unity_project"
 MODEL = PROJECT / "Assets" / "Tau" / "Resources" / "Models" / "TauAgent.onnx"

@@ -30,19 +30,8 @@ def unity_check(path: Path, spec: BehaviorSpec, *, deterministic: bool = False) 
         path: the model file.
         spec: the behavior of the agent that uses it.
         deterministic: whether the agent's "Deterministic Inference" is ticked.
-
-    Raises:
-        ExportError: the file cannot be read.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ExportError(f"Cannot read the model '{path}' ({error.strerror}); export it first.") from error
-    return unity_problems(data, spec, deterministic=deterministic)
-
-
-def unity_problems(data: bytes, spec: BehaviorSpec, *, deterministic: bool = False) -> list[str]:
-    """As :func:`unity_check`, for the content of a file."""
+    data = path.read_bytes()
     try:
         probe = _Probe(data)
     except ExportError as error:

@@ -9,12 +9,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tau_trainer.errors import ExportError
-from tau_trainer.export import unity_check
 from tau_trainer.export.build import build_model
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.export.conftest import MakeNetwork
+from tests.export.unity_check import unity_check
 
 MEMORY = MemorySettings(memory_size=6)
 
@@ -116,11 +115,3 @@ def test_deterministic_inference_needs_its_outputs(check: Callable[..., list[str
     problems = check(_without("deterministic_continuous_actions"), deterministic=True)
     assert "'deterministic_continuous_actions'" in problems[0]
     assert check(_without("deterministic_continuous_actions")) == []
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    spec = BehaviorSpec("B", (ObservationSpec("a", (1,)),), ActionSpec(1))
-    with pytest.raises(ExportError, match="Cannot read the model"):
-        unity_check(tmp_path / "absent.onnx", spec)
-    (tmp_path / "text.onnx").write_text("no model")
-    assert "cannot load" in unity_check(tmp_path / "text.onnx", spec)[0]
