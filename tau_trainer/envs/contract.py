@@ -97,8 +97,8 @@ def open_source(
     Raises:
         SettingsError, LaunchError, PortInUseError: there is no such thing here.
     """
-    prefix = (settings.env_settings.env_path or "").partition(":")[0]
-    if prefix in plugins.names("environments"):
+    prefix, colon, _ = (settings.env_settings.env_path or "").partition(":")
+    if colon and prefix in plugins.names("environments"):
         source: EnvironmentSource = plugins.load("environments", prefix)(settings, count, log_folder)
         return source
     from tau_trainer.envs.engines import EngineSource

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
+import queue
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
@@ -23,6 +26,11 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, ObservationSpec, StepBatch, Terminals
 
 PREFIX = "gym:"
+
+_KILL_S = 5.0
+"""How long a step that runs is waited for when its environment is ended."""
+
+T = TypeVar("T")
 
 
 class GymnasiumSource:
@@ -67,9 +75,40 @@ class GymnasiumSource:
 
 def _argument(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise SettingsError(f"--env-args {text}: must be NAME=VALUE, an argument of gymnasium.make")
-    return name, yaml.safe_load(value)
+    with contextlib.suppress(yaml.YAMLError, ValueError):
+        if equals and name.isidentifier():
+            return name, yaml.safe_load(value)
+    raise SettingsError(f"--env-args {text}: must be NAME=VALUE, an argument of gymnasium.make")
+
+
+class _Thread(Executor):
+    """Does one thing at a time. The end of the program does not wait for it: somebody else's step may never end."""
+
+    def __init__(self, name: str) -> None:
+        self._work = queue.SimpleQueue[Callable[[], None] | None]()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Do it after what is there already."""
+        future = Future[T]()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self._work.put(work)
+        return future
+
+    def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:
+        """End after what is there already."""
+        self._work.put(None)
 
 
 class GymnasiumEnvironment:
@@ -94,7 +133,7 @@ class GymnasiumEnvironment:
         self._seed = seed
         self._budget = budget or RestartBudget(0, 0, 1.0)
         self._parameters: Parameters = {}
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"environment-{index}")
+        self._thread: _Thread | None = None
         self._env: VectorEnv[Any, Any, Any] | None = None
         self._asking: BoolArray = np.zeros(0, np.bool_)
         self._step: asyncio.Future[list[StepBatch]] | None = None
@@ -107,16 +146,21 @@ class GymnasiumEnvironment:
     @property
     def waits_for(self) -> str | None:
         """What it is waited for to do; None while it waits for us."""
+        if self._env is None:
+            return f"environment {self.index} to start"
         busy = self._step is not None and not self._step.done()
         return f"environment {self.index} to take a step" if busy else None
 
     async def start(self, parameters: Parameters) -> list[StepBatch]:
         """Make it; the first step. Raises SettingsError for spaces that cannot be learned on, EngineError."""
-        return await self._in_thread(self._start, parameters)
+        self._parameters = parameters
+        self._thread = self._thread or _Thread(f"environment-{self.index}")
+        return await self._in_thread(self._start)
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:
         """Begin all episodes anew."""
-        return await self._in_thread(self._reset, parameters)
+        self._parameters = parameters
+        return await self._in_thread(self._begin, None)
 
     def answer(self, actions: Mapping[str, Actions]) -> None:
         """Take a step in the thread."""
@@ -138,13 +182,18 @@ class GymnasiumEnvironment:
         await self.kill()
 
     async def kill(self) -> None:
-        """End it; a step that runs is waited for."""
+        """End it; a step that runs is waited for, though not for ever."""
+        if self._thread is None:
+            return
+        thread, self._thread = self._thread, None
+        last: list[asyncio.Future[Any]] = [asyncio.get_running_loop().run_in_executor(thread, self._close)]
         if self._step is not None:
-            await asyncio.gather(self._step, return_exceptions=True)  # its outcome concerns nobody any more
-        env, self._env = self._env, None
-        if env is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, env.close)
-        self._thread.shutdown(wait=False)
+            last.append(self._step)
+        _, late = await asyncio.wait(last, timeout=_KILL_S)
+        for one in late:
+            one.cancel()
+        await asyncio.gather(*last, return_exceptions=True)  # what a step still brought concerns nobody any more
+        thread.shutdown()
 
     def _in_thread(self, work: Callable[..., list[StepBatch]], *arguments: Any) -> asyncio.Future[list[StepBatch]]:
         def guarded() -> list[StepBatch]:
@@ -156,23 +205,25 @@ class GymnasiumEnvironment:
                 text = f"environment {self.index} failed: {type(error).__name__}: {error}"
                 raise EngineError(text) from error
 
+        assert self._thread is not None
         return asyncio.get_running_loop().run_in_executor(self._thread, guarded)
 
-    def _start(self, parameters: Parameters) -> list[StepBatch]:
-        self._parameters = parameters
-        if self._env is not None:  # the one that failed
-            self._env.close()
+    def _close(self) -> None:
+        env, self._env = self._env, None
+        if env is not None:
+            with contextlib.suppress(Exception):  # it is given up, however it ends
+                env.close()
+
+    def _start(self) -> list[StepBatch]:
+        self._close()  # the one that failed
         self._env = env = self._make()
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         spec = BehaviorSpec(name, tuple(_sensors(env.single_observation_space)), _actions(env.single_action_space))
         self.specs = {name: spec}
-        return self._begin(parameters, self._seed)
+        return self._begin(self._seed)
 
-    def _reset(self, parameters: Parameters) -> list[StepBatch]:
-        return self._begin(parameters, None)
-
-    def _begin(self, parameters: Parameters, seed: int | None) -> list[StepBatch]:
-        env, told = self._playing, parameters.get("seed")
+    def _begin(self, seed: int | None) -> list[StepBatch]:
+        env, told = self._playing, self._parameters.get("seed")
         obs, _ = env.reset(seed=int(told) if isinstance(told, float) else seed)
         self._asking = np.ones(env.num_envs, np.bool_)
         nobody = np.zeros(env.num_envs, np.bool_)
@@ -229,9 +280,9 @@ class GymnasiumEnvironment:
         return self._env
 
 
-def _sensors(space: spaces.Space[Any], name: str = "observation") -> Iterator[ObservationSpec]:
+def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
     """The sensors of a space, one for each part of a Dict or Tuple. Raises SettingsError."""
-    for part, own in _parts(space, name):
+    for part, own in _parts(space):
         if isinstance(own, spaces.Box):
             image = own.dtype == np.uint8 and len(own.shape) in (2, 3)
             shape = (*own.shape, 1) if image and len(own.shape) == 2 else own.shape or (1,)
@@ -242,13 +293,13 @@ def _sensors(space: spaces.Space[Any], name: str = "observation") -> Iterator[Ob
             raise SettingsError(f"the environment observes {own}, which cannot be learned from; wrap it")
 
 
-def _parts(space: spaces.Space[Any], name: str) -> Iterator[tuple[str, spaces.Space[Any]]]:
+def _parts(space: spaces.Space[Any], name: str = "") -> Iterator[tuple[str, spaces.Space[Any]]]:
     if isinstance(space, spaces.Dict | spaces.Tuple):
         named = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
         for key, own in named:
-            yield from _parts(own, f"{name}.{key}" if name != "observation" else str(key))
+            yield from _parts(own, f"{name}.{key}" if name else str(key))
     else:
-        yield name, space
+        yield name or "observation", space
 
 
 def _arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:

@@ -9,6 +9,9 @@ import numpy as np
 
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 
+_DTYPES = {"float32": np.float32, "uint8": np.uint8}
+"""Types of a sensor's values."""
+
 
 def to_json(spec: BehaviorSpec) -> dict[str, Any]:
     """Plain values of a spec."""
@@ -39,7 +42,7 @@ def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
                 tuple(sensor["shape"]),
                 tuple(DimensionProperty(flag) for flag in sensor["dimension_property"]),
                 ObservationType(sensor["observation_type"]),
-                np.dtype(sensor.get("dtype", "float32")).type,  # older checkpoints know no other
+                _DTYPES[sensor.get("dtype", "float32")],  # checkpoints of before there were images say nothing
             )
             for sensor in values["observations"]
         ),

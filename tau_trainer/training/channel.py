@@ -49,22 +49,42 @@ class SharedBytes:
             self.place = place
 
     def view(self, size: int) -> memoryview:
-        """The first ``size`` bytes, after room was made for them. Views of before stay valid."""
+        """The first ``size`` bytes, after room was made for them. Views of before stay valid.
+
+        Raises LearnerError where there is no room.
+        """
         if size > self._size or self._mapping is None:
-            self._size = max(size, 2 * self._size, _SMALLEST)
+            larger = max(size, 2 * self._size, _SMALLEST)
             if sys.platform == "win32":
-                self._mapping = mmap.mmap(-1, self._size, tagname=f"{self.place}-{self._size}")
+                self._mapping = mmap.mmap(-1, larger, tagname=f"{self.place}-{larger}")
             else:
-                if os.fstat(int(self.place)).st_size < self._size:
-                    os.ftruncate(int(self.place), self._size)
-                self._mapping = mmap.mmap(int(self.place), self._size)
+                _reserve(int(self.place), larger)
+                self._mapping = mmap.mmap(int(self.place), larger)
+            self._size = larger
         return memoryview(self._mapping)[:size]
 
     def close(self) -> None:
-        """Let go of it."""
+        """Let go of it; further calls do nothing."""
         self._mapping = None
-        if sys.platform != "win32":
+        if sys.platform != "win32" and self.place:
             os.close(int(self.place))
+        self.place = ""  # lest the number is closed again when it means another file
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Make a file that large, with room behind every byte: else a system that is out of it kills whoever writes."""
+    if os.fstat(descriptor).st_size >= size:
+        return
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, size)
+        else:
+            os.ftruncate(descriptor, size)
+    except OSError as error:
+        raise LearnerError(
+            f"there is no room for the {size:,} bytes that are shared with the process that learns ({error.strerror}); "
+            "give /dev/shm more (docker run --shm-size=1g), or learn in a thread: --set collection.learner=thread"
+        ) from error
 
 
 class Channel:

@@ -170,7 +170,7 @@ def result_of(run: TrainingRun, report: RunReport, folder: RunFolder) -> RunResu
         reward=evaluation.get("reward"),
         accuracy=evaluation.get("accuracy"),
         accuracy_train=evaluation.get("accuracy_train"),
-        baselines=run.examiner.baselines if run.examiner is not None else {},
+        baselines=run.examiner.baselines if run.examiner is not None and not run.at_once else {},
         behaviors=run.snapshot().behaviors,
         files=files,
         errors=report.errors,
@@ -179,6 +179,8 @@ def result_of(run: TrainingRun, report: RunReport, folder: RunFolder) -> RunResu
 
 def draw_curve(run: TrainingRun, folder: RunFolder) -> None:
     """Draw learning_curve.png from log.jsonl; a picture that fails is a warning."""
+    if run.at_once:
+        return
     run.hub.drain(10.0)
     try:
         plot_learning_curve(folder.path)

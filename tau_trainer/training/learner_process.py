@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ HandOn = Callable[[Mapping[str, Any], Arrays], None]
 _NOTHING: Arrays = {}
 _CLOSE_S = 5.0
 _TAIL_BYTES = 2000
+_TRAINERS_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+"""Signals that the trainer answers, and the process does not."""
 
 
 class LearnerProcess:
@@ -49,7 +51,7 @@ class LearnerProcess:
         shared = SharedBytes()
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as errors:
+            with log.open("ab") as errors, _signals_blocked():
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "tau_trainer.training.learner_process", shared.place],
                     stdin=subprocess.PIPE,
@@ -125,6 +127,20 @@ class LearnerProcess:
                 if pipe is not None:
                     pipe.close()
         self._shared.close()
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """A process that is started inside is spared the trainer's signals from its first moment on, not Windows' ones."""
+    if sys.platform == "win32":
+        yield
+        return
+    own = {getattr(signal, name) for name in _TRAINERS_SIGNALS if hasattr(signal, name)}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, own)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class RemoteLearner:
@@ -230,11 +246,12 @@ def _made(facts: Mapping[str, Any]) -> Algorithm:
 
 def main() -> None:
     """Serve the trainer at the other end of standard input and output until it is gone."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
+    for name in _TRAINERS_SIGNALS:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not end up between two messages
+    os.dup2(2, 1)  # whatever prints must not end up between two messages, but in the log
+    sys.stdout = sys.stderr
     import torch
 
     torch.set_num_threads(1)

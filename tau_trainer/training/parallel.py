@@ -164,7 +164,10 @@ class ParallelTrainer:
             self._hub.warning(f"pair {pair.id} failed: {pair.trainer.error}", pair=pair.id)
 
     async def _leave(self, pair: AgentTrainerPair, state: PairState) -> None:
-        await pair.environment.kill()
+        try:
+            await pair.environment.kill()
+        except Exception as error:  # somebody else's environment; the pair is over all the same
+            self._hub.warning(f"the environment of pair {pair.id} could not be ended: {told(error)}", pair=pair.id)
         pair.trainer.abandon()
         self._end(pair, state)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import zlib
 from collections.abc import Callable
@@ -42,6 +43,7 @@ class LearnerPool:
         self._on_new = on_new or (lambda learner: None)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
         self._processes: list[LearnerProcess] = []
+        self._remote = itertools.count()
         # As in the thread that acts: small networks gain nothing from a second thread inside one operation.
         self.executor = ThreadPoolExecutor(
             self._workers, thread_name_prefix="learner", initializer=torch.set_num_threads, initargs=(1,)
@@ -104,7 +106,7 @@ class LearnerPool:
         if len(self._processes) < self._workers:
             log = self._plan.log_folder / f"Learner-{len(self._processes)}.log"
             self._processes.append(LearnerProcess(log))
-        return RemoteLearner(self._processes[len(self.learners) % self._workers], name, setup, algorithm)
+        return RemoteLearner(self._processes[next(self._remote) % self._workers], name, setup, algorithm)
 
     def close(self) -> None:
         """End the learners' threads and processes; an update that runs is waited for."""

@@ -58,7 +58,10 @@ class RowTable:
         return rows
 
     def _one(self, agent: int) -> int:
-        return int(self._dense["row"][agent]) if 0 <= agent < len(self._dense) else self._sparse.get(agent, -1)
+        # The dense table may have grown beyond the ids that it is for.
+        if not 0 <= agent < _DENSE:
+            return self._sparse.get(agent, -1)
+        return int(self._dense["row"][agent]) if agent < len(self._dense) else -1
 
     def _give(self, ids: IntArray) -> Rows:
         reuse = min(len(ids), len(self._free))

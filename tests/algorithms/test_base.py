@@ -92,5 +92,5 @@ def test_an_update_waits_for_enough_experience() -> None:
     collector.step(policy)
     work = algorithm.ready(Counters(0, 0))
     assert work is not None
-    assert len(work.data["row"]) == 1 + 41 * 5  # type: ignore[arg-type]
+    assert len(work.data["row"]) == 1 + 41 * 5
     assert algorithm.ready(Counters(0, 0)) is None

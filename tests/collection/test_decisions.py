@@ -1,58 +1,93 @@
-"""One forward pass for everything that is ready."""
+"""One forward pass for everything that is ready, and what is carried from decision to decision."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.collection.decisions import Decision, DecisionBatcher, Observations
-from tau_trainer.specs import BoolArray, FloatArray, IntArray
+from tau_trainer.collection.decisions import Actor, DecisionBatcher
+from tau_trainer.columns import Arrays, Column, Rows
+from tau_trainer.models import ActorCritic, Decision, Policy
+from tau_trainer.specs import BoolArray, Observations
+
+KEY = "Agent"
+TEAM = 0
 
 
-@dataclass
-class Parts:
-    """A decision."""
+class RulePolicy(Policy):
+    """Decides by a rule that can be read off the decision: the sum of what an agent sees, and what is forbidden.
 
-    continuous: FloatArray
-    discrete: IntArray
-    log_prob: FloatArray
+    With ``remembers`` it counts each agent's decisions, from 5 on.
+    """
 
-
-class Policy:
-    """Decides by a rule that can be read off the decision: the sum of what an agent sees, and what is forbidden."""
-
-    def __init__(self, version: int = 0, then: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, version: int = 0, then: Callable[[], None] = lambda: None, *, remembers: bool = False) -> None:
         self.version = version
+        self.state_columns = (Column("count", (1,), np.int64, fill=5),) if remembers else ()
         self.sizes: list[int] = []
         self.masks: list[BoolArray | None] = []
         self._then = then
 
     def act(
-        self, obs: Observations, mask: BoolArray | None, rng: np.random.Generator, deterministic: bool = False
-    ) -> Parts:
+        self,
+        obs: Observations,
+        mask: BoolArray | None,
+        rng: np.random.Generator,
+        *,
+        state: Arrays | None = None,
+        deterministic: bool = False,
+    ) -> Decision:
         n = len(obs[0])
         self.sizes.append(n)
         self.masks.append(mask)
         forbidden = np.zeros((n, 2), np.bool_) if mask is None else mask
-        total: FloatArray = np.asarray(obs[0].sum(axis=1) + obs[1].sum(axis=1), np.float32)
+        total = np.asarray(obs[0].sum(axis=1) + obs[1].sum(axis=1), np.float32)
+        before = dict(state or {})
+        extras = {"log_prob": np.full((n, 3), float(deterministic), np.float32), **before}
+        after = {name: values + 1 for name, values in before.items()}
         self._then()
-        return Parts(total[:, None], forbidden.astype(np.int32), np.full((n, 3), float(deterministic), np.float32))
+        return Decision(total[:, None], forbidden.astype(np.int32), self.version, extras, after)
+
+    def network(self) -> ActorCritic:
+        raise NotImplementedError
 
 
-def batcher(policy: Policy, *, deterministic: bool = False) -> DecisionBatcher:
-    made = DecisionBatcher(policy, Parts, np.random.default_rng(0), deterministic=deterministic)
-    made.parties = 2
-    return made
+class Bench:
+    """A batcher with one actor that several environments ask."""
+
+    def __init__(self, policy: Policy, *, deterministic: bool = False, parties: int = 2) -> None:
+        self.batcher = DecisionBatcher()
+        self.actor = self.add(KEY, TEAM, policy, deterministic=deterministic, parties=parties)
+        self._rows = 0
+
+    def add(self, behavior: str, team: int, policy: Policy, *, deterministic: bool = False, parties: int = 2) -> Actor:
+        actor = Actor(policy, np.random.default_rng(0), deterministic=deterministic)
+        actor.parties = parties
+        self.batcher.actors[behavior, team] = actor
+        return actor
+
+    def ask(
+        self,
+        *values: float,
+        mask: BoolArray | None = None,
+        rows: list[int] | None = None,
+        behavior: str = KEY,
+        team: int = TEAM,
+    ) -> asyncio.Future[Decision]:
+        """Agents whose two sensors show each its value once and twice; in rows of their own if none are given."""
+        where = self.new_rows(len(values)) if rows is None else np.array(rows, np.intp)
+        return self.batcher.decide(behavior, team, where, agents(*values), mask)
+
+    def new_rows(self, count: int) -> Rows:
+        self._rows += count
+        return np.arange(self._rows - count, self._rows)
 
 
 def agents(*values: float) -> Observations:
-    """Two sensors that show each agent its value once and twice."""
     column = np.array(values, np.float32)
     return column[:, None], np.repeat(column, 2).reshape(-1, 2)
 
@@ -67,40 +102,77 @@ def run(work: Awaitable[None]) -> None:
 @given(st.lists(st.lists(st.integers(0, 100), max_size=4), min_size=1, max_size=5))
 def test_all_ready_requests_share_a_pass_and_each_gets_its_own_part(requests: list[list[int]]) -> None:
     async def main() -> None:
-        policy = Policy(version=7)
-        decisions = batcher(policy)
-        answers = await asyncio.gather(*(decisions.decide(agents(*values), None) for values in requests))
-        for values, (decision, version) in zip(requests, answers, strict=True):
+        policy = RulePolicy(version=7)
+        bench = Bench(policy)
+        answers = await asyncio.gather(*(bench.ask(*values) for values in requests))
+        for values, decision in zip(requests, answers, strict=True):
             assert decision.continuous[:, 0].tolist() == [3.0 * value for value in values]
             assert decision.discrete.shape == (len(values), 2)
-            assert decision.log_prob.shape == (len(values), 3)
-            assert version == 7
+            assert decision.extras["log_prob"].shape == (len(values), 3)
+            assert decision.version == 7
         assert policy.sizes == [sum(map(len, requests))]
-        assert (decisions.passes, decisions.decisions) == (1, sum(map(len, requests)))
+        assert (bench.batcher.passes, bench.batcher.decisions) == (1, sum(map(len, requests)))
 
     run(main())
 
 
 def test_one_alone_is_answered_at_once() -> None:
     async def main() -> None:
-        decisions = batcher(Policy(version=3))
-        decisions.parties = 1
-        answer = decisions.decide(agents(1.0, 2.0), None)
+        answer = Bench(RulePolicy(version=3), parties=1).ask(1.0, 2.0)
         assert answer.done()
-        decision, version = answer.result()
-        assert (decision.continuous.tolist(), version) == ([[3.0], [6.0]], 3)
+        assert (answer.result().continuous.tolist(), answer.result().version) == ([[3.0], [6.0]], 3)
+
+    run(main())
+
+
+def test_an_error_of_one_alone_is_in_its_answer() -> None:
+    async def main() -> None:
+        bench = Bench(RulePolicy(), parties=1)
+        answer = bench.batcher.decide(KEY, TEAM, bench.new_rows(1), (np.ones((3, 9)), np.ones((2, 1))), None)
+        with pytest.raises(ValueError, match="broadcast"):
+            await answer
 
     run(main())
 
 
 def test_requests_of_another_turn_get_another_pass() -> None:
     async def main() -> None:
-        policy = Policy()
-        decisions = batcher(policy)
+        policy = RulePolicy()
+        bench = Bench(policy)
         for _ in range(3):
-            await asyncio.gather(*(decisions.decide(agents(1.0, 2.0), None) for _ in range(2)))
+            await asyncio.gather(*(bench.ask(1.0, 2.0) for _ in range(2)))
         assert policy.sizes == [4, 4, 4]
-        assert decisions.passes == 3
+        assert bench.batcher.passes == 3
+
+    run(main())
+
+
+def test_every_behavior_and_team_is_decided_by_its_own_actor_once_a_turn() -> None:
+    """Two environments that show two behaviors, one of them with two teams."""
+
+    async def main() -> None:
+        first, opponent, other = RulePolicy(1), RulePolicy(2), RulePolicy(3)
+        bench = Bench(first)
+        bench.add(KEY, 1, opponent)
+        bench.add("Other", 0, other)
+        asked = [(KEY, 0), (KEY, 1), ("Other", 0)]
+        answers = await asyncio.gather(
+            *(bench.ask(1.0, behavior=name, team=team) for _ in range(2) for name, team in asked)
+        )
+        assert [decision.version for decision in answers] == [1, 2, 3, 1, 2, 3]
+        assert first.sizes == opponent.sizes == other.sizes == [2]
+        assert bench.batcher.passes == 3
+
+    run(main())
+
+
+def test_two_teams_of_one_actor_share_a_pass() -> None:
+    async def main() -> None:
+        policy = RulePolicy()
+        bench = Bench(policy)
+        bench.batcher.actors[KEY, 1] = bench.actor
+        await asyncio.gather(bench.ask(1.0), bench.ask(2.0, team=1))
+        assert policy.sizes == [2]
 
     run(main())
 
@@ -108,26 +180,24 @@ def test_requests_of_another_turn_get_another_pass() -> None:
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_the_policy_is_told_whether_to_explore(deterministic: bool) -> None:
     async def main() -> None:
-        decision, _ = await batcher(Policy(), deterministic=deterministic).decide(agents(1.0), None)
-        assert decision.log_prob.tolist() == [[float(deterministic)] * 3]
+        decision = await Bench(RulePolicy(), deterministic=deterministic).ask(1.0)
+        assert decision.extras["log_prob"].tolist() == [[float(deterministic)] * 3]
 
     run(main())
 
 
 def test_masks_are_joined_and_a_request_without_one_forbids_nothing() -> None:
     async def main() -> None:
-        policy = Policy()
-        decisions = batcher(policy)
+        policy = RulePolicy()
+        bench = Bench(policy)
         masks: list[BoolArray | None] = [None, np.array([[True, False], [False, True]]), None]
-        answers = await asyncio.gather(
-            *(decisions.decide(agents(1.0, 2.0), mask) for mask in masks),
-        )
-        assert [decision.discrete.tolist() for decision, _ in answers] == [
+        answers = await asyncio.gather(*(bench.ask(1.0, 2.0, mask=mask) for mask in masks))
+        assert [decision.discrete.tolist() for decision in answers] == [
             [[0, 0], [0, 0]],
             [[1, 0], [0, 1]],
             [[0, 0], [0, 0]],
         ]
-        await asyncio.gather(*(decisions.decide(agents(1.0), None) for _ in range(2)))
+        await asyncio.gather(*(bench.ask(1.0) for _ in range(2)))
         assert policy.masks[1] is None
 
     run(main())
@@ -135,43 +205,41 @@ def test_masks_are_joined_and_a_request_without_one_forbids_nothing() -> None:
 
 def test_an_exception_reaches_everyone_who_waits_and_the_next_pass_is_sound() -> None:
     async def main() -> None:
-        policy = Policy()
-        decisions = batcher(policy)
+        bench = Bench(RulePolicy())
         wide = (np.ones((1, 9), np.float32), np.ones((1, 2), np.float32))
-        waiting = [decisions.decide(seen, None) for seen in (agents(1.0), wide, agents(2.0))]
+        waiting = [bench.batcher.decide(KEY, TEAM, bench.new_rows(1), seen, None) for seen in (agents(1), wide)]
+        waiting.append(bench.ask(2.0))
         failures = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(failure) for failure in failures] == [ValueError] * 3
-        decision, _ = await decisions.decide(agents(1.0), None)
-        assert decision.continuous.tolist() == [[3.0]]
+        assert (await bench.ask(1.0)).continuous.tolist() == [[3.0]]
 
     run(main())
 
 
 def test_requests_that_were_given_up_are_left_out() -> None:
     async def main() -> None:
-        policy = Policy()
-        decisions = batcher(policy)
-        first, second = decisions.decide(agents(1.0), None), decisions.decide(agents(2.0, 3.0), None)
+        policy = RulePolicy()
+        bench = Bench(policy)
+        first, second = bench.ask(1.0), bench.ask(2.0, 3.0)
         first.cancel()
-        decision, _ = await second
-        assert decision.continuous.tolist() == [[6.0], [9.0]]
+        assert (await second).continuous.tolist() == [[6.0], [9.0]]
         assert policy.sizes == [2]
-        decisions.decide(agents(1.0), None).cancel()
+        bench.ask(1.0).cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert policy.sizes == [2]
-        assert (decisions.passes, decisions.decisions) == (1, 2)
+        assert (bench.batcher.passes, bench.batcher.decisions) == (1, 2)
 
     run(main())
 
 
 def test_a_new_policy_decides_from_the_next_pass_on() -> None:
     async def main() -> None:
-        old, new = Policy(1), Policy(2)
-        decisions = batcher(old)
-        waiting = decisions.decide(agents(1.0), None)
-        decisions.policy = new
-        assert (await waiting)[1] == 2
+        old, new = RulePolicy(1), RulePolicy(2)
+        bench = Bench(old)
+        waiting = bench.ask(1.0)
+        bench.actor.policy = new
+        assert (await waiting).version == 2
         assert (old.sizes, new.sizes) == ([], [1])
 
     run(main())
@@ -182,13 +250,43 @@ def test_the_version_told_is_that_of_the_policy_that_decided() -> None:
 
     async def main() -> None:
         def swap() -> None:
-            decisions.policy = Policy(2)
+            bench.actor.policy = RulePolicy(2)
 
-        decisions = batcher(Policy(1, then=swap))
-        answers: list[tuple[Decision, int]] = list(
-            await asyncio.gather(*(decisions.decide(agents(1.0), None) for _ in range(2)))
-        )
-        assert [version for _, version in answers] == [1, 1]
-        assert (await decisions.decide(agents(1.0), None))[1] == 2
+        bench = Bench(RulePolicy(1, then=swap))
+        answers = await asyncio.gather(*(bench.ask(1.0) for _ in range(2)))
+        assert [decision.version for decision in answers] == [1, 1]
+        assert (await bench.ask(1.0)).version == 2
+
+    run(main())
+
+
+@pytest.mark.parametrize("parties", [1, 2])
+def test_state_is_carried_by_row_and_forgotten_where_that_is_said(parties: int) -> None:
+    """Rows come in any order, alone or with others, with a policy that was replaced meanwhile."""
+
+    async def main() -> None:
+        bench = Bench(RulePolicy(remembers=True), parties=parties)
+
+        async def before(*rows: int) -> list[int]:
+            decision = await bench.ask(*[1.0] * len(rows), rows=list(rows))
+            return [int(count) for count in decision.extras["count"][:, 0]]
+
+        assert await before(0, 700) == [5, 5]
+        assert await before(700, 3) == [6, 5]
+        bench.actor.policy = RulePolicy(1, remembers=True)
+        assert list(await asyncio.gather(before(0, 3), before(700))) == [[6, 6], [7]]
+        bench.actor.forget(np.array([3, 700]))
+        assert await before(0, 3, 700) == [7, 5, 5]
+        bench.actor.forget(np.array([9000]))
+
+    run(main())
+
+
+def test_a_policy_without_state_keeps_nothing() -> None:
+    async def main() -> None:
+        bench = Bench(RulePolicy())
+        assert set((await bench.ask(1.0)).extras) == {"log_prob"}
+        bench.actor.forget(np.array([3]))
+        assert len(bench.actor.state) == 0
 
     run(main())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import RunSettings, load_settings, parse_settings
+from tau_trainer.settings import PPOHyperparameters, RunSettings, load_settings, parse_settings
 
 TRAINABLE = {
     "ppo/3DBall": """
@@ -295,6 +295,7 @@ def test_the_numbers_of_3dball_arrive(tmp_path: Path) -> None:
     path.write_text(TRAINABLE["ppo/3DBall"], encoding="utf-8")
     ball = load_settings(path).behaviors["3DBall"]
     numbers = ball.hyperparameters
+    assert isinstance(numbers, PPOHyperparameters)
     assert (numbers.batch_size, numbers.buffer_size, numbers.beta, numbers.lambd) == (64, 12000, 0.001, 0.99)
     assert (ball.network_settings.normalize, ball.network_settings.hidden_units) == (True, 128)
     assert (ball.time_horizon, ball.summary_freq, ball.threaded) == (1000, 12000, True)

@@ -17,6 +17,7 @@ from tau_trainer.settings import (
     CollectionSettings,
     EngineSettings,
     EnvSettings,
+    PPOHyperparameters,
     PPOTrainerSettings,
     RunSettings,
     TauSettings,
@@ -68,6 +69,7 @@ behaviors:
 """)
     behavior = load_settings(path).behaviors["A"]
     numbers = behavior.hyperparameters
+    assert isinstance(numbers, PPOHyperparameters)
     assert (numbers.learning_rate, numbers.batch_size, numbers.buffer_size, numbers.beta) == (3e-4, 64, 10000, 1e-3)
     assert (behavior.max_steps, behavior.summary_freq, behavior.threaded) == (10_000_000, 10_000, False)
 
@@ -86,6 +88,7 @@ def test_omitted_schedules_copy_a_given_learning_rate_schedule(
 ) -> None:
     path.write_text(f"behaviors: {{A: {{trainer_type: ppo, hyperparameters: {numbers}}}}}")
     read = load_settings(path).behaviors["A"].hyperparameters
+    assert isinstance(read, PPOHyperparameters)
     assert (read.learning_rate_schedule, read.beta_schedule, read.epsilon_schedule) == schedules
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import SACTrainerSettings, load_settings, parse_settings
+from tau_trainer.settings import PPOHyperparameters, SACTrainerSettings, load_settings, parse_settings
 from tau_trainer.settings.merging import apply_overrides, deep_merge
 
 
@@ -34,6 +34,7 @@ behaviors:
   A: {hyperparameters: {beta: 0.02}, network_settings: {hidden_units: 16}}
 """)
     behavior = load_settings(path).behaviors["A"]
+    assert isinstance(behavior.hyperparameters, PPOHyperparameters)
     assert (behavior.hyperparameters.batch_size, behavior.hyperparameters.beta) == (64, 0.02)
     assert (behavior.network_settings.hidden_units, behavior.network_settings.normalize) == (16, True)
 
@@ -46,6 +47,7 @@ behaviors:
   A: {trainer_type: ppo, hyperparameters: {learning_rate_schedule: constant}}
 """)
     numbers = load_settings(path).behaviors["A"].hyperparameters
+    assert isinstance(numbers, PPOHyperparameters)
     assert (numbers.learning_rate_schedule, numbers.beta_schedule) == ("constant", "linear")
 
 

@@ -184,4 +184,6 @@ def test_even_checkpoints_divide_max_steps() -> None:
 
 def test_settings_can_be_made_in_python_from_nested_mappings() -> None:
     run = RunSettings.model_validate({"behaviors": {"A": {"hyperparameters": {"learning_rate_schedule": "constant"}}}})
-    assert run.behaviors["A"].hyperparameters.beta_schedule == "constant"
+    numbers = run.behaviors["A"].hyperparameters
+    assert isinstance(numbers, PPOHyperparameters)
+    assert numbers.beta_schedule == "constant"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tau_trainer.collection.restarts import RestartBudget
+from tau_trainer import plugins
 from tau_trainer.metrics import MetricsHub
 from tests.training.fakes import Memory, Stage
 
@@ -23,9 +24,22 @@ def hub(memory: Memory) -> Iterator[MetricsHub]:
 
 
 @pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    """The learner's thread."""
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
+
+
+@pytest.fixture
+def recurrent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Networks may have a memory: one that counts."""
+    with monkeypatch.context() as patch:
+        patch.setitem(plugins._OWN["memories"], "lstm", "tests.training.fakes:Tally")
+        plugins._found.cache_clear()
+        yield
+    plugins._found.cache_clear()
+
+
+@pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """From now on engines are scenes inside this process; restarts come at once."""
-    stage = Stage()
-    monkeypatch.setattr("tau_trainer.collection.worker.Engine", stage.make)
-    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.001)
-    return stage
+    return Stage.opened(monkeypatch)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import pytest
+import torch
 
 from tau_trainer import load_settings
 from tau_trainer.bridge.engine import EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
+from tau_trainer.envs import EnvironmentSource
+from tau_trainer.envs.engines import EngineWorker
+from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.errors import EngineExitedError
 from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
 from tau_trainer.metrics import Event, JsonLines, Recorder, RunResult, RunSnapshot, Summary
-from tau_trainer.settings import RunSettings
+from tau_trainer.models import Recurrent
+from tau_trainer.models.graph import GraphWriter
+from tau_trainer.settings import MemorySettings, PPOTrainerSettings, RunSettings
 from tau_trainer.specs import (
     Actions,
     ActionSpec,
@@ -61,12 +71,12 @@ class Memory(Recorder):
         return [event.message for event in self.events if event.kind == "warning" and event.message is not None]
 
     def states(self, pair: int) -> list[str]:
-        return [event.fields["state"] for event in self.events if event.fields.get("pair") == pair and
-                event.kind == "pair"]  # fmt: skip
+        told = [event for event in self.events if event.kind == "pair" and event.fields["pair"] == pair]
+        return [event.fields["state"] for event in told]
 
 
 class SceneEngine:
-    """What :class:`tau_trainer.bridge.engine.Engine` is to a worker, with a scene in place of a process."""
+    """What :class:`tau_trainer.bridge.engine.Engine` is to an EngineWorker, with a scene in place of a process."""
 
     def __init__(
         self,
@@ -79,6 +89,9 @@ class SceneEngine:
     ) -> None:
         assert launch is not None
         self.index = index
+        self.port = port
+        self.launch = launch
+        self.options = options
         self.exchanges = 0
         self.awaited = False
         self.stage = "answer a step"
@@ -154,6 +167,31 @@ class Stage:
     def make(self, *args: Any, **more: Any) -> SceneEngine:
         return SceneEngine(self, *args, **more)
 
+    @classmethod
+    def opened(cls, monkeypatch: pytest.MonkeyPatch) -> Stage:
+        """From now on engines are scenes inside this process; restarts come at once."""
+        stage = cls()
+        monkeypatch.setattr("tau_trainer.envs.engines.Engine", stage.make)
+        monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.001)
+        return stage
+
+
+def launched(stage: Stage, source: EnvironmentSource, count: int) -> list[SceneEngine]:
+    """The first engines as they would be started; none gets any further."""
+
+    async def refuse(engine: SceneEngine) -> None:
+        raise EngineExitedError(f"engine {engine.index} ended")
+
+    async def start() -> list[SceneEngine]:
+        workers = [source.make(index, lambda stat: None, lambda message: None) for index in range(count)]
+        for worker in workers:
+            with contextlib.suppress(EngineExitedError):
+                await worker.start({})
+        return [cast(SceneEngine, cast(EngineWorker, worker).engine) for worker in workers]
+
+    stage.before_start = refuse
+    return asyncio.run(start())
+
 
 def tau_settings(results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
     """A small Tau run: two pairs of four agents, 400 decisions, an update every 64. Keys with __ in place of dots."""
@@ -188,6 +226,38 @@ def begin(settings: RunSettings, memory: Memory | None = None, command: Any = "p
 def train(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> RunReport:
     """The same, to its end."""
     return begin(settings, memory, command).wait(WAIT_S)
+
+
+def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
+    """Wait for something that another thread or process does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
+
+
+def ppo_settings(hidden_units: int = 8, **more: Any) -> PPOTrainerSettings:
+    """A tiny network that learns from 16 decisions at a time."""
+    small = {
+        "hyperparameters": {"batch_size": 8, "buffer_size": 16, "num_epoch": 1},
+        "network_settings": {"hidden_units": hidden_units, "num_layers": 1},
+        "max_steps": 1000,
+    }
+    return PPOTrainerSettings.model_validate(small | more)
+
+
+class Tally(Recurrent):
+    """A recurrent memory that counts decisions: two floats of state, both the number of decisions before."""
+
+    def __init__(self, inputs: int, settings: MemorySettings) -> None:
+        super().__init__()
+        self.size, self.state_size = inputs, settings.memory_size
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x, state + 1.0
+
+    def write(self, graph: GraphWriter, x: str, state: str) -> tuple[str, str]:
+        raise NotImplementedError
 
 
 TWO_CONTINUOUS = ActionSpec(2)

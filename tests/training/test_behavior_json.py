@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ SENSORS = st.builds(
     st.lists(st.integers(1, 99), min_size=1, max_size=3).map(tuple),
     st.lists(st.sampled_from([DimensionProperty.NONE, DimensionProperty(6)]), max_size=3).map(tuple),
     st.sampled_from(list(ObservationType)),
+    st.sampled_from([np.float32, np.uint8]),
 )
 ACTIONS = st.builds(ActionSpec, st.integers(0, 400), st.lists(st.integers(1, 9), max_size=3).map(tuple))
 
@@ -23,6 +25,12 @@ ACTIONS = st.builds(ActionSpec, st.integers(0, 400), st.lists(st.integers(1, 9),
 @given(st.builds(BehaviorSpec, st.text(max_size=12), st.lists(SENSORS, max_size=3).map(tuple), ACTIONS))
 def test_round_trip_through_json(spec: BehaviorSpec) -> None:
     assert from_json(json.loads(json.dumps(to_json(spec)))) == spec
+
+
+def test_a_checkpoint_of_before_sensors_had_a_type() -> None:
+    written = to_json(BehaviorSpec("Agent", (ObservationSpec("sensor", (3,)),), ActionSpec(1)))
+    del written["observations"][0]["dtype"]
+    assert from_json(written).observations[0].dtype == np.float32
 
 
 def test_something_else() -> None:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,12 +11,12 @@ import pytest
 
 from tau_trainer.errors import CheckpointError
 from tau_trainer.metrics import MetricsHub
-from tau_trainer.settings import TrainerSettings
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.checkpoints import latest_checkpoint
-from tau_trainer.training.learner import Learner, LearnerOptions
+from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
-from tests.training.fakes import Memory, vector_spec
+from tests.training.fakes import Memory
+from tests.training.learners import make_learner
 
 
 def pairs(*decisions: int) -> list[AgentTrainerPair]:
@@ -25,27 +25,15 @@ def pairs(*decisions: int) -> list[AgentTrainerPair]:
 
 
 @pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as executor:
-        yield executor
-
-
-@pytest.fixture
 def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Any:
-    def make(name: str = "Agent", units: int = 8, **more: Any) -> Learner:
-        settings = TrainerSettings.model_validate(
-            {"network_settings": {"hidden_units": units, "num_layers": 1}, "checkpoint_interval": 100} | more
-        )
-        return Learner(name, vector_spec(), settings, LearnerOptions(seed=1, max_steps=1000), hub, executor)
-
-    return make
+    return partial(make_learner, hub, executor, checkpoint_interval=100)
 
 
 def learned(learner: Learner, decisions: int) -> None:
     """As if an update had been made."""
     learner.decisions = decisions
-    learner.ppo.version += 1
-    learner.policy = learner.ppo.snapshot()
+    learner.algorithm.version += 1
+    learner.policy = learner.algorithm.snapshot()
 
 
 def test_due_at_multiples_of_the_interval_once_something_was_learned(
@@ -99,7 +87,7 @@ def test_a_checkpoint_of_another_network(make: Any, hub: MetricsHub, tmp_path: P
     checkpointer.register(learner)
     asyncio.run(checkpointer.save([learner], pairs(0)))
     with pytest.raises(CheckpointError, match="hidden units"):
-        Checkpointer(tmp_path, hub, resume=True).register(make(units=16))
+        Checkpointer(tmp_path, hub, resume=True).register(make(hidden_units=16))
 
 
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
@@ -129,7 +117,7 @@ def test_what_cannot_be_written_is_a_warning(make: Any, hub: MetricsHub, memory:
 
 def test_a_generation_saves_all_learners_and_leaves_nothing_open(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
     checkpointer = Checkpointer(tmp_path, hub, resume=False)
-    learners = [make("A"), make("B")]
+    learners = [make(name="A"), make(name="B")]
     for learner in learners:
         checkpointer.register(learner)
     asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
@@ -145,7 +133,7 @@ def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_b
     make: Any, hub: MetricsHub, tmp_path: Path
 ) -> None:
     checkpointer = Checkpointer(tmp_path, hub, resume=False)
-    first, second = make("A"), make("B")
+    first, second = make(name="A"), make(name="B")
     for learner in (first, second):
         checkpointer.register(learner)
         learned(learner, 100)
@@ -155,7 +143,7 @@ def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_b
     resumed = Checkpointer(tmp_path, hub, resume=True)
     resumed.prepare()
     assert (resumed.generation, resumed.pair_decisions) == (1, {0: 10, 1: 20})
-    again = [make("A"), make("B")]
+    again = [make(name="A"), make(name="B")]
     for learner in again:
         resumed.register(learner)
     assert [learner.decisions for learner in again] == [100, 100]
@@ -165,7 +153,7 @@ def test_where_the_common_generation_was_not_kept_the_newest_is_taken_with_a_war
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     checkpointer = Checkpointer(tmp_path, hub, resume=False)
-    first, second = make("A", keep_checkpoints=1), make("B", keep_checkpoints=1)
+    first, second = make(name="A", keep_checkpoints=1), make(name="B", keep_checkpoints=1)
     for learner in (first, second):
         checkpointer.register(learner)
         learned(learner, 100)
@@ -174,7 +162,7 @@ def test_where_the_common_generation_was_not_kept_the_newest_is_taken_with_a_war
     asyncio.run(checkpointer.save_generation([first], pairs(30, 40)))
     resumed = Checkpointer(tmp_path, hub, resume=True)
     resumed.prepare()
-    again = make("A")
+    again = make(name="A")
     resumed.register(again)
     hub.drain(5.0)
     assert again.decisions == 200

@@ -35,16 +35,15 @@ def _names(folder: Path) -> list[str]:
 
 def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
-    tensors: dict[str, Any] = {"w": torch.randn(4, 2), "rng": torch.get_rng_state(), "mean": np.arange(3.0)}
+    tensors = {"w": rng.normal(size=(4, 2)), "rng": torch.get_rng_state().numpy(), "mean": np.arange(3.0)}
     manifest = {"rng": rng.bit_generator.state, "schedule": {"lr": 3e-4}, "list": [1, "a", None]}
     path = save_checkpoint(tmp_path / "run" / "checkpoints", 1000, tensors, manifest, 5, name="3DBall")
     assert path == tmp_path / "run" / "checkpoints" / "3DBall-1000"
     assert _names(path) == ["manifest.json", "tensors.safetensors"]
     loaded = load_checkpoint(path)
     assert (loaded.name, loaded.step, loaded.path) == ("3DBall", 1000, path)
-    assert torch.equal(loaded.tensors["w"], tensors["w"])
-    assert torch.equal(loaded.tensors["rng"], tensors["rng"])
-    assert loaded.tensors["mean"].tolist() == [0.0, 1.0, 2.0]
+    assert loaded.tensors.keys() == tensors.keys()
+    assert all(np.array_equal(loaded.tensors[name], values) for name, values in tensors.items())
     assert loaded.manifest == manifest
     restored = np.random.default_rng(0)
     restored.bit_generator.state = loaded.manifest["rng"]
@@ -62,9 +61,9 @@ def test_the_manifest_describes_the_file(tmp_path: Path) -> None:
 
 
 def test_later_changes_of_a_tensor_do_not_matter(tmp_path: Path) -> None:
-    weight = torch.zeros(3)
+    weight = np.zeros(3)
     path = save_checkpoint(tmp_path, 1, {"w": weight}, {}, 5)
-    weight.add_(1)
+    weight += 1
     assert load_checkpoint(path).tensors["w"].tolist() == [0.0, 0.0, 0.0]
 
 
@@ -109,7 +108,7 @@ def test_the_same_step_again_takes_the_place_of_the_first(tmp_path: Path) -> Non
 def test_numbers_that_are_not_finite_never_reach_a_checkpoint(tmp_path: Path, number: float) -> None:
     _save(tmp_path, 1)
     with pytest.raises(NonFiniteError, match=r"'critic\.bias' of 'Tau'"):
-        save_checkpoint(tmp_path, 2, {"critic.bias": torch.tensor([number])}, {}, 5, name="Tau")
+        save_checkpoint(tmp_path, 2, {"critic.bias": np.array([number])}, {}, 5, name="Tau")
     with pytest.raises(NonFiniteError, match=r"'Tau': 'manifest\.reward'"):
         save_checkpoint(tmp_path, 2, {}, {"reward": number}, 5, name="Tau")
     assert _names(tmp_path) == ["Tau-1"]
@@ -270,7 +269,7 @@ KILLED_WRITER = """
     package = types.ModuleType("tau_trainer.training")
     package.__path__ = [sys.argv[3]]
     sys.modules["tau_trainer.training"] = package
-    from tau_trainer.training import checkpoints, files
+    from tau_trainer.training import checkpoints
 
     folder, fatal, events = Path(sys.argv[1]), int(sys.argv[2]), 0
 
@@ -324,14 +323,14 @@ def test_kill_at_every_stage_leaves_old_or_new(tmp_path: Path) -> None:
             timeout=50,
             check=False,
         )
-        found = latest_checkpoint(folder, "Tau", "numpy")
+        found = latest_checkpoint(folder, "Tau")
         assert found.warnings == ()
         assert found.checkpoint is not None
         step = found.checkpoint.step
         assert found.checkpoint.manifest == {"step": step}
         assert (found.checkpoint.tensors["w"] == step).all()
         for entry in scan(folder, "Tau"):
-            load_checkpoint(entry.path, "numpy")
+            load_checkpoint(entry.path)
         if writer.returncode == 0:
             break
         assert writer.stderr == ""

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
 
-from tau_trainer.errors import ExportError
+from tau_trainer.errors import ExportError, TauError
+from tau_trainer.files import STAGED_SUFFIX
 from tau_trainer.settings import load_settings
-from tau_trainer.training import files, finish
+from tau_trainer.tau.task import TauTask
+from tau_trainer.training import finish
 from tests.training.fakes import Memory, Stage, tau_settings, train
 
 SCORES = {"reward", "accuracy"}
@@ -50,14 +53,8 @@ def test_independent_policies_are_all_reported_and_the_best_has_the_behaviors_na
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
 ) -> None:
     wanted = iter([0.1, 0.9, 0.4])
-    score = finish._score
-
-    async def scored(run: Any, learner: Any) -> Any:
-        one = await score(run, learner)
-        object.__setattr__(one.evaluation, "accuracy", next(wanted))
-        return one
-
-    monkeypatch.setattr(finish, "_score", scored)
+    evaluate = TauTask.evaluate
+    monkeypatch.setattr(TauTask, "evaluate", lambda task, one: replace(evaluate(task, one), accuracy=next(wanted)))
     report = train(tau_settings(tmp_path, tau__policy="independent", tau__pairs=3), memory)
     files = [f"TauAgent-pair{pair}.onnx" for pair in range(3)]
     assert [path.name for path in report.models] == ["TauAgent.onnx", *files]
@@ -112,12 +109,12 @@ def test_what_cannot_be_written_costs_nothing_else(
         raise ExportError("Cannot write the model")
 
     def no_json(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise TauError("Cannot write 'evaluation.json' (No space left on device)")
 
     def no_curve(*_: object) -> None:
         raise ValueError("no font")
 
-    monkeypatch.setattr(finish, "export_policy", no_export)
+    monkeypatch.setattr(finish, "export_onnx", no_export)
     monkeypatch.setattr(finish, "atomic_write_json", no_json)
     monkeypatch.setattr(finish, "plot_learning_curve", no_curve)
     memory = Memory()
@@ -127,7 +124,7 @@ def test_what_cannot_be_written_costs_nothing_else(
     assert any("No space left on device" in error for error in report.errors)
     assert any("no font" in warning for warning in memory.warnings)
     assert any((report.folder / "checkpoints").iterdir())
-    assert files.STAGED_SUFFIX not in " ".join(path.name for path in report.folder.iterdir())
+    assert STAGED_SUFFIX not in " ".join(path.name for path in report.folder.iterdir())
 
 
 def test_the_last_panel(stage: Stage, tmp_path: Path, memory: Memory) -> None:

@@ -2,67 +2,40 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
+from tau_trainer.algorithms import Publish
 from tau_trainer.errors import NonFiniteError
+from tau_trainer.memory import WorkData
 from tau_trainer.metrics import MetricsHub, keys
-from tau_trainer.settings import TrainerSettings
-from tau_trainer.training.learner import Learner, LearnerOptions
-from tests.training.fakes import Memory, vector_spec
-
-SPEC = vector_spec()
-SETTINGS = TrainerSettings.model_validate(
-    {
-        "hyperparameters": {"batch_size": 8, "buffer_size": 16, "num_epoch": 1},
-        "network_settings": {"hidden_units": 8, "num_layers": 1},
-        "max_steps": 1000,
-        "summary_freq": 32,
-        "checkpoint_interval": 64,
-    }
-)
+from tau_trainer.models import Policy
+from tau_trainer.training.learner import Learner
+from tests.training.fakes import Memory
+from tests.training.learners import collect, make_learner
 
 Make = Callable[..., Learner]
 
 
 @pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as executor:
-        yield executor
-
-
-@pytest.fixture
 def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Make:
-    def make(most: int = 1, seed: int = 1, evaluator: Any = None, **options: Any) -> Learner:
-        chosen = LearnerOptions(seed=seed, max_steps=1000, max_policy_age=most, **options)
-        return Learner("Agent", SPEC, SETTINGS, chosen, hub, executor, evaluator)
-
-    return make
+    return partial(make_learner, hub, executor, summary_freq=32, checkpoint_interval=64)
 
 
-async def collect(learner: Learner, rollouts: int = 1, reward: float = 1.0) -> None:
-    """Fill the memory ``rollouts`` times with decisions of 16 agents, without waiting in between."""
-    slots = np.arange(16)
-    for _ in range(rollouts + 1):
-        obs = (np.random.default_rng(3).normal(size=(16, 3)).astype(np.float32),)
-        decision, version = await learner.batcher.decide(obs, None)
-        rewards = np.full((16, 1), reward, np.float32)
-        learner.memory.append(
-            slots, rewards, obs, decision.continuous, decision.discrete, decision.log_prob, None, version
-        )
-        learner.count(16)
+def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    asyncio.run(asyncio.wait_for(work(), 20))
 
 
-def run(work: Callable[[], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        return await work()
-
-    return asyncio.run(main())
+async def learn(learner: Learner) -> None:
+    """One rollout, and the update that it makes."""
+    collect(learner)
+    await learner.wait_for_learner()
+    await learner.drain()
 
 
 class Gate:
@@ -71,35 +44,43 @@ class Gate:
     def __init__(self, learner: Learner, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
         self.open = threading.Event()
         self.updates = 0
-        update = learner.ppo.update
+        self.released = 0
+        self.publishes: list[bool] = []
+        update, take = learner.algorithm.update, learner.memory.take  # type: ignore[attr-defined]
 
-        def gated(rollout: Any, progress: float, **how: Any) -> dict[str, float]:
+        def gated(work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
             assert self.open.wait(20.0)
             self.updates += 1
+            self.publishes.append(publish is not None)
             if error is not None:
                 raise error
-            return update(rollout, progress, **how)
+            return update(work, progress, publish)
 
-        monkeypatch.setattr(learner.ppo, "update", gated)
+        def counted() -> Any:
+            work = take()
+
+            def release() -> None:
+                self.released += 1
+                work.release()
+
+            return type(work)(work.data, release)
+
+        monkeypatch.setattr(learner.algorithm, "update", gated)
+        monkeypatch.setattr(learner.memory, "take", counted)
 
 
 def test_an_update_makes_the_next_version(make: Make, memory: Memory, hub: MetricsHub) -> None:
     learner = make(evaluator=lambda policy: {keys.HELD_OUT_ACCURACY: float(policy.version)})
-
-    async def work() -> None:
-        await collect(learner)
-        await learner.admit()
-        await learner.settle()
-
-    run(work)
-    assert (learner.updates, learner.policy.version, learner.batcher.policy.version) == (1, 1, 1)
+    run(lambda: learn(learner))
+    assert (learner.updates, learner.policy.version, learner.actor.policy.version) == (1, 1, 1)
+    assert learner.actor.policy is learner.policy
     assert learner.idle
     assert learner.update_seconds > 0
     assert learner.evaluation == {keys.HELD_OUT_ACCURACY: 1.0}
     learner.flush()
     hub.drain(5.0)
     values = memory.summaries[-1].values
-    assert values[keys.EXTRINSIC_REWARD] == pytest.approx(1.0)
+    assert values[keys.mean_reward("extrinsic")] == pytest.approx(1.0)
     assert values[keys.HELD_OUT_ACCURACY] == 1.0
     assert values[keys.POLICY_AGE] == 0.0
 
@@ -108,8 +89,8 @@ def test_nothing_is_learned_before_the_memory_is_full(make: Make) -> None:
     learner = make()
 
     async def work() -> None:
-        await collect(learner, 0)
-        await learner.admit()
+        collect(learner, 0)
+        await learner.wait_for_learner()
 
     run(work)
     assert learner.idle
@@ -121,21 +102,38 @@ def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeyp
     gate = Gate(learner, monkeypatch)
 
     async def work() -> None:
-        await collect(learner)
-        await asyncio.wait_for(learner.admit(), 5)
+        collect(learner)
+        await asyncio.wait_for(learner.wait_for_learner(), 5)
         assert not learner.idle, "an update runs, and nobody waited for it"
-        await collect(learner)
-        waiting = asyncio.create_task(learner.admit())
+        collect(learner)
+        waiting = asyncio.create_task(learner.wait_for_learner())
         await asyncio.sleep(0.05)
         assert not waiting.done(), "a second rollout may not pile up"
+        assert gate.released == 0, "a rollout that is learned from is not written to"
         gate.open.set()
         await asyncio.wait_for(waiting, 5)
-        await learner.settle()
+        await learner.drain()
 
     run(work)
-    assert gate.updates == 2
+    assert gate.updates == gate.released == 2
     assert learner.held_seconds > 0.03
     assert learner.policy_age == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("most", "publishes"), [(0, False), (1, True)])
+def test_agents_act_with_the_policy_so_far_unless_they_take_turns(
+    make: Make, monkeypatch: pytest.MonkeyPatch, most: int, publishes: bool
+) -> None:
+    learner = make(most=most)
+    gate, first = Gate(learner, monkeypatch), learner.policy
+    gate.open.set()
+    acted_with: list[Policy] = []
+    monkeypatch.setattr(learner, "_act_with", acted_with.append)
+    run(lambda: learn(learner))
+    assert gate.publishes == [publishes]
+    assert (len(acted_with) > 1) == publishes
+    assert acted_with[-1] is learner.policy
+    assert first not in acted_with
 
 
 def test_a_bound_of_zero_takes_turns(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +141,8 @@ def test_a_bound_of_zero_takes_turns(make: Make, monkeypatch: pytest.MonkeyPatch
     gate = Gate(learner, monkeypatch)
 
     async def work() -> None:
-        await collect(learner)
-        waiting = asyncio.create_task(learner.admit())
+        collect(learner)
+        waiting = asyncio.create_task(learner.wait_for_learner())
         await asyncio.sleep(0.05)
         assert not waiting.done()
         gate.open.set()
@@ -153,6 +151,23 @@ def test_a_bound_of_zero_takes_turns(make: Make, monkeypatch: pytest.MonkeyPatch
         assert learner.policy.version == 1
 
     run(work)
+
+
+def test_time_in_which_several_pairs_wait_counts_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch, hub: MetricsHub
+) -> None:
+    learner = make(most=0)
+    gate = Gate(learner, monkeypatch)
+
+    async def work() -> None:
+        collect(learner)
+        pairs = [asyncio.create_task(learner.wait_for_learner()) for _ in range(3)]
+        await asyncio.sleep(0.02)
+        gate.open.set()
+        await asyncio.gather(*pairs)
+
+    run(work)
+    assert hub.flush("Agent", 32).statistics[keys.HELD_SECONDS].count == 1
 
 
 def test_one_nan_is_skipped_and_three_in_a_row_are_the_end(
@@ -165,62 +180,86 @@ def test_one_nan_is_skipped_and_three_in_a_row_are_the_end(
 
     async def work() -> None:
         for _ in range(2):
-            await collect(learner)
-            await learner.admit()
-        await collect(learner)
+            await learn(learner)
+        collect(learner)
         with pytest.raises(NonFiniteError, match="the loss is NaN"):
-            await learner.admit()
+            await learner.wait_for_learner()
 
     run(work)
     hub.drain(5.0)
-    assert learner.policy is before
+    assert learner.policy is learner.actor.policy is before
     assert learner.updates == 0
+    assert gate.released == 3
     assert len(memory.warnings) == 3
+
+
+def test_a_policy_that_came_before_nan_acts_no_more(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, acted_with = make(most=1), list[Policy]()
+
+    def published(work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+        assert publish is not None
+        publish(make(seed=5).policy)
+        acted_with.append(learner.actor.policy)
+        raise NonFiniteError("behavior 'Agent': the loss is NaN")
+
+    monkeypatch.setattr(learner.algorithm, "update", published)
+    before = learner.policy
+    run(lambda: learn(learner))
+    assert acted_with[0] is not before
+    assert learner.actor.policy is learner.policy is before
 
 
 def test_a_real_nan_in_the_rewards_keeps_the_weights(make: Make) -> None:
     learner = make(most=0)
-    tensors = {name: tensor.clone() for name, tensor in learner.state()[0].items()}
+    before = {name: values.copy() for name, values in learner.state()[0].items()}
 
     async def work() -> None:
-        await collect(learner, reward=float("nan"))
-        await learner.admit()
+        collect(learner, reward=float("nan"))
+        await learner.wait_for_learner()
 
     run(work)
     after = learner.state()[0]
-    assert all(torch.equal(after[name], tensor) for name, tensor in tensors.items())
+    assert all(np.array_equal(after[name], values) for name, values in before.items())
     assert learner.error is None
 
 
 def test_a_defect_reaches_those_who_wait(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = make(most=0)
-    Gate(learner, monkeypatch, RuntimeError("shapes differ")).open.set()
+    gate = Gate(learner, monkeypatch, RuntimeError("shapes differ"))
+    gate.open.set()
 
     async def work() -> None:
-        await collect(learner)
+        collect(learner)
         with pytest.raises(RuntimeError, match="shapes differ"):
-            await learner.admit()
-        await learner.settle()
+            await learner.wait_for_learner()
+        await learner.drain()
 
     run(work)
     assert learner.idle
+    assert gate.released == 1
 
 
-def test_hurry_gives_up_what_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = make(most=3)
+def test_shutdown_gives_up_what_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = make(most=2)
     gate = Gate(learner, monkeypatch)
 
     async def work() -> None:
-        for _ in range(3):
-            await collect(learner)
-            await learner.admit()
+        for _ in range(2):
+            collect(learner)
+            await learner.wait_for_learner()
+        collect(learner)
+        waiting = asyncio.create_task(learner.wait_for_learner())
         await asyncio.sleep(0.02)
-        learner.hurry()
+        assert not waiting.done()
+        learner.shutdown()
+        await asyncio.wait_for(waiting, 5)
+        assert not gate.open.is_set(), "who waited is free before the update has come to its end"
         gate.open.set()
-        await learner.settle()
+        await learner.drain()
 
     run(work)
     assert gate.updates == 1
+    assert gate.released == 3, "what was given up is given back too"
     assert learner.idle
 
 
@@ -236,9 +275,9 @@ def test_after_update_is_awaited_before_the_next(make: Make) -> None:
 
     async def work() -> None:
         for _ in range(3):
-            await collect(learner)
-            await learner.admit()
-        await learner.settle()
+            collect(learner)
+            await learner.wait_for_learner()
+        await learner.drain()
 
     run(work)
     assert versions == [1, 2, 3]
@@ -253,7 +292,7 @@ def test_a_summary_every_so_many_decisions(make: Make, memory: Memory, hub: Metr
     assert all(summary.training for summary in memory.summaries)
 
 
-def test_done_after_max_steps(make: Make) -> None:
+def test_done_after_max_steps_and_not_before(make: Make) -> None:
     learner = make()
     learner.count(999)
     almost = learner.done
@@ -262,42 +301,43 @@ def test_done_after_max_steps(make: Make) -> None:
     assert learner.max_steps == 1000
 
 
-def test_slots_are_given_once(make: Make) -> None:
+def test_a_learner_that_is_done_learns_no_more(make: Make) -> None:
     learner = make()
-    assert learner.new_slots(3).tolist() == [0, 1, 2]
-    assert learner.new_slots(2).tolist() == [3, 4]
+    learner.count(1000)
+    run(lambda: learn(learner))
+    assert learner.updates == 0
+
+
+def test_rows_are_given_once(make: Make) -> None:
+    learner = make()
+    assert learner.new_rows(3).tolist() == [0, 1, 2]
+    assert learner.new_rows(2).tolist() == [3, 4]
 
 
 def test_a_restored_learner_goes_on_to_the_bit(make: Make) -> None:
     """Two updates against one, a checkpoint, and one more in another learner."""
 
-    async def learn(learner: Learner) -> None:
-        await collect(learner)
-        await learner.admit()
-        await learner.settle()
-        learner.forget_open()
-
     async def work() -> None:
         one = make(most=0)
         await learn(one)
-        tensors, values = one.state()
-        kept = {name: tensor.clone() for name, tensor in tensors.items()}
+        one.forget_open()
+        arrays, values = one.state()
         two = make(most=0, seed=99)
-        two.restore(kept, values)
-        assert (two.decisions, two.policy.version) == (one.decisions, 1)
+        two.restore(arrays, values)
+        assert (two.decisions, two.policy.version, two.actor.policy.version) == (one.decisions, 1, 1)
         await learn(one)
         await learn(two)
-        for name, tensor in one.state()[0].items():
-            assert torch.equal(tensor, two.state()[0][name]), name
-        assert one.rng.bit_generator.state == two.rng.bit_generator.state
+        for name, array in one.state()[0].items():
+            assert np.array_equal(array, two.state()[0][name]), name
+        assert one.actor.rng.bit_generator.state == two.actor.rng.bit_generator.state
 
     run(work)
 
 
 def test_forget_open_leaves_nothing(make: Make) -> None:
     learner = make()
-    run(lambda: collect(learner))
+    collect(learner)
     learner.forget_open()
-    assert learner.memory.completed == 0
-    assert len(learner.memory.open_slots) == 0
-    assert len(learner.memory) == 0
+    assert len(learner.memory.open_rows) == 0
+    assert learner.algorithm.memory.completed == 0  # type: ignore[attr-defined]
+    assert len(learner.algorithm.memory) == 0  # type: ignore[arg-type]

@@ -2,24 +2,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tau_trainer.collection.worker import EngineWorker
+from tau_trainer.envs import Environment
 from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError
-from tau_trainer.training.agent_trainer import AgentTrainer
+from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.scores import DecisionScores
 from tau_trainer.training.states import PairState
 
 
-class FakeWorker:
+class FakeEnvironment:
     """Answers with numbered batches; fails where the script has an error."""
 
     def __init__(self, script: list[Exception | None] | None = None, recovers: bool = True) -> None:
-        self.engine = SimpleNamespace(specs={"A": "spec"})
+        self.specs = {"A": "spec"}
         self.script = script or []
         self.recovers = recovers
         self.log: list[str] = []
@@ -33,6 +32,7 @@ class FakeWorker:
         self.log.append(f"answer {actions}")
 
     async def next(self) -> list[str]:
+        self.log.append("next")
         if self.script and (error := self.script.pop(0)) is not None:
             raise error
         return ["next"]
@@ -56,14 +56,15 @@ class FakeWorker:
 class FakeTrainer:
     """Ten decisions for every step."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: list[str]) -> None:
         self.id = 4
         self.state = PairState.TRAINING
-        self.decisions = self.episodes = self.abandoned = self.admitted = 0
+        self.decisions = self.episodes = self.abandoned = 0
         self.error: str | None = None
         self.mean_return = 3.0
         self.scores = DecisionScores()
         self.seen: list[str] = []
+        self.log = log
 
     async def decide(self, batches: list[str], specs: dict[str, Any]) -> str:
         assert specs == {"A": "spec"}
@@ -71,19 +72,20 @@ class FakeTrainer:
         return f"for {batches[0]}"
 
     def record(self) -> None:
+        self.log.append("record")
         self.decisions += 10
 
-    async def admit(self) -> None:
-        self.admitted += 1
+    async def wait_for_learners(self) -> None:
+        self.log.append("wait")
 
     def abandon(self) -> None:
         self.abandoned += 1
 
 
-def pair_of(worker: FakeWorker, decisions: int = 30) -> tuple[AgentTrainerPair, FakeTrainer]:
-    trainer = FakeTrainer()
+def pair_of(environment: FakeEnvironment, decisions: int = 30) -> tuple[AgentTrainerPair, FakeTrainer]:
+    trainer = FakeTrainer(environment.log)
     pair = AgentTrainerPair(
-        cast(EngineWorker, worker),
+        cast(Environment, environment),
         cast(AgentTrainer, trainer),
         lambda pair: pair.trainer.decisions >= decisions,
         lambda number: {"x": float(number)},
@@ -98,18 +100,20 @@ async def live(pair: AgentTrainerPair) -> None:
 
 
 def test_a_whole_life() -> None:
-    worker = FakeWorker()
-    pair, trainer = pair_of(worker)
+    """The environment has its answer before rewards are worked out, and plays while the learner is waited for."""
+    environment = FakeEnvironment()
+    pair, trainer = pair_of(environment)
     assert not pair.finished
     asyncio.run(live(pair))
-    assert worker.log == ["start 4", "answer for first", "answer for next", "answer for next", "close"]
-    assert (trainer.decisions, trainer.admitted, trainer.abandoned) == (30, 3, 1)
+    turns = ["answer for first", "record", "wait", "next", *["answer for next", "record", "wait", "next"] * 2]
+    assert environment.log == ["start 4", *turns[:-1], "close"], "what is asked last is not waited for"
+    assert (trainer.decisions, trainer.abandoned) == (30, 1)
     assert pair.complete
     assert pair.finished
 
 
 def test_an_engine_that_fails_is_replaced() -> None:
-    pair, trainer = pair_of(FakeWorker([None, EngineExitedError("gone")]), 50)
+    pair, trainer = pair_of(FakeEnvironment([None, EngineExitedError("gone")]), 50)
     asyncio.run(live(pair))
     assert trainer.seen == ["first", "next", "fresh", "next", "next"]
     assert trainer.abandoned == 2, "once for the loss, once at the end"
@@ -117,14 +121,14 @@ def test_an_engine_that_fails_is_replaced() -> None:
 
 
 def test_an_engine_that_cannot_be_replaced_is_the_pairs_end() -> None:
-    pair, trainer = pair_of(FakeWorker([EngineExitedError("gone")], recovers=False))
+    pair, trainer = pair_of(FakeEnvironment([EngineExitedError("gone")], recovers=False))
     with pytest.raises(EngineExitedError, match="gone"):
         asyncio.run(live(pair))
     assert trainer.abandoned == 1
 
 
 def test_goodbye() -> None:
-    pair, trainer = pair_of(FakeWorker([None, EngineStoppedError("closed (status 400)")]), 500)
+    pair, trainer = pair_of(FakeEnvironment([None, EngineStoppedError("closed (status 400)")]), 500)
     asyncio.run(live(pair))
     assert pair.goodbye == "closed (status 400)"
     assert pair.complete
@@ -132,7 +136,7 @@ def test_goodbye() -> None:
 
 
 def test_finishing_from_outside_ends_after_the_exchange() -> None:
-    pair, _ = pair_of(FakeWorker(), 500)
+    pair, _ = pair_of(FakeEnvironment(), 500)
 
     async def work() -> None:
         await pair.initialize()
@@ -148,21 +152,21 @@ def test_finishing_from_outside_ends_after_the_exchange() -> None:
     ("script", "seen"), [([], "anew"), ([EngineExitedError("gone")], "fresh")], ids=["reset", "replaced"]
 )
 def test_begin_anew(script: list[Exception | None], seen: str) -> None:
-    worker = FakeWorker(script)
-    pair, trainer = pair_of(worker)
+    environment = FakeEnvironment(script)
+    pair, trainer = pair_of(environment)
 
     async def work() -> None:
         await pair.initialize()
         await pair.begin_anew()
 
     asyncio.run(work())
-    assert worker.log == ["start 4", "reset 4"]
+    assert environment.log == ["start 4", "reset 4"]
     assert trainer.seen[-1] == seen
     assert trainer.abandoned >= 1
 
 
 def test_metrics() -> None:
-    pair, trainer = pair_of(FakeWorker())
+    pair, trainer = pair_of(FakeEnvironment())
     asyncio.run(live(pair))
     episode = pair.metrics(0.5, per_decision=False)
     assert (episode.id, episode.decisions, episode.mean_reward, episode.accuracy) == (4, 30, 3.0, 0.5)

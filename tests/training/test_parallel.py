@@ -9,10 +9,11 @@ import pytest
 
 from tau_trainer.errors import EngineExitedError
 from tau_trainer.metrics import MetricsHub
-from tau_trainer.training.agent_trainer import AgentTrainer
+from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.states import PairState
+from tests.training.fakes import Memory
 
 
 class FakePair:
@@ -21,12 +22,13 @@ class FakePair:
     def __init__(self, number: int, hub: MetricsHub, log: list[str], exchanges: int = 4, pause_s: float = 0.0) -> None:
         self.id = number
         self.trainer = AgentTrainer(number, cast(Any, None), cast(Any, None), hub)
-        self.worker = SimpleNamespace(kill=self._kill)
+        self.environment = SimpleNamespace(kill=self._kill)
         self.log = log
         self.left = exchanges
         self.pause_s = pause_s
         self.finishing = False
         self.fails_at: str | None = None
+        self.fails_to_end = False
         self.running = False
 
     @property
@@ -66,6 +68,8 @@ class FakePair:
     async def _kill(self) -> None:
         self.log.append(f"kill {self.id}")
         self.running = False
+        if self.fails_to_end:
+            raise OSError("no window to close")
 
 
 class Team:
@@ -157,6 +161,19 @@ def test_a_failing_pair_stops_no_other(make: Make, moment: str, deterministic: b
     assert team.pairs[1].trainer.error == "engine 1 ended"
     assert "kill 1" in team.log
     assert not any(pair.running for pair in team.pairs)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_pair_whose_environment_cannot_even_be_ended_stops_no_other(
+    make: Make, deterministic: bool, hub: MetricsHub, memory: Memory
+) -> None:
+    team = make(3, 2, deterministic=deterministic)
+    team.pairs[1].fails_at, team.pairs[1].fails_to_end = "advance", True
+    team.run()
+    assert team.states == ["Completed", "Failed", "Completed"]
+    assert team.pairs[1].trainer.error == "engine 1 ended", "why it failed, not how it ended"
+    hub.drain(5.0)
+    assert any("internal error: OSError: no window to close" in warning for warning in memory.warnings)
 
 
 def test_engines_begin_anew_where_the_round_says_so(make: Make) -> None:

@@ -1,33 +1,30 @@
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind
-from tau_trainer.errors import LaunchError, PortInUseError, SettingsError
+from tau_trainer.errors import LaunchError, SettingsError
 from tau_trainer.settings import load_settings
+from tau_trainer.tau.task import TauTask
 from tau_trainer.training.plan import RunPlan, make_plan
-from tests.training.fakes import tau_settings
-
-PEM = Path(__file__).parents[1] / "bridge" / "data"
+from tests.training.fakes import Stage, launched, tau_settings
 
 
 def plan_of(tmp_path: Path, command: Any = "parallel", **overrides: Any) -> RunPlan:
     return make_plan(command, tau_settings(tmp_path, **overrides), tmp_path / "run_logs")
 
 
-def test_pairs_and_their_engines(tmp_path: Path) -> None:
+def test_pairs_and_their_engines(stage: Stage, tmp_path: Path) -> None:
     plan = plan_of(tmp_path, tau__pairs=3, tau__max_concurrent=2)
     assert (plan.pairs, plan.max_concurrent, plan.shared) == (3, 2, True)
-    assert len(plan.launch) == len(plan.ports) == len(set(plan.ports)) == 3
-    first = plan.launch[0]
-    assert first is not None
-    assert first.env_args == ("--tau-profile", "tau3", "--tau-agents", "4", "--tau-target-sensor")
-    assert first.log_folder == tmp_path / "run_logs"
-    assert not plan.fixed_ports
+    assert isinstance(plan.task, TauTask)
+    engines = launched(stage, plan.source, 3)
+    assert [engine.index for engine in engines] == [0, 1, 2]
+    assert engines[0].launch.env_args == ("--tau-profile", "tau3", "--tau-agents", "4", "--tau-target-sensor")
+    assert engines[0].launch.log_folder == plan.log_folder == tmp_path / "run_logs"
 
 
 def test_more_at_once_than_pairs_makes_no_sense(tmp_path: Path) -> None:
@@ -40,47 +37,34 @@ def test_each_pairs_share_of_the_decisions(tmp_path: Path, pairs: int, quota: in
     assert plan_of(tmp_path, tau__pairs=pairs).quota == quota
 
 
-def test_the_users_data_and_arguments_reach_the_engine(tmp_path: Path) -> None:
+def test_the_users_data_and_arguments_reach_the_engine(stage: Stage, tmp_path: Path) -> None:
     plan = plan_of(
         tmp_path,
         tau__data=str(tmp_path / "my.json"),
+        tau__evaluate=False,
         tau__reward__source="engine",
         tau__reward__credit="aggregate",
         env_settings__env_args=["--step-ms", "1"],
     )
-    first = plan.launch[0]
-    assert first is not None
-    assert first.env_args[4:] == ("--tau-data", str((tmp_path / "my.json").resolve()), "--step-ms", "1")
+    (engine,) = launched(stage, plan.source, 1)
+    assert engine.launch.env_args[4:] == ("--tau-data", str((tmp_path / "my.json").resolve()), "--step-ms", "1")
 
 
-def test_learn_takes_num_envs_and_says_nothing_of_tau(tmp_path: Path) -> None:
+def test_learn_takes_num_envs_and_says_nothing_of_tau(stage: Stage, tmp_path: Path) -> None:
     plan = plan_of(tmp_path, "learn", env_settings__env_path="headless:balance", env_settings__num_envs=3)
     assert (plan.pairs, plan.max_concurrent, plan.shared) == (3, 3, True)
-    assert plan.launch[0] is not None
-    assert plan.launch[0].env_args == ()
+    assert launched(stage, plan.source, 1)[0].launch.env_args == ()
 
 
-def test_parallel_needs_a_tau_section() -> None:
-    with pytest.raises(SettingsError, match="needs a `tau` section"):
+def test_parallel_needs_a_task() -> None:
+    with pytest.raises(SettingsError, match=r"needs a section in the settings that names a task \(`tau`\)"):
         make_plan("parallel", load_settings(None), Path("logs"))
 
 
-def test_the_editor_is_one(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="only one Unity editor"):
-        plan_of(tmp_path, env_settings__env_path="editor")
-    plan = plan_of(tmp_path, env_settings__env_path="editor", tau__pairs=1)
-    assert plan.launch == (None,)
-    assert plan.fixed_ports
-
-
-def test_where_the_editors_port_is_taken_no_other_would_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        monkeypatch.setattr("tau_trainer.training.plan.EDITOR_PORT", port)
-        with pytest.raises(PortInUseError, match=f"port {port}, where the Unity editor connects, is taken"):
-            plan_of(tmp_path, env_settings__env_path="editor", tau__pairs=1)
+def test_a_run_without_a_task_is_an_ordinary_one(tmp_path: Path) -> None:
+    plan = make_plan("learn", load_settings(None, {"env_settings.env_path": "headless:basic"}), tmp_path)
+    assert plan.task is None
+    assert plan.source.warnings == ()
 
 
 def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line(tmp_path: Path) -> None:
@@ -98,15 +82,6 @@ def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line
     assert "profile" not in plan_of(tmp_path, tau__pairs=1).engine_parameters(0, 0)
 
 
-def test_a_port_that_the_user_names_is_that_one_or_none(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(PortInUseError, match=str(port)):
-            plan_of(tmp_path, env_settings__base_port=port, tau__pairs=1)
-
-
 def test_a_build_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="no program found"):
         plan_of(tmp_path, env_settings__env_path=str(tmp_path / "nothing"))
@@ -115,9 +90,8 @@ def test_a_build_that_is_missing(tmp_path: Path) -> None:
 def test_deterministic_runs_take_turns_and_seed_every_generation(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, collection__deterministic=True, collection__max_policy_age=3)
     assert plan.max_policy_age == 0
-    told = {(pair, generation): plan.engine_parameters(pair, generation)["seed"]
-            for pair in range(3) for generation in range(3)}  # fmt: skip
-    assert len(set(told.values())) == 9
+    told = [plan.engine_parameters(pair, generation)["seed"] for pair in range(3) for generation in range(3)]
+    assert len(set(told)) == 9
     assert plan.engine_parameters(1, 2) == plan.engine_parameters(1, 2)
     free = plan_of(tmp_path, collection__max_policy_age=3)
     assert free.max_policy_age == 3
@@ -148,26 +122,6 @@ def test_environment_parameters_as_they_travel(tmp_path: Path) -> None:
     }
 
 
-def test_no_graphics_monitor_shows_the_first(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, engine_settings__no_graphics_monitor=True)
-    assert [launch.no_graphics for launch in plan.launch if launch] == [False, True]
-
-
-def test_where_and_how_engines_are_listened_for(tmp_path: Path) -> None:
-    here = plan_of(tmp_path)
-    assert (here.engine.listen, here.engine.tls) == (None, None)
-    told = {"collection__tls_cert": str(PEM / "certificate.pem"), "collection__tls_key": str(PEM / "key.pem")}
-    there = plan_of(tmp_path, collection__listen="0.0.0.0", **told)
-    assert there.engine.listen == "0.0.0.0"
-    assert there.engine.tls is not None
-    assert there.engine.tls.certificate == (PEM / "certificate.pem").read_bytes()
-    with pytest.raises(SettingsError, match=r"--tls-key .* cannot be read"):
-        plan_of(tmp_path, collection__listen="0.0.0.0", **told | {"collection__tls_key": str(tmp_path / "k.pem")})
-
-
-def test_engine_options(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, env_settings__timeout_wait=7, engine_settings__time_scale=3)
-    assert plan.engine.seed == 7
-    assert plan.engine.timeout_s == 7.0
-    assert plan.engine.configuration.time_scale == 3.0
-    assert plan.stall_s >= 3 * 7
+def test_a_slow_game_is_given_time_before_it_counts_as_stalled(tmp_path: Path) -> None:
+    assert plan_of(tmp_path, env_settings__timeout_wait=7).stall_s >= 3 * 7
+    assert plan_of(tmp_path, env_settings__timeout_wait=700).stall_s >= 3 * 700

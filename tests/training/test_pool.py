@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -7,17 +8,21 @@ from typing import Any
 import pytest
 import torch
 
+from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
+from tau_trainer.rewards import EngineReward
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.training.learner_process import RemoteLearner
 from tau_trainer.training.plan import make_plan
-from tau_trainer.training.pool import LearnerPool, check_trainable, trainer_settings
+from tau_trainer.training.pool import LearnerPool
 from tests.training.fakes import tau_settings
 
 SPEC = BehaviorSpec(
     "TauAgent?team=0", (ObservationSpec("prompt", (5,)), ObservationSpec("target", (3,))), ActionSpec(3)
 )
+ENGINE = {"tau__reward__source": "engine", "tau__reward__credit": "aggregate"}
 Make = Callable[..., LearnerPool]
 
 
@@ -26,7 +31,7 @@ def make(hub: MetricsHub, tmp_path: Path) -> Iterator[Make]:
     pools: list[LearnerPool] = []
 
     def make(on_new: Any = None, **overrides: Any) -> LearnerPool:
-        plan = make_plan("parallel", tau_settings(tmp_path, **overrides), tmp_path)
+        plan = make_plan("parallel", tau_settings(tmp_path, **overrides), tmp_path / "run_logs")
         pools.append(LearnerPool(plan, hub, on_new=on_new))
         return pools[-1]
 
@@ -43,12 +48,15 @@ def test_shared_pairs_feed_one_learner(make: Make) -> None:
     assert list(pool.learners) == seen == ["TauAgent"]
     assert pool.of_pair(1) == [agents[0].learner]
     assert agents[0].learner.max_steps == 400
+    assert pool.batcher.actors == {("TauAgent", 0): agents[0].learner.actor}
+    assert agents[0].learner.actor.parties == 2
 
 
 def test_independent_pairs_have_their_own(make: Make) -> None:
     pool = make(tau__policy="independent", tau__pairs=12)
     learners = [pool.agent(pair, SPEC).learner for pair in range(12)]
-    assert len({learner.options.seed for learner in learners}) == 12
+    assert len({learner.actor.rng.random() for learner in learners}) == 12
+    assert len({learner.policy.weights["body.0.weight"].tobytes() for learner in learners}) == 12
     assert list(pool.learners) == [f"TauAgent-pair{pair}" for pair in range(12)]
     assert pool.of_pair(1) == [learners[1]], "and not that of pair 11"
     assert learners[0].max_steps == 34
@@ -58,12 +66,14 @@ def test_independent_pairs_have_their_own(make: Make) -> None:
 def test_the_policy_does_not_see_the_target(make: Make) -> None:
     learner = make().agent(0, SPEC).learner
     assert [sensor.name for sensor in learner.spec.observations] == ["prompt"]
-    assert learner.options.reward_components == 3
+    assert learner.state()[1]["reward_components"] == 3
 
 
 def test_a_learners_seed_follows_from_run_and_name(make: Make) -> None:
-    seeds = [make(env_settings__seed=seed).agent(0, SPEC).learner.options.seed for seed in (1, 1, 2)]
-    assert seeds[0] == seeds[1] != seeds[2]
+    learners = [make(env_settings__seed=seed).agent(0, SPEC).learner for seed in (1, 1, 2)]
+    drawn = [(one.actor.rng.random(), one.policy.weights["body.0.weight"].tobytes()) for one in learners]
+    assert drawn[0] == drawn[1]
+    assert all(here != there for here, there in zip(drawn[0], drawn[2], strict=True))
 
 
 def test_engines_must_agree(make: Make) -> None:
@@ -81,37 +91,132 @@ def test_a_missing_target_sensor(make: Make) -> None:
 
 
 def test_rewards_follow_the_settings(make: Make) -> None:
-    assert make().reward(SPEC).components == 3
-    assert make(tau__reward__credit="aggregate").reward(SPEC).components == 1
-    engine = make(tau__reward__source="engine", tau__reward__credit="aggregate").reward(SPEC)
-    assert (engine.source, engine.components) == ("engine", 1)
-    assert make(tau__profile="tau384").formula == "binary"
+    assert make().rewarder(SPEC).width == 3
+    assert make(tau__reward__credit="aggregate").rewarder(SPEC).width == 1
+    assert make(**ENGINE).rewarder(SPEC).width == 1
 
 
-def test_a_behavior_that_the_settings_do_not_name(tmp_path: Path) -> None:
+def test_without_a_task_the_engine_pays(hub: MetricsHub, tmp_path: Path) -> None:
+    chosen = {"env_settings.env_path": "headless:basic", "env_settings.seed": 7}
+    plan = make_plan("learn", load_settings(None, chosen), tmp_path)
+    pool = LearnerPool(plan, hub)
+    assert isinstance(pool.rewarder(SPEC), EngineReward)
+    assert [sensor.name for sensor in pool.agent(0, SPEC).learner.spec.observations] == ["prompt", "target"]
+    pool.close()
+
+
+def test_a_behavior_that_the_settings_do_not_name(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"'TauAgnt'.*did you mean 'TauAgent'"):
+        make().agent(0, BehaviorSpec("TauAgnt?team=0", SPEC.observations, SPEC.actions))
     file = tmp_path / "walker.yaml"
     file.write_text("behaviors: {Walker: {trainer_type: ppo, max_steps: 10}}\n")
-    walker = load_settings(file)
-    with pytest.raises(SettingsError, match=r"'Walkr'.*did you mean 'Walker'"):
-        trainer_settings(walker, "Walkr")
     with pytest.raises(SettingsError, match=r"'Crawler'.*'Walker'"):
-        trainer_settings(walker, "Crawler")
-    assert trainer_settings(load_settings(None), "Anything").max_steps == 500_000
-    default = load_settings(file, {"default_settings.max_steps": 77})
-    assert trainer_settings(default, "Crawler").max_steps == 77
+        load_settings(file).of_behavior("Crawler")
+    assert load_settings(None).of_behavior("Anything").max_steps == 500_000
+    assert load_settings(file, {"default_settings.max_steps": 77}).of_behavior("Crawler").max_steps == 77
 
 
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        (BehaviorSpec("A", (ObservationSpec("camera", (3, 84, 84)),), ActionSpec(2)), "camera"),
-        (BehaviorSpec("A", (ObservationSpec("vector", (3,)),), ActionSpec()), "no actions"),
+        (BehaviorSpec("TauAgent", (ObservationSpec("camera", (3, 84, 84)),), ActionSpec(2)), "'TauAgent'.*'camera'"),
+        (BehaviorSpec("TauAgent", (ObservationSpec("vector", (3,)),), ActionSpec()), "'TauAgent' has no actions"),
     ],
 )
-def test_what_this_version_cannot_learn(spec: BehaviorSpec, text: str) -> None:
+def test_what_this_version_cannot_learn(make: Make, spec: BehaviorSpec, text: str) -> None:
     with pytest.raises(SettingsError, match=text):
-        check_trainable(spec)
+        make(**ENGINE).agent(0, spec)
 
 
 def test_learning_uses_one_thread_an_operation(make: Make) -> None:
     assert make().executor.submit(torch.get_num_threads).result(10) == 1
+
+
+# --- where is learned -------------------------------------------------------------------------------------------------
+
+
+class FakeProcess:
+    """A process that is never started."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[FakeProcess]:
+    made: list[FakeProcess] = []
+
+    def make(log: Path) -> FakeProcess:
+        made.append(FakeProcess(log))
+        return made[-1]
+
+    monkeypatch.setattr("tau_trainer.training.pool.LearnerProcess", make)
+    return made
+
+
+def hold_lock(monkeypatch: pytest.MonkeyPatch, holds: Iterator[bool]) -> None:
+    """The next algorithms hold the interpreter's lock while they learn, or do not."""
+
+    def made(setup: Setup) -> Algorithm:
+        algorithm = make_algorithm(setup)
+        algorithm.holds_lock = next(holds)
+        return algorithm
+
+    monkeypatch.setattr("tau_trainer.training.pool.make_algorithm", made)
+
+
+def where(pool: LearnerPool, *pairs: int) -> list[str]:
+    """A letter for each pair's learner: thread or the number of its process."""
+    handles = [pool.agent(pair, SPEC).learner._handle for pair in pairs]
+    places = [one._process if isinstance(one, RemoteLearner) else None for one in handles]
+    return ["thread" if place is None else place.log.name for place in places]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("learner", "holds_lock", "turns", "place"),
+    [
+        ("auto", False, False, "thread"),
+        ("auto", True, False, "Learner-0.log"),
+        ("auto", True, True, "thread"),
+        ("thread", True, False, "thread"),
+        ("process", False, False, "Learner-0.log"),
+        ("process", False, True, "Learner-0.log"),
+    ],
+)
+def test_a_process_is_where_the_settings_ask_or_acting_would_be_held_up(
+    make: Make,
+    processes: list[FakeProcess],
+    monkeypatch: pytest.MonkeyPatch,
+    learner: str,
+    holds_lock: bool,
+    turns: bool,
+    place: str,
+) -> None:
+    hold_lock(monkeypatch, itertools.repeat(holds_lock))
+    assert where(make(collection__learner=learner, collection__deterministic=turns), 0, 1) == [place, place]
+    assert len(processes) == (place != "thread")
+
+
+def test_independent_learners_share_as_many_processes_as_there_are_cores_to_spare(
+    make: Make, processes: list[FakeProcess], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    pool = make(tau__policy="independent", tau__pairs=5, collection__learner="process")
+    assert where(pool, 0, 1, 2, 3, 4) == [f"Learner-{i}.log" for i in (0, 1, 0, 1, 0)]
+    assert [process.log.parent for process in processes] == [tmp_path / "run_logs"] * 2
+    pool.close()
+    assert [process.closed for process in processes] == [1, 1]
+
+
+def test_learners_in_threads_are_no_reason_to_miss_a_process(
+    make: Make, processes: list[FakeProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some algorithms hold the lock and some do not."""
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    hold_lock(monkeypatch, iter([False, False, True, False, True]))
+    pool = make(tau__policy="independent", tau__pairs=5)
+    assert where(pool, 0, 1, 2, 3, 4) == ["thread", "thread", "Learner-0.log", "thread", "Learner-1.log"]

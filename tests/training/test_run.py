@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import json
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from safetensors.numpy import load_file
 
+from tau_trainer.algorithms import Publish
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Stat, StatAggregationMethod
-from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
-from tau_trainer.metrics import MetricsHub, RunSnapshot, keys, read_log
+from tau_trainer.memory import Rollout, WorkData
+from tau_trainer.metrics import MetricsHub, RunSnapshot, keys, read_log, render
+from tau_trainer.settings import RunSettings
+from tau_trainer.tau.task import TauTask
 from tau_trainer.training import PairState, RunReport
+from tau_trainer.training.learner import Learner
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.watchdog import watch
-from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
+from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train, until
 
 
 def hashes(report: RunReport) -> dict[str, str]:
@@ -96,10 +102,10 @@ def test_every_pairs_reward_goes_to_its_own_trainer(stage: Stage, tmp_path: Path
         report = train(settings, memory)
     assert [pair.mean_reward for pair in report.pairs] == pytest.approx([1.0, 11.0])
     own = memory.summaries[-1].pairs
-    assert own["0"][keys.MEAN_REWARD].mean == pytest.approx(1.0)
-    assert own["1"][keys.MEAN_REWARD].mean == pytest.approx(11.0)
+    assert own["0"][TauTask.keys.reward].mean == pytest.approx(1.0)
+    assert own["1"][TauTask.keys.reward].mean == pytest.approx(11.0)
     # The reward of the last decisions never arrives: the run ends with them.
-    assert {pair: values[keys.MEAN_REWARD].count for pair, values in own.items()} == {"0": 196, "1": 196}
+    assert {pair: values[TauTask.keys.reward].count for pair, values in own.items()} == {"0": 196, "1": 196}
 
 
 def test_the_states_of_a_pair(stage: Stage, tmp_path: Path, memory: Memory) -> None:
@@ -107,27 +113,17 @@ def test_the_states_of_a_pair(stage: Stage, tmp_path: Path, memory: Memory) -> N
     assert memory.states(0) == memory.states(1) == ["Preparing", "Training", "Evaluating", "Completed"]
 
 
-@pytest.mark.parametrize(
-    ("tls", "sentence"),
-    [
-        (None, "listening on 127.0.0.1, without encryption or password: whoever reaches it can act as an engine"),
-        (
-            Tls(b"", b""),
-            "listening on 127.0.0.1, with TLS, which asks no client who it is: whoever reaches it can",
-        ),
-    ],
-    ids=["clear text", "TLS"],
-)
-def test_an_open_door_is_told_of(stage: Stage, tmp_path: Path, memory: Memory, tls: Tls | None, sentence: str) -> None:
-    plan = make_plan("parallel", tau_settings(tmp_path), tmp_path)
-    hub = MetricsHub([memory])
-    for options in (plan.engine, replace(plan.engine, listen="127.0.0.1", tls=tls)):
-        assert memory.warnings == []
-        TrainingRun(replace(plan, engine=options), "run", tmp_path, hub, resume=False).pool.close()
+def test_what_should_be_said_before_it_begins_is_said(
+    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TauTask, "warnings", ("two rows of the data set cannot be used",))
+    plan = make_plan("parallel", tau_settings(tmp_path, collection__listen="127.0.0.1"), tmp_path)
+    with MetricsHub([memory]) as hub:
+        TrainingRun(plan, "run", tmp_path, hub, resume=False).pool.close()
         hub.drain(10.0)
-    (warning,) = memory.warnings
-    assert warning.startswith(sentence)
-    hub.close()
+    door, data = memory.warnings
+    assert door.startswith("listening on 127.0.0.1, without encryption")
+    assert data == "two rows of the data set cannot be used"
 
 
 def test_a_failing_pair_never_stops_another(stage: Stage, tmp_path: Path, memory: Memory) -> None:
@@ -226,6 +222,18 @@ def test_the_same_seed_is_the_same_run_to_the_bit(stage: Stage, tmp_path: Path, 
     assert not set(hashes(one).values()) & set(hashes(other).values())
 
 
+def cut_off(whole: RunReport, folder: Path, generation: int) -> None:
+    """A copy of a run as it was after its ``generation``-th checkpoint."""
+    shutil.copytree(whole.folder, folder)
+    for path in (folder / "checkpoints").glob("*-*"):
+        content = json.loads((path / "manifest.json").read_text())["content"] if path.is_dir() else {}
+        if content.get("generation", 0) > generation:
+            shutil.rmtree(path)
+    left = {path.name for path in (folder / "checkpoints").glob("*-*") if path.is_dir()}
+    assert left
+    assert left < hashes(whole).keys()
+
+
 @pytest.mark.parametrize(
     ("policy", "concurrent", "generation"),
     [("shared", 2, 1), ("shared", 2, 6), ("shared", 3, 3), ("independent", 3, 1), ("independent", 2, 2)],
@@ -244,17 +252,35 @@ def test_exact_resume(stage: Stage, tmp_path: Path, policy: str, concurrent: int
         "behaviors__TauAgent__hyperparameters__batch_size": 8,
     }
     whole = train(tau_settings(tmp_path, "whole", **options))
-    shutil.copytree(whole.folder, tmp_path / "cut")
-    for path in (tmp_path / "cut" / "checkpoints").glob("*-*"):
-        content = json.loads((path / "manifest.json").read_text())["content"] if path.is_dir() else {}
-        if content.get("generation", 0) > generation:
-            shutil.rmtree(path)
-    left = {path.name for path in (tmp_path / "cut" / "checkpoints").glob("*-*") if path.is_dir()}
-    assert left
-    assert left < hashes(whole).keys()
+    cut_off(whole, tmp_path / "cut", generation)
     resumed = train(tau_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True))
     assert hashes(resumed) == hashes(whole)
     assert [pair.decisions for pair in resumed.pairs] == [pair.decisions for pair in whole.pairs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["shared", "independent"])
+def test_a_process_of_its_own_learns_the_same_to_the_bit(stage: Stage, tmp_path: Path, policy: str) -> None:
+    """A run whose learner is a process, and one that goes on there after it has begun in a thread."""
+    options = {
+        "collection__deterministic": True,
+        "tau__policy": policy,
+        "behaviors__TauAgent__checkpoint_interval": 60,
+        "behaviors__TauAgent__keep_checkpoints": 0,
+        "behaviors__TauAgent__hyperparameters__buffer_size": 24,
+        "behaviors__TauAgent__hyperparameters__batch_size": 8,
+    }
+    whole = train(tau_settings(tmp_path, "whole", **options, collection__learner="thread"))
+    apart = train(tau_settings(tmp_path, "apart", **options, collection__learner="process"))
+    assert hashes(apart) == hashes(whole)
+    assert logged(apart) == logged(whole)
+    assert not (whole.folder / "run_logs").exists()
+    cut_off(whole, tmp_path / "cut", 1)
+    resumed = train(
+        tau_settings(tmp_path, "cut", **options, collection__learner="process", checkpoint_settings__resume=True)
+    )
+    assert hashes(resumed) == hashes(whole)
+    assert [path.name for path in (resumed.folder / "run_logs").iterdir()] == ["Learner-0.log"]
 
 
 def test_resume_counts_on(stage: Stage, tmp_path: Path, memory: Memory) -> None:
@@ -284,9 +310,9 @@ def slow_updates(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[tuple[
     spans: list[tuple[float, float]] = []
     update = PPO.update
 
-    def slow(self: PPO, rollout: Any, progress: float, **how: Any) -> dict[str, float]:
+    def slow(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         begin = time.monotonic()
-        result = update(self, rollout, progress, **how)
+        result = update(self, work, progress, publish)
         time.sleep(seconds)
         spans.append((begin, time.monotonic()))
         return result
@@ -324,11 +350,11 @@ def test_an_update_that_meets_nan_is_skipped(
 ) -> None:
     update, calls = PPO.update, []
 
-    def sometimes(self: PPO, rollout: Any, progress: float, **how: Any) -> dict[str, float]:
+    def sometimes(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         calls.append(progress)
         if len(calls) == 2:
             raise NonFiniteError("behavior 'TauAgent': the loss is NaN")
-        return update(self, rollout, progress, **how)
+        return update(self, work, progress, publish)
 
     monkeypatch.setattr(PPO, "update", sometimes)
     report = train(tau_settings(tmp_path), memory)
@@ -342,11 +368,11 @@ def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(
 ) -> None:
     update, calls = PPO.update, []
 
-    def mostly(self: PPO, rollout: Any, progress: float, **how: Any) -> dict[str, float]:
+    def mostly(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         calls.append(progress)
         if len(calls) > 1:
             raise NonFiniteError("behavior 'TauAgent': the loss is NaN")
-        return update(self, rollout, progress, **how)
+        return update(self, work, progress, publish)
 
     monkeypatch.setattr(PPO, "update", mostly)
     report = train(tau_settings(tmp_path))
@@ -363,16 +389,64 @@ def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(
 def test_a_defect_in_learning_is_no_silence(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     update, calls = PPO.update, []
 
-    def breaks(self: PPO, rollout: Any, progress: float, **how: Any) -> dict[str, float]:
+    def breaks(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         calls.append(progress)
         if len(calls) > 1:
             raise RuntimeError("shapes differ")
-        return update(self, rollout, progress, **how)
+        return update(self, work, progress, publish)
 
     monkeypatch.setattr(PPO, "update", breaks)
     report = train(tau_settings(tmp_path))
     assert report.outcome == "failed"
     assert "internal error: RuntimeError: shapes differ" in report.errors[0]
+
+
+def held_until_the_end(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> list[float]:
+    """All updates but the first wait until the pair has ended, and then fail where there is an ``error``."""
+    ended, update, drain, calls = threading.Event(), PPO.update, Learner.drain, list[float]()
+
+    def held(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+        calls.append(progress)
+        if len(calls) > 1:
+            assert ended.wait(40)
+            if error is not None:
+                raise error
+        return update(self, work, progress, publish)
+
+    async def drained(self: Learner) -> None:
+        ended.set()
+        await drain(self)
+
+    monkeypatch.setattr(PPO, "update", held)
+    monkeypatch.setattr(Learner, "drain", drained)
+    return calls
+
+
+def test_what_fails_when_the_pair_has_ended_is_told_too(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held_until_the_end(monkeypatch, RuntimeError("shapes differ"))
+    report = train(tau_settings(tmp_path, tau__pairs=1, collection__max_policy_age=100))
+    assert all(pair.state is PairState.COMPLETED for pair in report.pairs)
+    assert (report.outcome, report.exit_code) == ("failed", 2)
+    assert report.errors == ("internal error: RuntimeError: shapes differ",)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_waits_for_the_learner_is_given_up_only_at_once(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    async def pause(engine: SceneEngine) -> None:
+        await asyncio.sleep(0.001 if engine.exchanges < 60 else 1000)
+
+    stage.before_step = pause
+    monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.1,))
+    calls = held_until_the_end(monkeypatch)
+    session = begin(tau_settings(tmp_path, collection__max_policy_age=100, behaviors__TauAgent__max_steps=10_000))
+    until(lambda: session._run.learners and len(session._run.learners[0]._queue) >= 3)
+    session.cancel(at_once=at_once)
+    session.wait(40)
+    assert (len(calls) == 2) == at_once
 
 
 def test_an_export_that_cannot_work_is_told_at_the_start(
@@ -442,15 +516,100 @@ def test_an_engine_that_fails_to_begin_anew_fails_alone(stage: Stage, tmp_path: 
 
 
 def test_learn_runs_until_its_behaviors_are_done(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic", env_settings__num_envs=2)
-    settings = settings.model_copy(update={"behaviors": {"Basic": settings.behaviors["TauAgent"]}})
-    report = train(settings, memory, "learn")
+    report = train(plain_settings(tmp_path, "Basic", env_settings__num_envs=2), memory, "learn")
     assert report.outcome == "completed"
     assert report.evaluation is None
     assert report.verdict is None
     assert [path.name for path in report.models] == ["Basic.onnx"]
     assert memory.summaries[-1].behavior == "Basic"
     assert memory.results[0].behaviors[0].step >= 400
+
+
+def plain_settings(results: Path, behavior: str, **overrides: Any) -> RunSettings:
+    """The same small run without a task, of a scene whose behavior is called so."""
+    scene = {"Basic": "headless:basic", "3DBall": "headless:balance"}[behavior]
+    settings = tau_settings(results, tau=None, env_settings__env_path=scene, **overrides)
+    return settings.model_copy(update={"behaviors": {behavior: settings.behaviors["TauAgent"]}})
+
+
+def shown(snapshot: RunSnapshot) -> str:
+    """The table of a run, as text."""
+    console = Console(width=100, file=io.StringIO(), force_terminal=False)
+    with console.capture() as capture:
+        console.print(render(snapshot))
+    return capture.get()
+
+
+def test_a_plain_run_knows_nothing_of_a_task(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    report = train(plain_settings(tmp_path, "Basic", env_settings__num_envs=2), memory, "learn")
+    names = {name for summary in memory.summaries for name in summary.values}
+    assert {name.partition("/")[0] for name in names} == {
+        "Environment", "Losses", "Perf", "Policy", "Train",
+    }  # fmt: skip
+    of_pairs = {name for summary in memory.summaries for values in summary.pairs.values() for name in values}
+    assert of_pairs == {keys.CUMULATIVE_REWARD, keys.EPISODE_LENGTH}
+    assert not [event for event in memory.events if event.kind in ("task", "baselines")]
+    assert "success" not in shown(memory.snapshots[-1])
+    assert all(pair.success_rate is None for pair in report.pairs)
+    assert any(pair.mean_reward is not None for pair in report.pairs), "of an episode"
+
+
+def test_a_run_with_a_task_has_its_scalars_and_its_column(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    report = train(tau_settings(tmp_path), memory)
+    names = {name for summary in memory.summaries for name in summary.values}
+    assert {TauTask.keys.reward, TauTask.keys.success, keys.HELD_OUT_ACCURACY} <= names
+    (task,) = [event for event in memory.events if event.kind == "task"]
+    assert task.fields == {"reward": "Tau/Mean Reward", "success": "Tau/Success Rate",
+                           "aggregated": "Tau/Aggregated Reward"}  # fmt: skip
+    assert "success" in shown(memory.snapshots[-1])
+    assert all(pair.success_rate is not None for pair in report.pairs)
+
+
+@pytest.mark.usefixtures("recurrent")
+def test_state_is_carried_over_a_whole_run(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is learned with is the number of decisions of the episode so far, also after an engine was lost."""
+    learned: list[Rollout] = []
+    learn = PPO.learn
+
+    def noted(self: PPO, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
+        learned.append(Rollout({name: np.array(values) for name, values in rollout._data.items()}))
+        return learn(self, rollout, progress, publish)
+
+    async def fail_once(engine: SceneEngine) -> None:
+        if engine.index == 1 and engine.exchanges == 20 and stage.starts.count(1) == 1:
+            raise EngineExitedError("engine 1 ended")
+
+    stage.before_step = fail_once
+    monkeypatch.setattr(PPO, "learn", noted)
+    for place in ("run.check_export", "finish.export_onnx"):
+        monkeypatch.setattr(f"tau_trainer.training.{place}", lambda *_: None)
+    settings = plain_settings(
+        tmp_path,
+        "3DBall",
+        env_settings__num_envs=2,
+        env_settings__env_args=["--max-decisions", "7"],
+        collection__learner="thread",
+        behaviors__TauAgent__max_steps=1200,
+        behaviors__TauAgent__network_settings__memory={"memory_size": 2, "sequence_length": 4},
+    )
+    report = train(settings, command="learn")
+    assert (report.outcome, stage.starts.count(1)) == ("completed", 2)
+    assert len(learned) > 10
+    counted = np.concatenate([one.column("memory")[:, :, 0] for one in learned])
+    assert (counted[:, 0] == counted[:, 1]).all(), "actor's and critic's"
+    rows = np.concatenate([one.rows for one in learned])
+    ends = np.concatenate([one.terminated | one.truncated for one in learned])
+    first, again = 0, 0
+    for row in np.unique(rows):
+        counts, ended = counted[rows == row, 0], ends[rows == row]
+        begins = np.concatenate([[True], ended[:-1]])
+        assert counts[begins].tolist() == [0.0] * int(begins.sum())
+        lost = ~begins & (counts == 0)
+        first, again = first + int(begins.sum()), again + int(lost.sum())
+        goes_on = ~begins & ~lost
+        assert (counts[goes_on] == counts[np.flatnonzero(goes_on) - 1] + 1).all()
+    assert first > 50
+    assert 0 < again <= 12, "the engine that was lost begins anew, and no other"
 
 
 def test_status_while_it_runs(stage: Stage, tmp_path: Path) -> None:
@@ -475,7 +634,7 @@ def test_status_while_it_runs(stage: Stage, tmp_path: Path) -> None:
 
 def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     settings = tau_settings(tmp_path)
-    original = TrainingRun.train
+    original = TrainingRun.collect_and_learn
 
     async def with_stats(self: TrainingRun) -> None:
         await original(self)
@@ -484,7 +643,7 @@ def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: M
         self._stat(1, Stat("Game/Level", 9.0, StatAggregationMethod.MOST_RECENT))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TrainingRun, "train", with_stats)
+        patch.setattr(TrainingRun, "collect_and_learn", with_stats)
         train(settings, memory)
     values = memory.summaries[-1].values
     assert values["Game/Speed"] == 4.0
@@ -496,7 +655,7 @@ def test_the_editor_learns_by_parameters_what_to_play(tmp_path: Path, monkeypatc
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    monkeypatch.setattr("tau_trainer.training.plan.EDITOR_PORT", port)
+    monkeypatch.setattr("tau_trainer.envs.engines.EDITOR_PORT", port)
     session = begin(tau_settings(tmp_path, env_settings__env_path=None, tau__pairs=1, tau__agents=6))
     command = [sys.executable, "-m", "tau_trainer.headless", "--mlagents-port", str(port), "--connect-seconds", "40"]
     editor = subprocess.run(

@@ -12,7 +12,7 @@ def floats(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.array(values, np.float32)
 
 
-def slots(*values: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def rows(*values: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     return np.array(values, np.intp)
 
 
@@ -43,10 +43,10 @@ def test_old_values_fade() -> None:
 
 def test_returns_and_lengths_of_an_episode() -> None:
     scores = EpisodeScores()
-    scores.step(slots(0, 1), floats(9.0, 9.0))  # came before any decision of the episode
-    scores.step(slots(0, 1), floats(1.0, 2.0))
-    scores.step(slots(0), floats(1.0))
-    returns, lengths = scores.end(slots(0, 1), floats(0.5, 0.25))
+    scores.step(rows(0, 1), floats(9.0, 9.0))  # came before any decision of the episode
+    scores.step(rows(0, 1), floats(1.0, 2.0))
+    scores.step(rows(0), floats(1.0))
+    returns, lengths = scores.end(rows(0, 1), floats(0.5, 0.25))
     assert returns.tolist() == [2.5, 2.25]
     assert lengths.tolist() == [3.0, 2.0]
     assert scores.episodes == 2
@@ -55,26 +55,26 @@ def test_returns_and_lengths_of_an_episode() -> None:
 
 def test_an_end_without_a_decision_is_no_episode() -> None:
     scores = EpisodeScores()
-    returns, lengths = scores.end(slots(4), floats(7.0))
+    returns, lengths = scores.end(rows(4), floats(7.0))
     assert (len(returns), len(lengths), scores.episodes) == (0, 0, 0)
     assert scores.recent_return.value is None
 
 
 def test_the_next_episode_begins_at_zero() -> None:
     scores = EpisodeScores()
-    scores.step(slots(2), floats(0.0))
-    scores.end(slots(2), floats(5.0))
-    assert scores.acted(slots(2)).tolist() == [False]
-    scores.step(slots(2), floats(100.0))
-    assert scores.end(slots(2), floats(1.0))[0].tolist() == [1.0]
+    scores.step(rows(2), floats(0.0))
+    scores.end(rows(2), floats(5.0))
+    assert scores.acted(rows(2)).tolist() == [False]
+    scores.step(rows(2), floats(100.0))
+    assert scores.end(rows(2), floats(1.0))[0].tolist() == [1.0]
 
 
-def test_slots_beyond_the_first_table_and_clear() -> None:
+def test_rows_beyond_the_first_table_and_clear() -> None:
     scores = EpisodeScores()
-    scores.step(slots(1000), floats(0.0))
-    assert scores.acted(slots(1000, 5)).tolist() == [True, False]
+    scores.step(rows(1000), floats(0.0))
+    assert scores.acted(rows(1000, 5)).tolist() == [True, False]
     scores.clear()
-    assert not scores.acted(slots(1000)).any()
+    assert not scores.acted(rows(1000)).any()
 
 
 def test_a_pairs_scores_begin_empty() -> None:

@@ -82,5 +82,5 @@ def test_no_tau_run(stage: Stage, tmp_path: Path) -> None:
     settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic")
     settings = settings.model_copy(update={"behaviors": {"Basic": settings.behaviors["TauAgent"]}})
     report = train(settings, command="learn")
-    with pytest.raises(SettingsError, match="is no Tau run"):
+    with pytest.raises(SettingsError, match="has no task"):
         evaluate_run(report.folder)

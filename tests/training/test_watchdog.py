@@ -14,15 +14,11 @@ from tau_trainer.training.watchdog import watch, who_waits
 
 
 def fake_pair(number: int, *, awaited: bool) -> Any:
+    waits_for = f"engine {number} to answer a step" if awaited else None
     return SimpleNamespace(
         id=number,
         trainer=SimpleNamespace(state=PairState.TRAINING),
-        worker=SimpleNamespace(
-            engine=SimpleNamespace(awaited=awaited),
-            waits_for=f"engine {number} to answer a step",
-            exchanges=0,
-            restarts=0,
-        ),
+        environment=SimpleNamespace(waits_for=waits_for, exchanges=0, restarts=0),
     )
 
 
@@ -52,8 +48,8 @@ def test_any_movement_is_enough(what: str) -> None:
         watching = asyncio.create_task(watch(lambda: [pair], lambda: [learner], 0.2, 0.01))
         for turn in range(8):
             await asyncio.sleep(0.05)
-            pair.worker.exchanges += what == "exchange"
-            pair.worker.restarts += what == "restart"
+            pair.environment.exchanges += what == "exchange"
+            pair.environment.restarts += what == "restart"
             learner.policy.version += what == "update"
             if what == "state":
                 pair.trainer.state = PairState.PREPARING if turn % 2 else PairState.TRAINING

@@ -6,15 +6,18 @@ import asyncio
 import socket
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tau_trainer.bridge.engine import EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
-from tau_trainer.collection import worker as module
-from tau_trainer.collection.restarts import RestartBudget
-from tau_trainer.collection.worker import EngineWorker
+from tau_trainer.bridge.protocol import BASE_PORT
+from tau_trainer.envs import Environment
+from tau_trainer.envs import engines as module
+from tau_trainer.envs.engines import EngineSource, EngineWorker
+from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import (
     DecodeError,
     EngineError,
@@ -23,10 +26,15 @@ from tau_trainer.errors import (
     EngineTimeoutError,
     LaunchError,
     PortInUseError,
+    SettingsError,
 )
-from tau_trainer.specs import Actions, StepBatch
+from tau_trainer.settings import load_settings
+from tau_trainer.specs import StepBatch
+from tests.envs.playing import zeros
+from tests.training.fakes import SceneEngine, Stage, launched
 
 AGENTS = 4
+PEM = Path(__file__).parents[1] / "bridge" / "data"
 
 
 class Workers:
@@ -45,12 +53,14 @@ class Workers:
             port,
             LaunchSpec.of("headless:balance", env_args=("--agents", str(AGENTS), *flags), log_folder=self._logs),
             EngineOptions(timeout_s=10.0 if "stall" not in flags else 0.6),
-            budget or RestartBudget(10, -1, 60.0),
+            budget or self.budget(10),
             fixed_port=fixed_port,
-            on_event=self.events.append,
         )
         self.made.append(worker)
         return worker
+
+    def budget(self, restarts: int) -> RestartBudget:
+        return RestartBudget(restarts, -1, 60.0, self.events.append)
 
 
 @pytest.fixture
@@ -70,14 +80,7 @@ def run(workers: Workers, work: Awaitable[None]) -> None:
     asyncio.run(main())
 
 
-def zeros(worker: EngineWorker, batches: list[StepBatch]) -> dict[str, Actions]:
-    assert worker.engine is not None
-    return {b.behavior: Actions.zeros(worker.engine.specs[b.behavior].actions, len(b)) for b in batches}
-
-
-async def play(
-    worker: EngineWorker, batches: list[StepBatch], steps: int
-) -> tuple[list[StepBatch], EngineError | None]:
+async def play(worker: Environment, batches: list[StepBatch], steps: int) -> tuple[list[StepBatch], EngineError | None]:
     """Step until ``steps`` are done or the engine fails."""
     for _ in range(steps):
         try:
@@ -91,11 +94,17 @@ async def play(
 def test_a_sound_engine(workers: Workers) -> None:
     async def main() -> None:
         worker = workers()
-        assert worker.waits_for == "engine 0 to start"
+        waited_for = [worker.waits_for]
+        assert worker.specs == {}
         batches, error = await play(worker, await worker.start({}), 5)
         assert error is None
-        assert worker.waits_for == "engine 0 to answer a step"
-        assert worker.exchanges == 5
+        worker.answer(zeros(worker, batches))
+        step = asyncio.create_task(worker.next())
+        await asyncio.sleep(0)
+        waited_for.append(worker.waits_for)
+        batches = await step
+        assert [*waited_for, worker.waits_for] == ["engine 0 to start", "engine 0 to answer a step", None]
+        assert worker.exchanges == 6
         (again,) = await worker.reset({"num_agents": float(AGENTS)})
         assert len(again) == len(batches[0]) == AGENTS
         engine = worker.engine
@@ -144,7 +153,7 @@ def test_an_engine_that_fails_is_replaced_and_plays_on(
 
 def test_a_spent_budget_raises_the_last_error_with_the_reason(workers: Workers) -> None:
     async def main() -> None:
-        worker = workers("--fault", "crash", "--fault-after", "2", budget=RestartBudget(2, -1, 60.0))
+        worker = workers("--fault", "crash", "--fault-after", "2", budget=workers.budget(2))
         batches = await worker.start({})
         for restart in (1, 2):
             batches, error = await play(worker, batches, 10)
@@ -177,7 +186,7 @@ def test_an_engine_that_never_stepped_is_not_restarted(workers: Workers) -> None
 
 def test_a_replacement_that_cannot_start_costs_budget_too(workers: Workers, tmp_path: Path) -> None:
     async def main() -> None:
-        worker = workers("--fault", "crash", "--fault-after", "3", budget=RestartBudget(3, -1, 60.0))
+        worker = workers("--fault", "crash", "--fault-after", "3", budget=workers.budget(3))
         _, error = await play(worker, await worker.start({}), 10)
         assert error is not None
         worker._launch = LaunchSpec((str(tmp_path / "gone"),))
@@ -204,7 +213,7 @@ def test_a_goodbye_is_final(workers: Workers) -> None:
 
 def test_an_engine_that_somebody_else_starts_is_not_restarted(workers: Workers) -> None:
     async def main() -> None:
-        worker = EngineWorker(0, engine_ports(1)[0], None, EngineOptions(timeout_s=0.2), RestartBudget(-1, -1, 60.0))
+        worker = EngineWorker(0, engine_ports(1)[0], None, EngineOptions(timeout_s=0.2), workers.budget(-1))
         workers.made.append(worker)
         with pytest.raises(EngineTimeoutError, match="press Play") as raised:
             await worker.start({})
@@ -231,7 +240,7 @@ def test_an_engine_that_has_proved_itself_waits_briefly_again(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PROOF_EXCHANGES", 4)
-    budget = RestartBudget(-1, -1, 60.0)
+    budget = workers.budget(-1)
     budget.spend()
     budget.spend()
 
@@ -280,3 +289,136 @@ def test_cancelling_a_restart_leaves_no_engine(workers: Workers, monkeypatch: py
         assert worker.engine.process.returncode == 70
 
     run(workers, main())
+
+
+# --- what engines are started and told --------------------------------------------------------------------------------
+
+
+TLS: dict[str, Any] = {
+    "collection__tls_cert": str(PEM / "certificate.pem"),
+    "collection__tls_key": str(PEM / "key.pem"),
+}
+
+
+def source_of(tmp_path: Path, count: int = 1, args: tuple[str, ...] = (), **overrides: Any) -> EngineSource:
+    """The engines of a run of ``headless:basic``; keys with __ in place of dots."""
+    chosen = {"env_settings__env_path": "headless:basic", "env_settings__seed": 7} | overrides
+    settings = load_settings(None, {key.replace("__", "."): value for key, value in chosen.items()})
+    return EngineSource(settings, count, tmp_path / "run_logs", args)
+
+
+def test_engines_have_ports_of_their_own_and_the_users_arguments_last(stage: Stage, tmp_path: Path) -> None:
+    source = source_of(tmp_path, 3, ("--agents", "2"), env_settings__env_args=["--step-ms", "1"])
+    engines = launched(stage, source, 3)
+    assert len({engine.port for engine in engines}) == 3
+    assert min(engine.port for engine in engines) >= BASE_PORT
+    assert [engine.launch.env_args for engine in engines] == [("--agents", "2", "--step-ms", "1")] * 3
+    assert {engine.launch.log_folder for engine in engines} == {tmp_path / "run_logs"}
+    assert source.invitation is None
+    assert source.warnings == ()
+
+
+def test_no_graphics_monitor_shows_the_first(stage: Stage, tmp_path: Path) -> None:
+    engines = launched(stage, source_of(tmp_path, 2, engine_settings__no_graphics_monitor=True), 2)
+    assert [engine.launch.no_graphics for engine in engines] == [False, True]
+
+
+def test_engine_options(stage: Stage, tmp_path: Path) -> None:
+    source = source_of(tmp_path, env_settings__timeout_wait=7, env_settings__num_areas=3, engine_settings__time_scale=3)
+    (engine,) = launched(stage, source, 1)
+    assert (engine.options.seed, engine.options.timeout_s, engine.options.num_areas) == (7, 7.0, 3)
+    assert engine.options.configuration.time_scale == 3.0
+    assert engine.options.trainer is not None
+    assert engine.options.trainer.num_envs == 1
+
+
+def test_where_and_how_engines_are_listened_for(stage: Stage, tmp_path: Path) -> None:
+    (here,) = launched(stage, source_of(tmp_path), 1)
+    assert (here.options.listen, here.options.tls) == (None, None)
+    (there,) = launched(stage, source_of(tmp_path, collection__listen="0.0.0.0", **TLS), 1)
+    assert there.options.listen == "0.0.0.0"
+    assert there.options.tls is not None
+    assert there.options.tls.certificate == (PEM / "certificate.pem").read_bytes()
+    with pytest.raises(SettingsError, match=r"--tls-key .* cannot be read"):
+        source_of(tmp_path, collection__listen="::1", **TLS | {"collection__tls_key": str(tmp_path / "k.pem")})
+
+
+@pytest.mark.parametrize(
+    ("tls", "sentence"),
+    [
+        ({}, "without encryption or password: whoever reaches it can act as an engine"),
+        (TLS, "with TLS, which asks no client who it is: whoever reaches it can still act"),
+    ],
+    ids=["clear text", "TLS"],
+)
+def test_an_open_door_is_told_of(tmp_path: Path, tls: dict[str, Any], sentence: str) -> None:
+    (warning,) = source_of(tmp_path, collection__listen="127.0.0.1", **tls).warnings
+    assert warning.startswith(f"listening on 127.0.0.1, {sentence}")
+    assert "leave --listen out" in warning
+
+
+@pytest.mark.parametrize("path", ["editor", None])
+def test_the_editor_is_one_and_invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None) -> None:
+    with pytest.raises(SettingsError, match="only one Unity editor, so 2 engines need a build"):
+        source_of(tmp_path, 2, env_settings__env_path=path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(module, "EDITOR_PORT", port)
+        with pytest.raises(PortInUseError, match=f"port {port}, where the Unity editor connects, is taken"):
+            source_of(tmp_path, env_settings__env_path=path)
+    source = source_of(tmp_path, env_settings__env_path=path)
+    assert source.invitation == f"waiting for the Unity editor on port {port}: press Play in the editor"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_port_that_the_user_names_is_that_one_or_none(stage: Stage, tmp_path: Path, named: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(PortInUseError, match=str(port)):
+            source_of(tmp_path, env_settings__base_port=port)
+    tried: list[int] = []
+
+    async def taken(engine: SceneEngine) -> None:
+        tried.append(engine.port)
+        raise PortInUseError(f"port {engine.port} is taken")
+
+    source = source_of(tmp_path, **{"env_settings__base_port": port} if named else {})
+    stage.before_start = taken
+    with pytest.raises(PortInUseError):
+        asyncio.run(source.make(0, lambda stat: None, lambda message: None).start({}))
+    assert tried == [port] if named else tried[1:] == [0], "another free one will do only where none was named"
+
+
+@pytest.mark.parametrize("error", [EngineExitedError("engine 0 ended"), asyncio.CancelledError()])
+def test_an_engine_that_does_not_begin_is_ended(stage: Stage, tmp_path: Path, error: BaseException) -> None:
+    async def fail(engine: SceneEngine) -> None:
+        assert stage.live == {0}
+        raise error
+
+    stage.before_reset = fail
+    with pytest.raises(type(error)):
+        asyncio.run(source_of(tmp_path).make(0, lambda stat: None, lambda message: None).start({}))
+    assert stage.ends == [(0, "killed")]
+
+
+def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Stage, tmp_path: Path) -> None:
+    told: list[str] = []
+    limits: dict[str, Any] = {"env_settings__max_lifetime_restarts": 3, "env_settings__restarts_rate_limit_n": -1}
+
+    async def fail(engine: SceneEngine) -> None:
+        if engine.exchanges > 2:
+            raise EngineExitedError("engine 0 ended")
+
+    stage.before_step = fail
+    worker = source_of(tmp_path, **limits).make(0, lambda stat: None, told.append)
+
+    async def main() -> None:
+        batches = await worker.start({})
+        while True:
+            batches, error = await play(worker, batches, 10)
+            assert error is not None
+            batches = await worker.recover(error)
+
+    with pytest.raises(EngineExitedError, match="restarted 3 times, the most that max_lifetime_restarts allows"):
+        asyncio.run(main())
+    assert len(told) == 3

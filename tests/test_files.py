@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tau_trainer import files
 from tau_trainer.errors import NonFiniteError, TauError
 from tau_trainer.files import (
     atomic_write_bytes,
@@ -19,7 +20,6 @@ from tau_trainer.files import (
     safe_name,
     write_synced,
 )
-from tau_trainer.training import files
 
 
 def test_text_is_utf8_with_unix_line_ends(tmp_path: Path) -> None:

@@ -1,0 +1,595 @@
+"""Gymnasium's environments as a pair plays them, against the same environments stepped by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from numpy.typing import NDArray
+
+from tau_trainer.envs import Environment, open_source
+from tau_trainer.envs.gymnasium import GymnasiumEnvironment, GymnasiumSource
+from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.specs import Actions, ActionSpec, ObservationSpec, StepBatch
+from tests.envs.playing import play, zeros
+from tests.training.fakes import Memory, train
+
+Make = Callable[[], gymnasium.Env[Any, Any]]
+COPIES = 5
+SEED = 11
+
+
+class Probe(gymnasium.Env[Any, Any]):
+    """Shows samples of a space, takes down its actions; episodes last 1, 2, 3, 1, ... steps, ended as ``ends`` says."""
+
+    def __init__(
+        self,
+        observation: spaces.Space[Any] | None = None,
+        action: spaces.Space[Any] | None = None,
+        ends: tuple[tuple[bool, bool], ...] = ((True, False), (False, True), (True, True)),
+    ) -> None:
+        # Copies of their own: a space draws from its own random numbers.
+        self.observation_space = copy.deepcopy(observation or spaces.Box(-1.0, 1.0, (2,)))
+        self.action_space = action or spaces.Discrete(3)
+        self.taken: list[Any] = []
+        self.episodes = self.left = 0
+        self._ends = ends
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.episodes += 1
+        self.left = 1 + (self.episodes - 1) % 3
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.taken.append(action)
+        self.left -= 1
+        terminated, truncated = self._ends[(self.episodes - 1) % len(self._ends)] if self.left <= 0 else (False, False)
+        return self.observation_space.sample(), float(len(self.taken)), terminated, truncated, {}
+
+
+def vector(make: Make, mode: AutoresetMode = AutoresetMode.SAME_STEP, copies: int = COPIES) -> Any:
+    return lambda: SyncVectorEnv([make] * copies, autoreset_mode=mode)
+
+
+def environment_of(make: Callable[[], VectorEnv[Any, Any, Any]], budget: RestartBudget | None = None) -> Environment:
+    return GymnasiumEnvironment(0, make, SEED, budget)
+
+
+def run(environment: Environment, work: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        try:
+            await asyncio.wait_for(work(), 20)
+        finally:
+            await environment.kill()
+
+    asyncio.run(main())
+
+
+# --- step by step as by hand ------------------------------------------------------------------------------------------
+
+Told = tuple[str, float, bool, list[list[float]]]
+"""What an agent is told: asked or ended, reward, cut or not, its sensors."""
+
+
+def flat(space: spaces.Space[Any], obs: Any) -> list[list[float]]:
+    """Sensors of one observation, worked out another way than the adapter's."""
+    if isinstance(space, spaces.Dict):
+        return [sensor for key, own in space.spaces.items() for sensor in flat(own, obs[key])]
+    if isinstance(space, spaces.Tuple):
+        return [sensor for own, part in zip(space.spaces, obs, strict=True) for sensor in flat(own, part)]
+    return [np.asarray(spaces.flatten(space, obs), np.float32).ravel().tolist()]
+
+
+def by_hand(make: Make, seed: int, choices: NDArray[np.int64]) -> list[Told]:
+    """One environment, played with its own ``choices``."""
+    env, told = make(), list[Told]()
+    obs, _ = env.reset(seed=seed)
+    told.append(("asked", 0.0, False, flat(env.observation_space, obs)))
+    for choice in choices:
+        obs, reward, terminated, truncated, _ = env.step(choice)
+        cut, sensors = truncated and not terminated, flat(env.observation_space, obs)
+        if terminated or truncated:
+            told.append(("ended", float(reward), cut, sensors))
+            obs, _ = env.reset()
+            told.append(("asked", 0.0, False, flat(env.observation_space, obs)))
+        else:
+            told.append(("asked", float(reward), False, sensors))
+    env.close()
+    return told
+
+
+def sensors_of(obs: tuple[NDArray[Any], ...], row: int) -> list[list[float]]:
+    return [sensor[row].astype(np.float32).ravel().tolist() for sensor in obs]
+
+
+async def adapted(environment: Environment, choices: NDArray[np.int64], exchanges: int) -> list[list[Told]]:
+    """What each copy is told; ``choices`` [copies, n]: what it does at its first, second, ... decision."""
+    told: list[list[Told]] = [[] for _ in choices]
+    decided = np.zeros(len(choices), np.int64)
+    batches = await environment.start({})
+    for _ in range(exchanges):
+        (batch,), (spec,) = batches, environment.specs.values()
+        assert batch.behavior == spec.name
+        ended = batch.terminals
+        for row, agent in enumerate(ended.agent_ids):
+            last = sensors_of(ended.obs, row)
+            told[agent].append(("ended", float(ended.reward[row]), bool(ended.truncated[row]), last))
+        for row, agent in enumerate(batch.agent_ids):
+            told[agent].append(("asked", float(batch.reward[row]), False, sensors_of(batch.obs, row)))
+        ids, actions = batch.agent_ids, {}
+        if len(batch):  # where nobody asks, nothing is decided
+            chosen = choices[ids, decided[ids]][:, None].astype(np.int32)
+            actions = {spec.name: Actions(np.zeros((len(ids), 0), np.float32), chosen)}
+        decided[ids] += 1
+        environment.answer(actions)
+        batches = await environment.next()
+    return told
+
+
+NESTED = spaces.Dict(
+    {"near": spaces.Tuple((spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(3, start=4))), "flags": spaces.MultiBinary(3)}
+)
+GAMES: dict[str, Make] = {
+    # Falls, or is cut after ten steps.
+    "CartPole": lambda: gymnasium.make("CartPole-v1", max_episode_steps=10),
+    "vector": Probe,
+    "nested": lambda: Probe(NESTED),
+    "tuple": lambda: Probe(spaces.Tuple((spaces.Discrete(2), spaces.Box(0, 255, (4, 4), np.uint8)))),
+}
+
+
+@pytest.mark.parametrize("copies", [1, COPIES])
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_every_copy_is_told_what_it_would_be_told_by_hand(mode: AutoresetMode, game: str, copies: int) -> None:
+    """Rewards, both kinds of ends, last observations and the first ones after them, however Gymnasium resets."""
+    choices = (np.random.default_rng(3).random((copies, 90)) < 0.95).astype(np.int64)
+    environment = environment_of(vector(GAMES[game], mode, copies))
+
+    async def work() -> None:
+        told = await adapted(environment, choices, 90)
+        for number, heard in enumerate(told):
+            assert heard == by_hand(GAMES[game], SEED + number, choices[number])[: len(heard)]
+        assert {cut for heard in told for kind, _, cut, _ in heard if kind == "ended"} == {True, False}
+
+    run(environment, work)
+
+
+def test_the_named_environment_is_gymnasiums_own_vector_environment(tmp_path: Path) -> None:
+    """``gym:CartPole-v1`` beside the vector environment that Gymnasium makes, same seeds, same actions."""
+    settings = settings_of(num_areas=COPIES, seed=SEED)
+    environment = GymnasiumSource(settings, 1, tmp_path).make(0, lambda stat: None, lambda message: None)
+    by_hand = gymnasium.make_vec("CartPole-v1", COPIES, "sync", {"autoreset_mode": AutoresetMode.SAME_STEP})
+    rng = np.random.default_rng(2)
+
+    async def work() -> None:
+        batches = await environment.start({})
+        obs, _ = by_hand.reset(seed=SEED)
+        assert environment.specs["CartPole-v1"].actions == ActionSpec(0, (2,))
+        ends = 0
+        for _ in range(200):
+            assert np.array_equal(batches[0].obs[0], obs)
+            choice = rng.integers(0, 2, COPIES, np.int32)
+            environment.answer({"CartPole-v1": Actions(np.zeros((COPIES, 0), np.float32), choice[:, None])})
+            (batch,) = batches = await environment.next()
+            obs, reward, terminated, truncated, infos = by_hand.step(choice)
+            ended = terminated | truncated
+            ends += int(ended.sum())
+            assert batch.agent_ids.tolist() == list(range(COPIES))
+            assert batch.reward.tolist() == np.where(ended, 0.0, reward).tolist()
+            assert batch.terminals.agent_ids.tolist() == np.flatnonzero(ended).tolist()
+            if ended.any():
+                assert np.array_equal(batch.terminals.obs[0], np.stack(infos["final_obs"][ended]))
+                assert batch.terminals.reward.tolist() == reward[ended].tolist()
+        assert ends > 20
+        assert environment.exchanges == 200
+
+    run(environment, work)
+    by_hand.close()
+
+
+# --- spaces -----------------------------------------------------------------------------------------------------------
+
+SENSORS = [
+    (spaces.Box(-1, 1, (3,)), [ObservationSpec("observation", (3,))]),
+    (spaces.Box(-1, 1, (3,), np.float64), [ObservationSpec("observation", (3,))]),
+    (spaces.Box(-1, 1, ()), [ObservationSpec("observation", (1,))]),
+    (spaces.Box(0, 255, (8, 6, 3), np.uint8), [ObservationSpec("observation", (8, 6, 3), dtype=np.uint8)]),
+    (spaces.Box(0, 255, (8, 6), np.uint8), [ObservationSpec("observation", (8, 6, 1), dtype=np.uint8)]),
+    (spaces.Box(0, 255, (8,), np.uint8), [ObservationSpec("observation", (8,))]),
+    (spaces.Discrete(4, start=-2), [ObservationSpec("observation", (4,))]),
+    (spaces.MultiDiscrete([2, 3]), [ObservationSpec("observation", (5,))]),
+    (spaces.MultiBinary(4), [ObservationSpec("observation", (4,))]),
+    (spaces.MultiBinary((2, 3)), [ObservationSpec("observation", (6,))]),
+    (
+        NESTED,
+        [ObservationSpec("flags", (3,)), ObservationSpec("near.0", (2,)), ObservationSpec("near.1", (3,))],
+    ),
+    (
+        spaces.Dict({"observation": spaces.Dict({"a": spaces.Discrete(2)}), "a": spaces.Discrete(3)}),
+        [ObservationSpec("a", (3,)), ObservationSpec("observation.a", (2,))],
+    ),
+]
+
+
+@pytest.mark.parametrize(("space", "sensors"), SENSORS, ids=[str(space) for space, _ in SENSORS])
+def test_what_is_seen(space: spaces.Space[Any], sensors: list[ObservationSpec]) -> None:
+    environment = environment_of(vector(lambda: Probe(space)))
+
+    async def work() -> None:
+        (batch,) = await environment.start({})
+        (spec,) = environment.specs.values()
+        assert sorted(spec.observations, key=lambda sensor: sensor.name) == sensors
+        for row in range(COPIES):
+            assert sensors_of(batch.obs, row) == flat(space, make_sample(space, SEED + row))
+        for seen, sensor in zip(batch.obs, spec.observations, strict=True):
+            assert (seen.shape, seen.dtype) == ((COPIES, *sensor.shape), sensor.dtype)
+
+    run(environment, work)
+
+
+def make_sample(space: spaces.Space[Any], seed: int) -> Any:
+    """The first sample after a seed."""
+    space = copy.deepcopy(space)
+    space.seed(seed)
+    return space.sample()
+
+
+ACTIONS = [
+    (spaces.Box(-2, 6, (2,)), [-1.0, 0.5], [-2.0, 4.0]),
+    (spaces.Box(np.array([-1, 0]), np.array([1, 10]), dtype=np.float64), [1.0, 0.0], [1.0, 5.0]),
+    (spaces.Box(-np.inf, np.inf, (2,)), [-0.25, 1.0], [-0.25, 1.0]),
+]
+CHOICES = [
+    (spaces.Discrete(3), [2], 2),
+    (spaces.Discrete(3, start=5), [2], 7),
+    (spaces.MultiDiscrete([2, 4]), [1, 3], [1, 3]),
+    (spaces.MultiDiscrete([2, 4], start=[10, 20]), [1, 3], [11, 23]),
+    (spaces.MultiBinary(3), [1, 0, 1], [1, 0, 1]),
+]
+
+
+def acted(space: spaces.Space[Any], actions: Actions, spec: ActionSpec) -> Any:
+    """What a copy gets of ``actions``."""
+    probes: list[Probe] = []
+
+    def make() -> Probe:
+        probes.append(Probe(action=space))
+        return probes[-1]
+
+    environment = environment_of(vector(make, copies=1))
+
+    async def work() -> None:
+        (batch,) = await environment.start({})
+        assert environment.specs[batch.behavior].actions == spec
+        environment.answer({batch.behavior: actions})
+        await environment.next()
+
+    run(environment, work)
+    (taken,) = [action for probe in probes for action in probe.taken]
+    assert space.contains(taken)
+    return taken
+
+
+@pytest.mark.parametrize(("space", "raw", "scaled"), ACTIONS, ids=[str(space) for space, *_ in ACTIONS])
+def test_continuous_actions_reach_over_the_whole_range(
+    space: spaces.Space[Any], raw: list[float], scaled: list[float]
+) -> None:
+    actions = Actions(np.array([raw], np.float32), np.zeros((1, 0), np.int32))
+    taken = acted(space, actions, ActionSpec(2))
+    assert taken.tolist() == scaled
+    assert taken.dtype == space.dtype
+
+
+@pytest.mark.parametrize(("space", "choice", "taken"), CHOICES, ids=[str(space) for space, *_ in CHOICES])
+def test_choices_begin_where_the_space_begins(space: spaces.Space[Any], choice: list[int], taken: Any) -> None:
+    sizes = {1: (3,), 2: (2, 4), 3: (2, 2, 2)}[len(choice)]
+    actions = Actions(np.zeros((1, 0), np.float32), np.array([choice], np.int32))
+    assert np.asarray(acted(space, actions, ActionSpec(0, sizes))).tolist() == taken
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "sentence"),
+    [
+        (spaces.Text(9), None, r"^the environment observes Text\(.*\), which cannot be learned from; wrap it$"),
+        (spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))}), None, r"^the environment observes Sequence"),
+        (None, spaces.Box(-1, 1, (2, 2)), r"^the environment acts in Box\(.*\), which cannot be learned; wrap it$"),
+        (None, spaces.Dict({"a": spaces.Discrete(2)}), r"^the environment acts in Dict"),
+        (None, spaces.MultiBinary((2, 2)), r"^the environment acts in MultiBinary"),
+    ],
+)
+def test_spaces_that_cannot_be_learned_on(
+    observation: spaces.Space[Any] | None, action: spaces.Space[Any] | None, sentence: str
+) -> None:
+    environment = environment_of(vector(lambda: Probe(observation, action)))
+
+    async def work() -> None:
+        with pytest.raises(SettingsError, match=sentence):
+            await environment.start({})
+
+    run(environment, work)
+
+
+# --- seeds ------------------------------------------------------------------------------------------------------------
+
+
+def first_samples(seed: int) -> list[list[list[float]]]:
+    space = spaces.Box(-1.0, 1.0, (2,))
+    return [flat(space, make_sample(space, seed + number)) for number in range(COPIES)]
+
+
+def test_copies_have_seeds_of_their_own_that_follow_from_what_they_are_told() -> None:
+    environment = environment_of(vector(Probe), RestartBudget(1, -1, 1.0))
+
+    def seen(batches: list[StepBatch]) -> list[list[list[float]]]:
+        return [sensors_of(batches[0].obs, row) for row in range(COPIES)]
+
+    async def work() -> None:
+        assert seen(await environment.start({})) == first_samples(SEED)
+        assert seen(await environment.reset({})) not in (first_samples(SEED), first_samples(0))
+        assert seen(await environment.reset({"seed": 40.0})) == first_samples(40)
+        again = await environment.recover(EngineError("gone"))
+        assert seen(again) == first_samples(40), "a replacement gets what the last reset was told"
+
+    run(environment, work)
+
+
+def test_no_two_pairs_play_with_the_same_seeds(tmp_path: Path) -> None:
+    source = GymnasiumSource(settings_of(num_areas=3, seed=SEED), 2, tmp_path)
+
+    async def first(index: int) -> list[list[float]]:
+        environment = source.make(index, lambda stat: None, lambda message: None)
+        (batch,) = await environment.start({})
+        await environment.close()
+        obs: list[list[float]] = batch.obs[0].tolist()
+        return obs
+
+    beginnings = [*asyncio.run(first(0)), *asyncio.run(first(1))]
+    env = gymnasium.make("CartPole-v1")
+    assert beginnings == [env.reset(seed=SEED + number)[0].tolist() for number in range(6)]
+
+
+# --- environments that fail -------------------------------------------------------------------------------------------
+
+
+class Broken(Probe):
+    """Raises at its third step as often as it has lives to lose, and then again as it is closed."""
+
+    lives = 0
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if len(self.taken) == 2 and Broken.lives > 0:
+            raise ValueError("the window is gone")
+        return super().step(action)
+
+    def close(self) -> None:
+        if len(self.taken) == 2 and Broken.lives > 0:
+            Broken.lives -= 1
+            raise OSError("no window to close")
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.001)
+    return lambda lives: monkeypatch.setattr(Broken, "lives", lives)
+
+
+def test_an_environment_that_raises_is_made_again_within_its_budget(broken: Callable[[int], None]) -> None:
+    broken(3)
+    told: list[str] = []
+    environment = environment_of(vector(Broken, copies=1), RestartBudget(2, -1, 60.0, told.append))
+    sentence = "environment 0 failed: ValueError: the window is gone"
+
+    async def work() -> None:
+        batches = await environment.start({})
+        for restarts in (1, 2):
+            with pytest.raises(EngineError, match=f"^{sentence}$") as raised:
+                await play(environment, batches, 5)
+            batches = await environment.recover(raised.value)
+            assert environment.restarts == restarts
+            assert len(batches[0]) == 1
+        with pytest.raises(EngineError) as raised:
+            await play(environment, batches, 5)
+        with pytest.raises(EngineError, match=rf"^{sentence} \(not started again: it was restarted 2 times"):
+            await environment.recover(raised.value)
+        assert [message.startswith(f"{sentence}; starting it again") for message in told] == [True, True]
+
+    run(environment, work)
+
+
+def test_a_replacement_that_cannot_be_made_costs_budget_too(broken: Callable[[int], None]) -> None:
+    broken(1)
+    made: list[int] = []
+
+    def make() -> VectorEnv[Any, Any, Any]:
+        made.append(1)
+        if len(made) > 1:
+            raise FileNotFoundError("no such model")
+        return SyncVectorEnv([Broken])
+
+    environment = environment_of(make, RestartBudget(3, -1, 60.0))
+
+    async def work() -> None:
+        with pytest.raises(EngineError) as raised:
+            await play(environment, await environment.start({}), 5)
+        with pytest.raises(EngineError, match=r"FileNotFoundError: no such model .*restarted 3 times"):
+            await environment.recover(raised.value)
+        assert len(made) == 4
+
+    run(environment, work)
+
+
+class Slow(Probe):
+    """Takes a step when it is let, and fails then if it is told to."""
+
+    has_begun = threading.Event()
+    may_go = threading.Event()
+    fails = False
+    closed = 0
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        Slow.has_begun.set()
+        assert Slow.may_go.wait(20)
+        if Slow.fails:
+            raise ValueError("too late")
+        return super().step(action)
+
+    def close(self) -> None:
+        Slow.closed += 1
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Slow]]:
+    values = {"has_begun": threading.Event(), "may_go": threading.Event(), "fails": False, "closed": 0}
+    for name, value in values.items():
+        monkeypatch.setattr(Slow, name, value)
+    yield Slow
+    Slow.may_go.set()
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_killing_it_in_the_middle_of_a_step_leaves_nothing_behind(slow: type[Slow], fails: bool, awaited: bool) -> None:
+    """No word of a future whose exception was never retrieved, no thread, no open environment."""
+    complaints: list[dict[str, Any]] = []
+    slow.fails = fails
+
+    async def main() -> None:
+        environment = environment_of(vector(Slow, copies=1))
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        waited_for = [environment.waits_for]
+        environment.answer(zeros(environment, await environment.start({})))
+        waited_for.append(environment.waits_for)
+        assert waited_for == ["environment 0 to start", "environment 0 to take a step"]
+        step = asyncio.create_task(environment.next()) if awaited else None
+        assert await asyncio.to_thread(slow.has_begun.wait, 10)
+        if step is not None:
+            step.cancel()
+        killing = asyncio.create_task(environment.kill())
+        await asyncio.sleep(0.02)
+        assert not killing.done(), "a step that runs is waited for"
+        slow.may_go.set()
+        await killing
+        await environment.kill()
+
+    asyncio.run(main())
+    gc.collect()
+    assert complaints == []
+    assert slow.closed == 1
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("environment-0")]
+
+
+def test_a_step_that_never_ends_is_not_waited_for_for_ever(slow: type[Slow], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tau_trainer.envs.gymnasium._KILL_S", 0.05)
+    environment = environment_of(vector(Slow, copies=1))
+
+    async def main() -> None:
+        environment.answer(zeros(environment, await environment.start({})))
+        await asyncio.wait_for(environment.kill(), 5)
+
+    asyncio.run(main())
+    (thread,) = [thread for thread in threading.enumerate() if thread.name.startswith("environment-0")]
+    assert thread.daemon, "the end of the program does not wait for it either"
+    slow.may_go.set()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_close_ends_it_and_a_failure_to_close_is_nobodys_concern(broken: Callable[[int], None]) -> None:
+    broken(1)
+    environment = environment_of(vector(Broken, copies=1))
+
+    async def main() -> None:
+        with pytest.raises(EngineError):
+            await play(environment, await environment.start({}), 5)
+        await environment.close()
+        assert Broken.lives == 0
+
+    asyncio.run(main())
+
+
+# --- what the command line names --------------------------------------------------------------------------------------
+
+
+def settings_of(path: str = "gym:CartPole-v1", env_args: list[str] | None = None, **env: Any) -> RunSettings:
+    chosen = {"env_path": path, "env_args": env_args, "seed": 1} | env
+    return load_settings(None, {f"env_settings.{key}": value for key, value in chosen.items() if value is not None})
+
+
+@pytest.mark.parametrize("name", ["Nothing-v0", "CartPole-v7", "", "Cart Pole", "nothing/Env-v0"])
+def test_an_id_that_gymnasium_does_not_know(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=rf"^--env gym:{name}: [^\n]+$"):
+        open_source(settings_of(f"gym:{name}"), 1, tmp_path)
+
+
+def test_arguments_reach_the_environment(tmp_path: Path) -> None:
+    source = open_source(settings_of(env_args=["max_episode_steps=3", "sutton_barto_reward=true"]), 1, tmp_path)
+    environment = source.make(0, lambda stat: None, lambda message: None)
+
+    async def work() -> None:
+        (batch,) = await play(environment, await environment.start({}), 2)
+        assert batch.reward.tolist() == [0.0], "Sutton and Barto pay at the end alone"
+        (batch,) = await play(environment, [batch], 1)
+        assert batch.terminals.truncated.tolist() == [True]
+
+    run(environment, work)
+
+
+@pytest.mark.parametrize("text", ["continuous", "=3", "not a name=3", "x=[", "--flag=1"])
+def test_arguments_that_are_none(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as raised:
+        open_source(settings_of(env_args=[text]), 1, tmp_path)
+    assert str(raised.value) == f"--env-args {text}: must be NAME=VALUE, an argument of gymnasium.make"
+
+
+def test_an_argument_that_the_environment_does_not_take(tmp_path: Path) -> None:
+    environment = open_source(settings_of(env_args=["height=3"]), 1, tmp_path).make(0, lambda _: None, lambda _: None)
+
+    async def work() -> None:
+        with pytest.raises(EngineError, match=r"environment 0 failed: TypeError: .*unexpected .* 'height'"):
+            await environment.start({})
+
+    run(environment, work)
+
+
+def test_parameters_that_nobody_hears_are_told_of(tmp_path: Path) -> None:
+    settings = load_settings(None, {"env_settings.env_path": "gym:CartPole-v1", "environment_parameters": {"mass": 2}})
+    assert len(GymnasiumSource(settings, 1, tmp_path).warnings) == 1
+    assert GymnasiumSource(settings_of(), 1, tmp_path).warnings == ()
+    assert GymnasiumSource(settings_of(), 1, tmp_path).invitation is None
+
+
+def test_a_whole_run(tmp_path: Path, memory: Memory) -> None:
+    chosen = {
+        "checkpoint_settings.results_dir": str(tmp_path),
+        "checkpoint_settings.run_id": "run",
+        "env_settings.env_path": "gym:CartPole-v1",
+        "env_settings.num_envs": 2,
+        "env_settings.num_areas": 4,
+        "env_settings.seed": 1,
+        "default_settings.trainer_type": "ppo",
+        "default_settings.max_steps": 600,
+        "default_settings.hyperparameters.buffer_size": 64,
+        "default_settings.hyperparameters.batch_size": 32,
+        "default_settings.network_settings.hidden_units": 8,
+    }
+    report = train(load_settings(None, chosen), memory, "learn")
+    assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
+    assert report.decisions >= 600
+    assert all(pair.episodes > 0 and pair.mean_reward is not None for pair in report.pairs)
+    assert [path.name for path in report.models] == ["CartPole-v1.onnx"]

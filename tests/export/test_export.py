@@ -1,0 +1,46 @@
+"""From a learner's policy to Unity's file."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.errors import ExportError
+from tau_trainer.export import check_export, export_onnx
+from tau_trainer.models import Policy
+from tau_trainer.specs import ActionSpec
+from tests.training.fakes import ppo_settings, vector_spec
+
+SPEC = vector_spec(actions=ActionSpec(2, (3, 2)))
+
+
+@pytest.fixture
+def policy() -> Policy:
+    network = {"hidden_units": 8, "num_layers": 1, "normalize": True}
+    return make_algorithm(Setup(SPEC, ppo_settings(network_settings=network), seed=3)).snapshot()
+
+
+def test_the_file_acts_as_the_policy(policy: Policy, tmp_path: Path) -> None:
+    path = export_onnx(policy, SPEC, tmp_path / "deep" / "Agent.onnx")
+    session = onnxruntime.InferenceSession(str(path))
+    obs = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    inputs = {"obs_0": obs, "action_masks": np.ones((4, 5), np.float32)}
+    continuous = session.run(["deterministic_continuous_actions"], inputs)[0]
+    expected = policy.act((obs,), None, np.random.default_rng(0), deterministic=True).continuous
+    np.testing.assert_allclose(continuous, np.clip(expected, -3, 3) / 3, atol=1e-5)
+
+
+def test_a_check_leaves_nothing(policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    check_export(policy, SPEC)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_policy_of_another_behavior(policy: Policy) -> None:
+    with pytest.raises(ExportError):
+        check_export(policy, vector_spec(actions=ActionSpec(4)))

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.errors import DataError, SettingsError
+from tau_trainer.metrics import keys
+from tau_trainer.models import Policy
+from tau_trainer.settings import PPOTrainerSettings, TauSettings
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.tau import dataset
+from tau_trainer.tau.task import TauTask, acting
+from tau_trainer.training.task import Task
+from tests.tau.conftest import MakeFile
+
+SETTINGS = PPOTrainerSettings.model_validate({"network_settings": {"hidden_units": 8, "num_layers": 1}})
+TARGETED = BehaviorSpec(
+    "TauAgent?team=0", (ObservationSpec("prompt", (384,)), ObservationSpec("target", (3,))), ActionSpec(3)
+)
+
+
+def task_of(**settings: Any) -> Task:
+    return TauTask(TauSettings.model_validate(settings))
+
+
+def policy_of(size: int) -> Policy:
+    spec = BehaviorSpec("TauAgent?team=0", (ObservationSpec("prompt", (384,)),), ActionSpec(size))
+    return make_algorithm(Setup(spec, SETTINGS, seed=1)).snapshot()
+
+
+@pytest.mark.parametrize(("profile", "size"), [("tau3", 3), ("tau384", 384)])
+def test_quick_scores_are_those_of_the_evaluation(profile: str, size: int) -> None:
+    task = TauTask(TauSettings.model_validate({"profile": profile}))
+    policy = policy_of(size)
+    quick, whole = task.quick_scores(policy), task.evaluate(policy)
+    assert quick[keys.HELD_OUT_ACCURACY] == pytest.approx(whole.accuracy)
+    assert quick[keys.HELD_OUT_REWARD] == pytest.approx(whole.reward)
+    assert whole.rows >= 150
+
+
+def test_acting_is_deterministic_and_in_range() -> None:
+    act = acting(policy_of(3))
+    prompts = np.random.default_rng(0).normal(size=(9, 384)).astype(np.float32) * 50
+    assert np.array_equal(act(prompts), act(prompts))
+    assert np.abs(act(prompts)).max() <= 1.0
+
+
+def test_baselines_follow_the_reward() -> None:
+    task, other = task_of(), task_of(reward={"formula": "binary"})
+    assert set(task.baselines) == {"zeros", "constant", "majority", "ridge"}
+    assert other.baselines["zeros"].reward != task.baselines["zeros"].reward
+    assert task.baselines["ridge"].accuracy > 0.5 > task.baselines["majority"].accuracy
+
+
+def test_the_formula_is_the_profiles_own_where_none_is_named() -> None:
+    chosen: list[dict[str, Any]] = [
+        {},
+        {"profile": "tau384"},
+        {"profile": "tau384", "reward": {"formula": "difference"}},
+    ]
+    formulas = [TauTask(TauSettings.model_validate(settings)).formula for settings in chosen]
+    assert formulas == ["incremental", "binary", "difference"]
+
+
+def test_the_data_are_loaded_once() -> None:
+    assert TauTask(TauSettings()).dataset is TauTask(TauSettings()).dataset
+    assert not dataset.load_dataset(None).train.prompts.flags.writeable
+
+
+def test_what_the_settings_say_of_pairs() -> None:
+    task = task_of(pairs=3, max_concurrent=2, policy="independent", evaluate=False)
+    assert (task.pairs, task.max_concurrent, task.shared, task.evaluates) == (3, 2, False, False)
+    assert (task_of().shared, task_of().evaluates) == (True, True)
+
+
+def test_the_policy_sees_everything_but_the_target() -> None:
+    visible = task_of().visible(TARGETED)
+    assert visible == BehaviorSpec(TARGETED.name, TARGETED.observations[:1], TARGETED.actions)
+
+
+def test_rewards_need_a_target_only_where_the_trainer_pays() -> None:
+    blind = BehaviorSpec(TARGETED.name, TARGETED.observations[:1], TARGETED.actions)
+    assert task_of().rewarder(TARGETED).width == 3
+    with pytest.raises(SettingsError, match=r"'TauAgent' has no sensor named 'target'.*tau\.reward\.source=engine"):
+        task_of().rewarder(blind)
+    assert task_of(reward={"source": "engine", "credit": "aggregate"}).rewarder(blind).width == 1
+
+
+@pytest.mark.parametrize(
+    ("sensors", "actions"),
+    [((383,), ActionSpec(3)), ((384,), ActionSpec(4)), ((384,), ActionSpec(3, (2,))), ((384, 1), ActionSpec(3))],
+)
+def test_a_behavior_that_cannot_be_shown_the_held_out_rows(sensors: tuple[int, ...], actions: ActionSpec) -> None:
+    spec = BehaviorSpec("TauAgent", tuple(ObservationSpec(str(size), (size,)) for size in sensors), actions)
+    with pytest.raises(SettingsError, match=r"takes? a prompt of 384 numbers and answer with 3.*--no-evaluate"):
+        task_of().check(spec)
+
+
+def test_a_behavior_that_can() -> None:
+    task = task_of()
+    task.check(task.visible(TARGETED))
+
+
+def test_rows_that_cannot_be_used_are_told_of_where_they_would_be_evaluated(make_file: MakeFile) -> None:
+    data = make_file([("1 + 1?", "2"), ("2 + 1?", "3"), "bad"], [("2 + 2?", "4")])
+    (warning,) = task_of(data=data).warnings
+    assert "training_data row 3" in warning
+    assert task_of(data=data, evaluate=False).warnings == ()
+    assert task_of().warnings == ()
+
+
+def test_nothing_to_evaluate_on_is_known_before_anything_starts(make_file: MakeFile, tmp_path: Path) -> None:
+    data = make_file([("1 + 1?", "2"), ("2 + 1?", "3")])
+    with pytest.raises(DataError, match="evaluation"):
+        task_of(data=data)
+    assert not task_of(data=data, evaluate=False).evaluates

@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tau_trainer.collection.decisions import Actor, DecisionBatcher
+from tau_trainer.columns import Rows
+from tau_trainer.errors import NonFiniteError
+from tau_trainer.metrics import MetricsHub, TaskKeys
+from tau_trainer.models import Decision
+from tau_trainer.rewards import EngineReward, Rewarder
+from tau_trainer.specs import (
+    Actions,
+    ActionSpec,
+    BehaviorSpec,
+    BoolArray,
+    FloatArray,
+    Observations,
+    ObservationSpec,
+    StepBatch,
+)
+from tau_trainer.tau.rewarder import RewardComputer
+from tau_trainer.training.agents import AgentTrainer, TauAgent
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.states import PairState
+from tests.training.fakes import Memory, ended, step, vector_spec
+from tests.training.learners import FakeLearner, FixedPolicy
+
+SPEC = vector_spec()
+TARGETED = BehaviorSpec(
+    "TauAgent?team=0", (ObservationSpec("prompt", (3,)), ObservationSpec("target", (2,))), ActionSpec(2)
+)
+FULL = BehaviorSpec(
+    "TauAgent?team=0",
+    (ObservationSpec("prompt", (3,)), ObservationSpec("target", (2,)), ObservationSpec("mood", (1,))),
+    ActionSpec(2, (3,)),
+)
+VISIBLE = BehaviorSpec(FULL.name, (FULL.observations[0], FULL.observations[2]), FULL.actions)
+KEYS = TaskKeys("Task/Reward", "Task/Success", "Task/Aggregated")
+
+
+class WatchedAgent(TauAgent):
+    """Writes down what an AgentTrainer tells it."""
+
+    def __init__(self, learner: FakeLearner, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
+        super().__init__(cast(Learner, learner), spec, batcher)
+        self.told: list[tuple[str, list[int], list[Any]]] = []
+
+    def remember(self, rows: Rows, reward: FloatArray, batch: StepBatch, decision: Decision) -> None:
+        self.told.append(("acted", rows.tolist(), reward.tolist()))
+
+    def end(self, rows: Rows, reward: FloatArray, obs: Observations, truncated: BoolArray) -> None:
+        self.told.append(("ended", rows.tolist(), [*reward.tolist(), *truncated.tolist()]))
+
+    def of(self, kind: str) -> list[tuple[list[int], list[Any]]]:
+        return [(rows, values) for what, rows, values in self.told if what == kind]
+
+
+class Bench:
+    """An AgentTrainer whose agents are watched; ``reward`` as a RewardComputer takes it, or none."""
+
+    def __init__(self, hub: MetricsHub, *, keys: TaskKeys | None = KEYS, **reward: Any) -> None:
+        self.agents: dict[str, WatchedAgent] = {}
+        self.learners: dict[str, FakeLearner] = {}
+        self.batcher = DecisionBatcher()
+        self.reward = {"source": "engine"} | reward
+        self.trainer = AgentTrainer(3, self._agent, self._rewarder, hub, keys)
+        self.hub = hub
+        self.judged = keys is not None
+
+    def _agent(self, spec: BehaviorSpec) -> TauAgent:
+        learner = self.learners[spec.name] = FakeLearner(spec)
+        agent = self.agents[spec.name] = WatchedAgent(learner, spec, self.batcher)
+        return agent
+
+    def _rewarder(self, spec: BehaviorSpec) -> Rewarder:
+        if not self.judged:
+            return EngineReward()
+        sensors = [sensor.name for sensor in spec.observations]
+        target = sensors.index("target") if "target" in sensors else 0
+        return RewardComputer(target=target, action_components=spec.actions.components, **self.reward)
+
+    def respond(self, *batches: StepBatch, spec: BehaviorSpec = SPEC) -> dict[str, Actions]:
+        actions = self.decide(*batches, spec=spec)
+        self.trainer.record()
+        return actions
+
+    def decide(self, *batches: StepBatch, spec: BehaviorSpec = SPEC) -> dict[str, Actions]:
+        specs = {batch.behavior: spec for batch in batches}
+        return asyncio.run(self.trainer.decide(batches, specs))
+
+    def of(self, spec: BehaviorSpec = SPEC) -> WatchedAgent:
+        return self.agents[spec.name]
+
+
+@pytest.fixture
+def bench(hub: MetricsHub) -> Bench:
+    return Bench(hub)
+
+
+# --- the AgentTrainer -------------------------------------------------------------------------------------------------
+
+
+def test_rewards_follow_their_agents(bench: Bench) -> None:
+    bench.respond(step(SPEC, [5, 9], [0.0, 0.0]))
+    bench.respond(step(SPEC, [9, 5], [2.0, 1.0]))
+    assert bench.of().of("acted") == [([0, 1], [[0.0], [0.0]]), ([1, 0], [[2.0], [1.0]])]
+    assert bench.trainer.decisions == 4
+
+
+def test_actions_come_in_the_order_of_the_agents(bench: Bench) -> None:
+    actions = bench.respond(step(SPEC, [1, 2, 3]))
+    assert actions[SPEC.name].continuous.tolist() == [[1.0, 1.0]] * 3, "6.0 as the engine gets it"
+    assert bench.respond(step(SPEC, [])) == {}
+
+
+def test_ends_come_before_the_next_episode(bench: Bench) -> None:
+    bench.respond(step(SPEC, [1, 2]))
+    bench.respond(step(SPEC, [1, 2], 1.0))
+    bench.respond(step(SPEC, [1], 0.0, ended(SPEC, [1, 2], [5.0, 6.0], truncated=True)))
+    assert bench.of().told[-2:] == [("ended", [0, 1], [[5.0], [6.0], True, True]), ("acted", [0], [[0.0]])]
+    assert bench.trainer.episodes == 2
+    assert bench.trainer.mean_return == pytest.approx(6.5, abs=0.01)
+    bench.respond(step(SPEC, [7]))
+    assert bench.of().told[-1][1] == [1], "agent 2 ended and did not ask again: its row is free"
+
+
+def test_the_first_message_of_an_episode_rewards_no_decision(bench: Bench, hub: MetricsHub) -> None:
+    bench.respond(step(SPEC, [1, 2], 50.0))
+    bench.respond(step(SPEC, [1, 2], 1.0))
+    statistics = hub.flush("Agent", 4).statistics[KEYS.reward]
+    assert (statistics.count, statistics.mean) == (2, 1.0)
+    assert bench.trainer.scores.reward.value == pytest.approx(1.0)
+
+
+def test_group_rewards_count(bench: Bench) -> None:
+    bench.respond(step(SPEC, [1]))
+    batch = step(SPEC, [1], 1.0)
+    batch.group_reward[:] = 0.5
+    last = ended(SPEC, [1], [2.0])
+    last.group_reward[:] = 0.25
+    bench.respond(batch)
+    bench.respond(step(SPEC, [], terminals=last))
+    assert bench.of().of("acted")[-1][1] == [[1.5]]
+    assert bench.of().of("ended")[-1][1] == [[2.25], False]
+
+
+def test_a_reward_computed_from_the_target_is_that_of_the_action(hub: MetricsHub) -> None:
+    """The policy says 1.0, whatever it sees."""
+    bench = Bench(hub, source="trainer", formula="incremental", credit="component")
+    prompt = np.zeros((1, 3), np.float32)
+    for target in (1.0, 0.5):
+        obs = (prompt, np.full((1, 2), target, np.float32))
+        bench.respond(step(TARGETED, [4], 99.0, obs=obs), spec=TARGETED)
+    acted = bench.of(TARGETED).of("acted")
+    assert acted[1][1] == [[1.0, 1.0]], "1.0 was right the first time; the engine's 99 does not count"
+    bench.respond(step(TARGETED, [], terminals=ended(TARGETED, [4], [99.0])), spec=TARGETED)
+    assert bench.of(TARGETED).of("ended")[0][1][0] == [0.0, 0.0], "1 - 2 * 0.5"
+    assert bench.trainer.scores.reward.value == pytest.approx(0.5, abs=0.01)
+    assert bench.trainer.scores.success.value == pytest.approx(0.5, abs=0.01)
+
+
+def test_many_agents_grow_the_table_of_pending_rewards(hub: MetricsHub) -> None:
+    bench = Bench(hub, source="trainer", formula="binary")
+    for count in (3, 200):
+        obs = (np.zeros((count, 3), np.float32), np.ones((count, 2), np.float32))
+        bench.respond(step(TARGETED, list(range(count)), obs=obs), spec=TARGETED)
+    assert bench.of(TARGETED).of("acted")[1][1][:4] == [[1.0, 1.0]] * 3 + [[0.0, 0.0]]
+
+
+def test_binary_rewards_over_a_window(hub: MetricsHub) -> None:
+    bench = Bench(hub, predicate="positive", values="pm1", aggregate="majority", window=3, learn_from="aggregate")
+    for reward in (0.0, 1.0, -1.0, 2.0):
+        bench.respond(step(SPEC, [0], reward))
+    learned = [reward[0][0] for _, reward in bench.of().of("acted")]
+    assert learned[1] == 1.0
+    assert learned[3] == 1.0, "two of three were positive"
+    statistics = hub.flush("Agent", 4).statistics
+    assert statistics[KEYS.success].mean == pytest.approx(2 / 3)
+    assert statistics[KEYS.aggregated].count == 3
+
+
+def test_without_a_task_no_decision_is_scored(hub: MetricsHub) -> None:
+    bench = Bench(hub, keys=None)
+    bench.respond(step(SPEC, [0]))
+    bench.respond(step(SPEC, [0], 1.0))
+    bench.respond(step(SPEC, [0], terminals=ended(SPEC, [0], [0.5])))
+    assert {key.partition("/")[0] for key in hub.flush("Agent", 3).statistics} == {"Environment", "Perf"}
+    assert bench.of().of("ended") == [([0], [[0.5], False])]
+    assert bench.trainer.scores.reward.value is bench.trainer.scores.success.value is None
+    assert bench.trainer.mean_return == pytest.approx(1.5)
+    with pytest.raises(NonFiniteError, match="engine's reward of agent 2 of 2"):
+        bench.respond(step(SPEC, [0, 1], [1.0, np.inf]))
+
+
+def test_behaviors_have_their_own_agents(bench: Bench) -> None:
+    other = vector_spec(name="Other?team=1", actions=ActionSpec(0, (2,)))
+    steps = [step(SPEC, [1]), step(other, [1, 2], terminals=ended(other, [2], [1.0]))]
+    asyncio.run(bench.trainer.decide(steps, {SPEC.name: SPEC, other.name: other}))
+    assert bench.trainer.decisions == 0, "the engine gets its answer first"
+    assert bench.of().told == bench.of(other).told == []
+    bench.trainer.record()
+    assert [agent.spec.name for agent in bench.trainer.agents] == [SPEC.name, other.name]
+    assert bench.trainer.decisions == 3
+    bench.trainer.record()
+    assert bench.trainer.decisions == 3, "a step is recorded once"
+    asyncio.run(bench.trainer.wait_for_learners())
+    assert [learner.waits for learner in bench.learners.values()] == [1, 1]
+
+
+def test_abandon_forgets_open_episodes(bench: Bench) -> None:
+    bench.respond(step(SPEC, [1, 2]))
+    bench.decide(step(SPEC, [1, 2], 3.0))
+    bench.trainer.abandon()
+    bench.trainer.record()
+    assert bench.trainer.decisions == 2, "what was answered and not recorded is lost with the engine"
+    bench.respond(step(SPEC, [], terminals=ended(SPEC, [1], [1.0])))
+    assert bench.trainer.episodes == 0
+    assert bench.trainer.mean_return is None
+
+
+def test_states_go_one_way(bench: Bench, hub: MetricsHub, memory: Memory) -> None:
+    bench.trainer.enter(PairState.PREPARING)
+    with pytest.raises(RuntimeError, match="from Preparing to Completed"):
+        bench.trainer.enter(PairState.COMPLETED)
+    hub.drain(5.0)
+    assert memory.states(3) == ["Preparing"]
+
+
+# --- its TauAgents ----------------------------------------------------------------------------------------------------
+
+
+class Player:
+    """An AgentTrainer whose TauAgents feed fake learners; several players share a batcher."""
+
+    def __init__(
+        self, hub: MetricsHub, learners: dict[str, FakeLearner], batcher: DecisionBatcher, number: int = 0
+    ) -> None:
+        self.learners = learners
+        self.batcher = batcher
+        self.trainer = AgentTrainer(number, self._agent, lambda spec: EngineReward(), hub)
+
+    def _agent(self, spec: BehaviorSpec) -> TauAgent:
+        return TauAgent(cast(Learner, self.learners[spec.short_name]), spec, self.batcher)
+
+    async def respond(self, *batches: StepBatch, specs: tuple[BehaviorSpec, ...]) -> dict[str, Actions]:
+        actions = await self.trainer.decide(batches, {spec.name: spec for spec in specs})
+        self.trainer.record()
+        return actions
+
+    def act(self, batch: StepBatch, spec: BehaviorSpec = FULL) -> dict[str, Actions]:
+        return asyncio.run(self.respond(batch, specs=(spec,)))
+
+
+MakePlayer = Callable[..., Player]
+
+
+@pytest.fixture
+def learner() -> FakeLearner:
+    return FakeLearner(VISIBLE)
+
+
+@pytest.fixture
+def player_of(hub: MetricsHub) -> MakePlayer:
+    batcher = DecisionBatcher()
+
+    def make(*learners: FakeLearner, number: int = 0) -> Player:
+        return Player(hub, {one.name: one for one in learners}, batcher, number)
+
+    return make
+
+
+def test_the_policy_never_sees_the_target(player_of: MakePlayer, learner: FakeLearner) -> None:
+    player_of(learner).act(step(FULL, [1, 2]))
+    assert learner.policy.seen == [[(2, 3), (2, 1)]]
+
+
+def test_the_engine_gets_clipped_actions_and_the_memory_raw_ones(player_of: MakePlayer, learner: FakeLearner) -> None:
+    player = player_of(learner)
+    actions = player.act(step(FULL, [1]))[FULL.name]
+    assert actions.continuous.tolist() == [[1.0, 1.0]]
+    assert actions.discrete.tolist() == [[2]]
+    player.act(step(FULL, [1], 0.25))
+    rollout = learner.taken()
+    assert rollout.column("continuous").tolist() == [[6.0, 6.0]]
+    assert rollout.column("log_prob").shape == (1, 3)
+    assert rollout.rewards["extrinsic"].tolist() == [[0.25]]
+    assert rollout.version.tolist() == [4]
+    assert rollout.mask is None
+    assert learner.decisions == 2
+
+
+def test_masks_are_decided_and_learned_with(player_of: MakePlayer, learner: FakeLearner) -> None:
+    player = player_of(learner)
+    for _ in range(2):
+        batch = step(FULL, [1])
+        batch.action_mask = np.array([[True, False, False]])
+        player.act(batch)
+    mask = learner.taken().mask
+    assert mask is not None
+    assert mask.tolist() == [[True, False, False]]
+
+
+def test_pairs_share_a_memory_without_sharing_rows(player_of: MakePlayer, learner: FakeLearner) -> None:
+    async def main() -> None:
+        one, two = player_of(learner), player_of(learner, number=1)
+        for _ in range(2):
+            await asyncio.gather(*(player.respond(step(FULL, [1, 2]), specs=(FULL,)) for player in (one, two)))
+        assert learner.memory.open_rows.tolist() == [0, 1, 2, 3]
+        one.trainer.abandon()
+        assert learner.memory.open_rows.tolist() == [2, 3], "the other engine's agents go on"
+        await asyncio.gather(*(player.respond(step(FULL, [7, 8, 9]), specs=(FULL,)) for player in (one, two)))
+        assert learner.memory.open_rows.tolist() == [0, 1, 2, 3, 4, 5, 6, 7], "its rows are given to new agents"
+
+    asyncio.run(main())
+
+
+def test_ends_close_what_is_open(player_of: MakePlayer, learner: FakeLearner) -> None:
+    player = player_of(learner)
+    player.act(step(FULL, [1, 2]))
+    player.act(step(FULL, [], terminals=ended(FULL, [2], [3.0], truncated=True, obs=7.0)))
+    assert learner.memory.open_rows.tolist() == [0]
+    rollout = learner.taken()
+    assert rollout.rewards["extrinsic"].tolist() == [[3.0]]
+    assert [sensor.tolist() for sensor in rollout.bootstrap_observations] == [[[7.0, 7.0, 7.0]], [[7.0]]]
+
+
+def test_a_learner_that_is_done_gets_no_more_experience(player_of: MakePlayer, learner: FakeLearner) -> None:
+    learner.done = True
+    actions = player_of(learner).act(step(FULL, [1]))
+    assert len(actions[FULL.name]) == 1
+    assert len(learner.memory) == 0
+    assert learner.decisions == 1
+
+
+@pytest.mark.parametrize("pairs", [1, 2])
+def test_a_whole_step_is_one_pass_an_actor(player_of: MakePlayer, pairs: int) -> None:
+    """Two behaviors in one exchange, one of them with two teams that share a policy."""
+    teams = vector_spec(name="Agent?team=0"), vector_spec(name="Agent?team=1")
+    other = vector_spec(name="Other?team=0", actions=ActionSpec(0, (2,)))
+    specs = (*teams, other)
+    learners = FakeLearner(teams[0]), FakeLearner(other)
+    players = [player_of(*learners, number=number) for number in range(pairs)]
+
+    async def turn() -> list[dict[str, Actions]]:
+        steps = [[step(spec, [1, 2]) for spec in specs] for _ in players]
+        asked = (player.respond(*batches, specs=specs) for player, batches in zip(players, steps, strict=True))
+        return list(await asyncio.gather(*asked))
+
+    async def main() -> None:
+        await turn()  # all must have shown themselves once
+        for learner in learners:
+            learner.policy.seen.clear()
+        for _ in range(2):
+            for actions in await turn():
+                assert [len(actions[spec.name]) for spec in specs] == [2, 2, 2]
+
+    asyncio.run(main())
+    assert learners[0].policy.seen == [[(4 * pairs, 3)]] * 2
+    assert learners[1].policy.seen == [[(2 * pairs, 3)]] * 2
+
+
+def test_a_team_may_have_an_actor_of_its_own(player_of: MakePlayer) -> None:
+    mine, theirs = vector_spec(name="Agent?team=0"), vector_spec(name="Agent?team=1")
+    learner = FakeLearner(mine)
+    player, opponent = player_of(learner), FixedPolicy(theirs, version=2)
+    player.batcher.actors["Agent", 1] = Actor(opponent, np.random.default_rng(0))
+    asyncio.run(player.respond(step(mine, [1]), step(theirs, [2]), specs=(mine, theirs)))
+    assert learner.policy.seen == opponent.seen == [[(1, 3)]]
+    assert player.batcher.actors["Agent", 0] is learner.actor
+
+
+def test_state_ends_with_the_episode_before_the_next_decision(player_of: MakePlayer) -> None:
+    learner = FakeLearner(SPEC, remembers=True)
+    player, counted = player_of(learner), learner.policy.counted
+    for terminals in (None, None, ended(SPEC, [2], [0.0]), None):
+        player.act(step(SPEC, [1, 2], terminals=terminals), SPEC)
+    assert counted == [[0, 0], [1, 1], [2, 0], [3, 1]]
+    rollout = learner.taken()
+    assert rollout.column("count").tolist() == [0, 0, 1, 1, 2, 0], "what was decided with is what is learned with"
+    player.act(step(SPEC, [1], terminals=ended(SPEC, [2], [0.0])), SPEC)
+    player.act(step(SPEC, [1, 8]), SPEC)
+    assert counted[4:] == [[4], [5, 0]], "the row of an agent that is gone has no past"
+
+
+def test_state_ends_with_the_environment(player_of: MakePlayer) -> None:
+    learner = FakeLearner(SPEC, remembers=True)
+    player, other = player_of(learner), player_of(learner, number=1)
+
+    for one in (player, other, player):
+        one.act(step(SPEC, [1, 2]), SPEC)
+    player.trainer.abandon()
+    for one in (player, other):
+        one.act(step(SPEC, [1, 2]), SPEC)
+    assert learner.policy.counted == [[0, 0], [0, 0], [1, 1], [0, 0], [1, 1]]

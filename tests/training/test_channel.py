@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import CheckpointError, LearnerError, NonFiniteError
+from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes, refused
+
+DTYPES = hnp.scalar_dtypes() | hnp.byte_string_dtypes(min_len=1) | hnp.unicode_string_dtypes(min_len=1)
+ARRAYS = hnp.arrays(DTYPES, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5))
+FACTS = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text())
+
+
+class Line:
+    """Two channels that speak with each other; the first one opened it and owns the memory."""
+
+    def __init__(self) -> None:
+        self.memories = [SharedBytes()]
+        self.memories.append(SharedBytes(self.memories[0].place))
+        ends = zip((*os.pipe(), *os.pipe()), ("rb", "wb") * 2, strict=True)
+        self.files = [os.fdopen(end, mode) for end, mode in ends]
+        self.first = Channel(self.files[0], self.files[3], self.memories[0])
+        self.second = Channel(self.files[2], self.files[1], self.memories[1])
+
+    def carry(self, facts: dict[str, Any], arrays: Arrays, *, through_memory: bool) -> ChannelMessage:
+        """Send by the first, receive by the second; a pipe does not hold everything, so both at once."""
+        with ThreadPoolExecutor(1) as executor:
+            sending = executor.submit(self.first.send, "kind", facts, arrays, through_memory=through_memory)
+            message = self.second.receive()
+            sending.result()
+        return message
+
+    def close(self) -> None:
+        for file in self.files:
+            with contextlib.suppress(OSError):
+                file.close()
+        self.memories[0].close()
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    line = Line()
+    yield line
+    line.close()
+
+
+def same(sent: NDArray[Any], received: NDArray[Any]) -> None:
+    assert (received.dtype, received.shape) == (sent.dtype, sent.shape)
+    assert received.tobytes() == sent.tobytes()
+    assert received.flags.aligned
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(FACTS, st.dictionaries(st.text(), ARRAYS, max_size=4), st.booleans()), min_size=1, max_size=4)
+)
+def test_any_arrays_come_back_equal(messages: list[tuple[dict[str, Any], dict[str, NDArray[Any]], bool]]) -> None:
+    line = Line()
+    for facts, arrays, through_memory in messages:
+        kind, told, received = line.carry(facts, arrays, through_memory=through_memory)
+        assert (kind, told) == ("kind", facts)
+        assert list(received) == list(arrays)
+        for name, sent in arrays.items():
+            same(sent, received[name])
+    line.close()
+
+
+@pytest.mark.parametrize("through_memory", [False, True])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros((0, 3), np.float32),
+        np.array(2.5),
+        np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1),
+        np.arange(20, dtype=np.int16)[::3],
+        np.broadcast_to(np.float32(1), (3, 2)),
+        np.array([1.5], ">f8"),
+        np.array(["2024-02-29"], "datetime64[D]"),
+    ],
+    ids=["empty", "0-d", "transposed", "strided", "broadcast", "big-endian", "dates"],
+)
+def test_arrays_of_every_make(line: Line, array: NDArray[Any], through_memory: bool) -> None:
+    _, _, received = line.carry({}, {"last": array, "flag": np.array([True])}, through_memory=through_memory)
+    same(array, received["last"])
+    assert received["flag"].tolist() == [True]
+
+
+@pytest.mark.parametrize("through_memory", [False, True])
+def test_what_would_have_to_be_pickled_does_not_travel(line: Line, through_memory: bool) -> None:
+    with pytest.raises(ValueError, match="OBJECT"):
+        line.first.send("kind", {}, {"x": np.array([object()])}, through_memory=through_memory)
+
+
+def test_memory_grows_and_what_came_before_stays(line: Line) -> None:
+    sizes = [10, 2_000_000, 1_000, 3_000_000, 40_000_000]
+    before = line.carry({}, {"x": np.full(10, 7.0)}, through_memory=True)[2]["x"]
+    for size in sizes:
+        sent = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+        same(sent, line.carry({}, {"x": sent}, through_memory=True)[2]["x"])
+    assert len(before) == 10, "it can still be read, though it holds what came after"
+
+
+def test_memory_that_is_full_is_an_error_and_no_crash(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    line.carry({}, {"x": np.zeros(10)}, through_memory=True)
+    for call in ("posix_fallocate", "ftruncate"):
+        monkeypatch.setattr(os, call, full, raising=False)
+    with pytest.raises(LearnerError, match=r"no room for the 8,[\d,]+ bytes .* \(No space left on device\); .*--shm"):
+        line.first.send("kind", {}, {"x": np.zeros(1_000_000)}, through_memory=True)
+    _, _, received = line.carry({}, {"x": np.ones(10)}, through_memory=True)
+    assert received["x"].tolist() == [1.0] * 10
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="a file has holes there")
+def test_there_is_room_behind_every_byte(line: Line) -> None:
+    """A system that has no room left kills whoever writes into a hole."""
+    line.memories[0].view(3_000_000)
+    assert os.fstat(int(line.memories[0].place)).st_blocks * 512 >= 3_000_000
+
+
+def test_large_arrays_through_the_pipe(line: Line) -> None:
+    sent = np.random.default_rng(0).normal(size=400_000)
+    same(sent, line.carry({}, {"x": sent}, through_memory=False)[2]["x"])
+
+
+def test_messages_wait_in_order(line: Line) -> None:
+    for number in range(5):
+        line.first.send(f"kind {number}", {"number": number}, {"x": np.full(number, number)})
+    for number in range(5):
+        kind, facts, arrays = line.second.receive()
+        assert (kind, facts, arrays["x"].tolist()) == (f"kind {number}", {"number": number}, [number] * number)
+
+
+def test_arrays_in_memory_are_not_copied(line: Line) -> None:
+    """That is what it is for."""
+    received = line.carry({}, {"x": np.zeros(4)}, through_memory=True)[2]["x"]
+    line.carry({}, {"x": np.ones(4)}, through_memory=True)
+    assert received.tolist() == [1.0] * 4
+
+
+def test_the_other_end_is_gone_before_a_message(line: Line) -> None:
+    line.files[1].close()
+    with pytest.raises(EOFError):
+        line.first.receive()
+
+
+@pytest.mark.parametrize("cut", [3, 8, 20, -1])
+def test_the_other_end_is_gone_in_the_middle_of_a_message(line: Line, cut: int) -> None:
+    line.second.send("kind", {"a": 1}, {"x": np.arange(30)})
+    whole = os.read(line.files[0].fileno(), 100_000)
+    os.write(line.files[1].fileno(), whole[:cut])
+    line.files[1].close()
+    with pytest.raises(EOFError):
+        line.first.receive()
+
+
+def test_nobody_listens(line: Line) -> None:
+    line.files[2].close()
+    with pytest.raises(OSError, match="pipe"):
+        line.first.send("kind", {})
+
+
+def test_errors_are_of_their_own_class_where_they_are_ours() -> None:
+    assert isinstance(refused("error", {"type": "NonFiniteError", "text": "NaN"}), NonFiniteError)
+    told = refused("error", {"type": "CheckpointError", "text": "of another network"})
+    assert (type(told), str(told)) == (CheckpointError, "of another network")
+    for kind in ("ZeroDivisionError", "SystemExit", "annotations", "nothing"):
+        defect = refused("error", {"type": kind, "text": "shapes differ"})
+        assert isinstance(defect, LearnerError)
+        assert str(defect) == f"the process that learns failed: {kind}: shapes differ"

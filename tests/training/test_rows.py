@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tau_trainer.columns import Rows
+from tau_trainer.training.rows import RowTable
+
+IDS = st.one_of(st.integers(0, 40), st.integers(2**16 - 2, 2**16 + 2), st.integers(-3, -1), st.just(2**31 - 1))
+
+
+def ids(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    return np.array(values, np.int32)
+
+
+def new_rows(first: int = 0) -> RowTable:
+    """A table that is given ``first``, ``first + 1``, ... by a learner that nobody else asks."""
+    free = itertools.count(first)
+
+    def give(count: int) -> Rows:
+        return np.array([next(free) for _ in range(count)], np.intp)
+
+    return RowTable(give)
+
+
+def test_rows_are_the_learners_and_stay() -> None:
+    table = new_rows(10)
+    assert table(ids(70, 3, 500)).tolist() == [10, 11, 12]
+    assert table(ids(3, 70)).tolist() == [11, 10]
+    assert table.rows.tolist() == [10, 11, 12]
+
+
+def test_a_released_row_is_given_again() -> None:
+    table = new_rows()
+    table(ids(1, 2, 3))
+    table.release(ids(2, 99))
+    assert table(ids(8)).tolist() == [1]
+    assert table(ids(2)).tolist() == [3]
+
+
+def test_the_same_agents_again_after_a_release() -> None:
+    """Most exchanges bring the same agents, so the last answer is kept: not beyond a release."""
+    table = new_rows()
+    assert table(ids(1, 2)).tolist() == table(ids(1, 2)).tolist() == [0, 1]
+    table.release(ids(1))
+    table.release(ids(2))
+    assert table(ids(1, 2)).tolist() == [1, 0]
+
+
+def test_clear_begins_at_the_first_row() -> None:
+    table = new_rows()
+    table(ids(5, 2_000_000, -1))
+    table.clear()
+    assert table(ids(9, 8, 7, 6)).tolist() == [0, 1, 2, 3]
+    assert table.rows.tolist() == [0, 1, 2, 3]
+
+
+def test_no_agents() -> None:
+    table = new_rows()
+    assert len(table(ids())) == 0
+    table.release(ids())
+    assert len(table.rows) == 0
+
+
+@settings(max_examples=50)
+@example([(False, [2**16 - 1]), (False, [2**16]), (True, [2**16 - 1]), (False, [2**16])])
+@given(st.lists(st.tuples(st.booleans(), st.lists(IDS, unique=True, max_size=12)), max_size=25))
+def test_as_a_dictionary_with_a_free_list_would(calls: list[tuple[bool, list[int]]]) -> None:
+    table = new_rows()
+    known: dict[int, int] = {}
+    most = 0
+    for release, agents in calls:
+        array = np.array(agents, np.int32)
+        if release:
+            table.release(array)
+            for agent in agents:
+                known.pop(agent, None)
+            continue
+        rows = table(array).tolist()
+        for agent, row in zip(agents, rows, strict=True):
+            assert known.setdefault(agent, row) == row, "an agent keeps its row"
+        assert len(set(known.values())) == len(known), "no row has two owners"
+        most = max(most, len(known))
+    assert table.rows.tolist() == list(range(most)), "as many rows as there were agents at once"

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tau_trainer.metrics import keys
+from tau_trainer.training import PairState
+from tau_trainer.training.run import TrainingRun
+from tau_trainer.training.snapshots import Snapshots
+from tau_trainer.training.states import PairMetrics
+
+
+def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, **more: Any) -> Any:
+    evaluation = {} if accuracy is None else {keys.HELD_OUT_ACCURACY: accuracy}
+    numbers = {"updates": 0, "policy_age": 0.0, "held_seconds": 0.0, "update_seconds": 0.0, "max_steps": 1000}
+    return SimpleNamespace(name=name, decisions=decisions, evaluation=evaluation, **numbers | more)
+
+
+class FakePair:
+    """A pair that feeds some learners."""
+
+    def __init__(self, number: int, learners: list[Any], decisions: int = 0, mean_return: float | None = None) -> None:
+        self.id = number
+        self.state = PairState.TRAINING
+        self.asked: list[bool] = []
+        agents = [SimpleNamespace(learner=learner) for learner in learners]
+        self.trainer = SimpleNamespace(decisions=decisions, mean_return=mean_return, agents=agents, episodes=2)
+
+    def metrics(self, *, per_decision: bool) -> PairMetrics:
+        self.asked.append(per_decision)
+        return PairMetrics(self.id, self.state, self.trainer.decisions, 2, 0.5, None, 0)
+
+
+def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
+    run = SimpleNamespace(pairs=pairs, learners=learners, run_id="run", started=0.0, baselines=None)
+    run.plan = SimpleNamespace(command="learn", task=task)
+    run.decisions = sum(pair.trainer.decisions for pair in pairs)
+    return run
+
+
+def snapshots_of(run: Any) -> Snapshots:
+    return Snapshots(cast(TrainingRun, run))
+
+
+def test_a_speed_counts_what_this_process_has_done() -> None:
+    """A resumed run begins with the decisions of those before."""
+    learner = fake_learner("A", 5000)
+    pair = FakePair(0, [learner], decisions=5000)
+    run = run_of([pair], [learner])
+    snapshots = snapshots_of(run)
+    assert snapshots.take().decisions_per_second == 0.0
+    assert snapshots.take().eta_s is None
+    pair.trainer.decisions += 40
+    meter = snapshots._rates[0]
+    before = meter.total
+    assert snapshots.take().decisions_per_second > 0.0
+    assert (before, meter.total) == (0, 40)
+    snapshots.take()
+    assert meter.total == 40, "nothing is counted twice"
+
+
+def test_a_pair_that_is_not_training_has_no_speed_and_no_share_in_the_runs() -> None:
+    learner = fake_learner("A", 100)
+    pairs = [FakePair(i, [learner], 50) for i in range(2)]
+    run = run_of(pairs, [learner])
+    snapshots = snapshots_of(run)
+    for pair in pairs:
+        pair.trainer.decisions += 10
+    pairs[1].state = PairState.COMPLETED
+    picture = snapshots.take()
+    first, second = picture.pairs
+    assert second.decisions_per_second == 0.0 < first.decisions_per_second
+    assert picture.decisions_per_second == first.decisions_per_second
+    assert picture.eta_s == pytest.approx((1000 - 100) / first.decisions_per_second, rel=0.1)
+
+
+def test_sums_and_the_worst_over_all_learners() -> None:
+    learners = [
+        fake_learner("A", accuracy=0.25, updates=2, policy_age=0.5, held_seconds=1.0, update_seconds=3.0),
+        fake_learner("B", accuracy=0.75, updates=3, policy_age=1.5, held_seconds=2.0, update_seconds=4.0),
+        fake_learner("C"),
+    ]
+    picture = snapshots_of(run_of([], learners)).take()
+    assert (picture.policy_version, picture.policy_age, picture.accuracy) == (5, 1.5, 0.75)
+    assert (picture.held_seconds, picture.update_seconds, picture.max_decisions) == (3.0, 7.0, 3000)
+    assert snapshots_of(run_of([], [])).take().accuracy is None
+
+
+def test_a_behavior_is_told_of_by_the_pairs_that_play_it() -> None:
+    learners = [fake_learner("A", 10), fake_learner("B", 20)]
+    pairs = [FakePair(0, learners, mean_return=1.0), FakePair(1, learners[:1], mean_return=2.0), FakePair(2, learners)]
+    first, second = snapshots_of(run_of(pairs, learners)).take().behaviors
+    assert (first.name, first.step, first.max_steps, first.episodes, first.mean_reward) == ("A", 10, 1000, 6, 1.5)
+    assert (second.name, second.episodes, second.mean_reward) == ("B", 4, 1.0)
+
+
+@pytest.mark.parametrize(("task", "columns"), [(None, ()), (SimpleNamespace(columns=("success",)), ("success",))])
+def test_rewards_are_those_of_decisions_where_a_task_counts_them(task: Any, columns: tuple[str, ...]) -> None:
+    pair = FakePair(0, [])
+    assert snapshots_of(run_of([pair], [], task)).take().columns == columns
+    assert pair.asked == [task is not None]

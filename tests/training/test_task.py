@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.errors import DataError
+from tau_trainer.settings import load_settings
+from tau_trainer.tau.task import TauTask
+from tau_trainer.training.task import task_of
+from tests.training.fakes import tau_settings
+
+
+def test_a_section_of_the_settings_asks_for_a_task(tmp_path: Path) -> None:
+    task = task_of(tau_settings(tmp_path, tau__pairs=3))
+    assert isinstance(task, TauTask)
+    assert task.pairs == 3
+
+
+def test_without_one_there_is_none() -> None:
+    assert task_of(load_settings(None)) is None
+
+
+def test_what_a_task_cannot_do_is_known_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no data file .*mine\.json"):
+        task_of(tau_settings(tmp_path, tau__data=str(tmp_path / "mine.json")))
