@@ -76,7 +76,7 @@ def test_balance_reaches_90(tmp_path: Path, seed: int) -> None:
 def test_cartpole_is_solved(tmp_path: Path, seed: int) -> None:
     """Gymnasium calls CartPole-v1 solved at a mean return of 475; the best is 500."""
     report = run("CartPole.yaml", "learn", tmp_path, env_settings__env_path="gym:CartPole-v1", env_settings__seed=seed)
-    assert last_returns(report, "CartPole-v1", 0.3) >= 475.0
+    assert last_returns(report, "CartPole-v1") >= 475.0
 
 
 def test_tau_comes_near_its_supervised_ceiling(tmp_path: Path) -> None:

@@ -17,13 +17,23 @@ import numpy as np
 import yaml
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, ObservationSpec, StepBatch, Terminals
+from tau_trainer.specs import (
+    Actions,
+    ActionSpec,
+    BehaviorSpec,
+    BoolArray,
+    Observations,
+    ObservationSpec,
+    StepBatch,
+    Terminals,
+)
 
 PREFIX = "gym:"
 
@@ -227,7 +237,8 @@ class GymnasiumEnvironment:
         obs, _ = env.reset(seed=int(told) if isinstance(told, float) else seed)
         self._asking = np.ones(env.num_envs, np.bool_)
         nobody = np.zeros(env.num_envs, np.bool_)
-        return [self._batch(obs, np.zeros(env.num_envs), nobody, nobody, obs)]
+        seen = self._seen(obs)
+        return [self._batch(seen, np.zeros(env.num_envs), nobody, nobody, tuple(values[:0] for values in seen))]
 
     def _advance(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         env = self._playing
@@ -241,23 +252,29 @@ class GymnasiumEnvironment:
         # A copy that was not asked was being reset: what it brings is the beginning of an episode.
         ended &= self._asking
         reward = np.where(self._asking, reward, 0.0)
-        final, self._asking = obs, np.ones(env.num_envs, np.bool_)
+        seen, self._asking = self._seen(obs), np.ones(env.num_envs, np.bool_)
+        final = tuple(values[ended] for values in seen)
         if mode is AutoresetMode.NEXT_STEP:
             self._asking = ~ended
         elif ended.any() and mode is AutoresetMode.SAME_STEP:
-            final = _spread(infos["final_obs"], ended, obs)
+            last, space = infos["final_obs"][ended], env.single_observation_space
+            room: Any = create_empty_array(space, len(last))
+            final = self._seen(concatenate(space, last, room))
         elif ended.any():
             obs, _ = env.reset(options={"reset_mask": ended})
-        return [self._batch(obs, reward, ended, ended & ~terminated, final)]
+            seen = self._seen(obs)
+        return [self._batch(seen, reward, ended, ended & ~terminated, final)]
 
-    def _batch(self, obs: Any, reward: NDArray[Any], ended: BoolArray, truncated: BoolArray, final: Any) -> StepBatch:
+    def _batch(
+        self, obs: Observations, reward: NDArray[Any], ended: BoolArray, truncated: BoolArray, final: Observations
+    ) -> StepBatch:
         """One step as arrays: ``final`` holds the last observations of those that ``ended``."""
         (spec,) = self.specs.values()
-        space, ask, ids = self._playing.single_observation_space, self._asking, np.arange(len(ended), dtype=np.int32)
+        ask, ids = self._asking, np.arange(len(ended), dtype=np.int32)
         reward, nothing = reward.astype(np.float32), np.zeros(len(ended), np.float32)
         terminals = Terminals(
             agent_ids=ids[ended],
-            obs=tuple(values[ended] for values in _arrays(space, final)),
+            obs=final,
             reward=reward[ended],
             truncated=truncated[ended],
             group_id=np.zeros(int(ended.sum()), np.int32),
@@ -266,12 +283,15 @@ class GymnasiumEnvironment:
         return StepBatch(
             behavior=spec.name,
             agent_ids=ids[ask],
-            obs=tuple(values[ask] for values in _arrays(space, obs)),
+            obs=tuple(values[ask] for values in obs),
             reward=np.where(ended, np.float32(0), reward)[ask],
             group_id=np.zeros(int(ask.sum()), np.int32),
             group_reward=nothing[ask],
             terminals=terminals,
         )
+
+    def _seen(self, obs: Any) -> Observations:
+        return tuple(_arrays(self._playing.single_observation_space, obs))
 
     @property
     def _playing(self) -> VectorEnv[Any, Any, Any]:
@@ -317,24 +337,6 @@ def _arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
     else:
         (sensor,) = _sensors(space)
         yield np.asarray(obs, sensor.dtype).reshape(-1, *sensor.shape)
-
-
-def _spread(values: NDArray[Any], chosen: BoolArray, like: Any) -> Any:
-    """Observations of the ``chosen`` among ``n`` copies, laid out as ``like``; what the others have means nothing."""
-    if isinstance(like, dict):
-        return {key: _spread(_pick(values, chosen, key), chosen, own) for key, own in like.items()}
-    if isinstance(like, tuple):
-        return tuple(_spread(_pick(values, chosen, key), chosen, own) for key, own in enumerate(like))
-    result = np.array(like)
-    result[chosen] = np.stack([np.asarray(one) for one in values[chosen]])
-    return result
-
-
-def _pick(values: NDArray[Any], chosen: BoolArray, key: Any) -> NDArray[Any]:
-    picked = np.empty(len(values), object)
-    for index in np.flatnonzero(chosen):
-        picked[index] = values[index][key]
-    return picked
 
 
 def _actions(space: spaces.Space[Any]) -> ActionSpec:
