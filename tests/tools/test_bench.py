@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import os
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -15,7 +16,7 @@ import pytest
 import yaml
 
 from tools._bootstrap.progress import SetupError
-from tools.bench import builds, memory, running, scalars, tables, trainers, versus_mlagents
+from tools.bench import builds, learner, memory, running, scalars, tables, trainers, versus_mlagents
 from tools.bench.timeline import Timeline
 from tools.bench.trainers import Case, Incumbent, Job
 from tools.bench.versus_mlagents import Result
@@ -213,6 +214,24 @@ def test_memory_slope_is_what_one_more_pair_costs() -> None:
 def test_process_numbers_come_from_ps() -> None:
     assert memory.process_number(os.getpid(), "ppid") == os.getppid()
     assert memory.process_number(os.getpid(), "rss") > 1000
+
+
+def test_every_path_of_learning_is_timed() -> None:
+    times = learner.time_minibatches(learner.Shape(4, 8, 1, 2, 16), 2)
+    assert list(times) == ["textbook", "by torch's differentiation", "by hand"]
+    assert all(len(rounds) == 2 and min(rounds) > 0 for rounds in times.values())
+    assert learner.minibatch_table({"tiny": times}).count("1.00x") >= 1
+
+
+def test_a_learner_costs_the_memory_of_all_processes_but_the_engines() -> None:
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(sleep) as engine, subprocess.Popen(sleep) as process:
+        both = learner.resident_megabytes([engine.pid, process.pid])
+        trainer = learner.resident_megabytes([engine.pid])
+        engine.kill()
+        process.kill()
+    assert trainer > both > 1.0
+    assert math.isnan(learner.resident_megabytes([]))
 
 
 def test_report_shows_ratios_rewards_and_failures(tmp_path: Path) -> None:

@@ -1,0 +1,264 @@
+"""What learning costs: a minibatch by each path of PPO, and a run whose learner is a thread or a process.
+
+    python tools/bench/learner.py [--rounds 3 --seconds 15]
+
+**A minibatch**: milliseconds on one thread, the paths in turn. `textbook` is PPO as one would write it with torch
+alone: two `nn.Sequential`, `torch.distributions.Normal`, `torch.optim.Adam`.
+
+**A run**: `tau-train learn` on an engine that costs nothing, with `collection.learner` set to `thread` and `process`,
+where torch compiles the hand-written minibatch (`compiled`) and where it cannot (`PYTORCH_JIT=0`, as from Python 3.14
+on). Memory is the resident size of the trainer and of all its processes but the engines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import torch
+from torch import nn
+
+from tau_trainer.algorithms.autograd import AutogradEpochs
+from tau_trainer.algorithms.batch import EpochStatistics, Samples, new_statistics
+from tau_trainer.algorithms.fused import FusedEpochs, Numbers
+from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.models import ActorCritic
+from tau_trainer.settings import NetworkSettings
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tools._bootstrap.progress import SetupError
+from tools.bench import builds, running, tables, trainers
+from tools.bench.timeline import Timeline
+
+MINIBATCHES = 20
+"""In one call that is timed."""
+WARM_UP_SECONDS = 3.0
+PLACES = ("thread", "process")
+COMPILING = {"compiled": "1", "PYTORCH_JIT=0": "0"}
+"""Values of `PYTORCH_JIT`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A behavior and its minibatch."""
+
+    observations: int
+    hidden: int
+    layers: int
+    actions: int
+    batch: int
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.observations} -> {self.layers} x {self.hidden} -> {self.actions}, minibatches of {self.batch}"
+
+
+SHAPES = (Shape(8, 128, 2, 2, 64), Shape(172, 512, 3, 20, 2048))
+"""3DBall's and Crawler's, by ML-Agents' own settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A run that is measured."""
+
+    agents: int
+    where: str
+    torch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one run gave."""
+
+    decisions_per_second: float
+    megabytes: float
+
+
+def main() -> int:
+    """Measures and prints both tables; exit code 2 where nothing can be measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each run, after the warm-up")
+    parser.add_argument("--agents", type=int, nargs="*", default=[12, 64])
+    tables.add_output(parser)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    minibatches = {shape.label: time_minibatches(shape, 5 * arguments.rounds) for shape in SHAPES}
+    cells = [
+        Cell(agents, where, compiling) for agents in arguments.agents for compiling in COMPILING for where in PLACES
+    ]
+    runs: dict[Cell, list[Measured]] = {cell: [] for cell in cells}
+    try:
+        for _ in range(arguments.rounds):
+            for cell, measured in runs.items():
+                measured.append(measure(cell, arguments.seconds))
+    except (SetupError, running.RunFailedError) as error:
+        print(f"learner: {error}", file=sys.stderr)
+        return 2
+    text = f"{minibatch_table(minibatches)}\n\n{run_table(runs)}"
+    print(text)
+    results = {
+        "minibatches": minibatches,
+        "runs": [[asdict(cell), [asdict(one) for one in runs[cell]]] for cell in runs],
+    }
+    tables.write(arguments, "learner", text, results)
+    return 0
+
+
+def time_minibatches(shape: Shape, rounds: int) -> dict[str, list[float]]:
+    """Milliseconds a minibatch of every path, by its name; one figure a round, the paths in turn."""
+    paths = {"textbook": textbook(shape), **ours(shape)}
+    for run in paths.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in paths}
+    for _ in range(rounds):
+        for name, run in paths.items():
+            begin = time.perf_counter()
+            run()
+            times[name].append((time.perf_counter() - begin) * 1e3 / MINIBATCHES)
+    return times
+
+
+def ours(shape: Shape) -> dict[str, Callable[[], None]]:
+    """The two paths of PPO, each on a network of its own."""
+    spec = BehaviorSpec("B?team=0", (ObservationSpec("o", (shape.observations,)),), ActionSpec(shape.actions))
+    settings = NetworkSettings(hidden_units=shape.hidden, num_layers=shape.layers)
+    samples, statistics = random_samples(shape)
+    paths: dict[str, Callable[[], None]] = {}
+    for name, kind in (("by torch's differentiation", AutogradEpochs), ("by hand", FusedEpochs)):
+        network = ActorCritic(spec, settings, {"extrinsic": 1}, generator=torch.Generator())
+        parameters = FlatParameters(network, torch.device("cpu"))
+        numbers = Numbers(shape.actions, [], 0.2, 5e-3, 3e-4, 0.0, 0.0, parameters.decayed)
+        epochs = kind(network, parameters)
+
+        def run(epochs: AutogradEpochs | FusedEpochs = epochs, numbers: Numbers = numbers) -> None:
+            with torch.no_grad():
+                epochs.run(numbers, samples, statistics, shape.batch)
+
+        paths[name] = run
+    return paths
+
+
+def random_samples(shape: Shape) -> tuple[Samples, EpochStatistics]:
+    """Data that no policy made, and room for what comes of it."""
+    rows = shape.batch * MINIBATCHES
+    samples = Samples(
+        inputs=[torch.randn(rows, shape.observations)],
+        state=torch.zeros(0),
+        continuous=torch.randn(rows, shape.actions),
+        discrete=torch.zeros(rows, 0, dtype=torch.int64),
+        mask=torch.zeros((0, 0), dtype=torch.bool),
+        log_prob=torch.full((rows, shape.actions), -1.4),
+        advantage=torch.randn(rows, 1),
+        returns=torch.randn(rows, 1),
+    )
+    return samples, new_statistics(samples, rows, MINIBATCHES)
+
+
+def textbook(shape: Shape) -> Callable[[], None]:
+    """PPO as one would write it with torch alone."""
+
+    def tower(outputs: int) -> nn.Sequential:
+        sizes = [shape.observations, *[shape.hidden] * shape.layers]
+        hidden = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), nn.SiLU())]
+        return nn.Sequential(*hidden, nn.Linear(sizes[-1], outputs))
+
+    actor, critic, log_sigma = tower(shape.actions), tower(1), nn.Parameter(torch.zeros(shape.actions))
+    optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters(), log_sigma], 3e-4)
+    samples, _ = random_samples(shape)
+
+    def run() -> None:
+        for begin in range(0, shape.batch * MINIBATCHES, shape.batch):
+            part = samples.map(lambda values, rows=slice(begin, begin + shape.batch): values[rows])  # type: ignore[misc]
+            normal: Any = torch.distributions.Normal(actor(part.inputs[0]), log_sigma.exp())  # torch gives it no types
+            ratio = (normal.log_prob(part.continuous) - part.log_prob).exp()
+            better = torch.minimum(ratio * part.advantage, ratio.clamp(0.8, 1.2) * part.advantage)
+            error = (critic(part.inputs[0]) - part.returns).square().mean()
+            loss = -better.mean() + 0.5 * error - 5e-3 * normal.entropy().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    return run
+
+
+def measure(cell: Cell, seconds: float) -> Measured:
+    """One run."""
+    looks: list[float] = []
+
+    def look(timeline: Timeline) -> bool:
+        looks.append(resident_megabytes([engine.pid for engine in timeline.engines]))
+        return False
+
+    with tempfile.TemporaryDirectory(prefix="tau-learner-") as name, torch_compiles(cell.torch):
+        folder = Path(name)
+        build = builds.reporting_build(folder, "balance", ["--agents", str(cell.agents)])
+        changes = trainers.config_changes("learning")
+        config = trainers.write_config(folder / "config.yaml", "3DBall", changes)
+        case = trainers.Case(1, cell.agents, 0.0)
+        job = trainers.Job(case, "learning", build, config, folder, builds.free_ports(1), 1)
+        (command,) = trainers.Ours().commands(job)
+        command += ["--set", f"collection.learner={cell.where}", "--quiet"]
+        played = running.play([command], folder, 1, WARM_UP_SECONDS + seconds, look)
+    rate = played.timeline.rate(played.ready + WARM_UP_SECONDS, played.timeline.end())
+    return Measured(rate, tables.median(looks))
+
+
+@contextmanager
+def torch_compiles(compiling: str) -> Iterator[None]:
+    """Whether the programs that are started meanwhile may compile."""
+    before = os.environ.get("PYTORCH_JIT")
+    os.environ["PYTORCH_JIT"] = COMPILING[compiling]
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTORCH_JIT"]
+        else:
+            os.environ["PYTORCH_JIT"] = before
+
+
+def resident_megabytes(engines: list[int]) -> float:
+    """Of the engines' parent and of its other children; NaN once they are gone."""
+    done = subprocess.run(["ps", "-eo", "pid=,ppid=,rss="], capture_output=True, text=True, check=True)
+    processes = [tuple(int(number) for number in line.split()) for line in done.stdout.splitlines()]
+    parents = {parent for pid, parent, _ in processes if pid in engines}
+    sizes = [size for pid, parent, size in processes if pid in parents or (parent in parents and pid not in engines)]
+    return sum(sizes) / 1024.0 if parents else math.nan
+
+
+def minibatch_table(times: dict[str, dict[str, list[float]]]) -> str:
+    """Markdown."""
+    names = list(next(iter(times.values())))
+    rows = []
+    for label, paths in times.items():
+        cells = [f"{tables.spread(paths[name], 2)}, {tables.ratio(paths['textbook'], paths[name])}" for name in names]
+        rows.append([label, *cells])
+    return tables.markdown(["ms a minibatch, and times as fast", *names], rows)
+
+
+def run_table(runs: dict[Cell, list[Measured]]) -> str:
+    """Markdown."""
+    rows = []
+    for cell, measured in runs.items():
+        rate = tables.spread([one.decisions_per_second for one in measured])
+        size = tables.number(tables.median(one.megabytes for one in measured))
+        rows.append([str(cell.agents), cell.torch, cell.where, rate, size])
+    return tables.markdown(["agents", "torch", "learner", "decisions/s", "MB"], rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
