@@ -6,7 +6,7 @@ the writer's own counters, schedules and random-number states). It is written un
 disk, and renamed, so a process that dies at any moment leaves the old checkpoints and at most a hidden folder that
 the next save clears away. Loading compares every hash; nothing is ever unpickled.
 
-One process writes to a folder at a time; its threads may save under different names.
+One process writes to a folder at a time; its threads save under different names.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import contextlib
 import datetime
 import hashlib
 import json
+import re
 import shutil
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,9 +37,6 @@ MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
 
 _FIELDS = {"name": str, "step": int, "created": str, "files": dict, "tensors": dict, "content": dict}
-_STAGING, _RETIRED = ".staging-", ".retired-"
-_active: set[Path] = set()
-_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -231,19 +228,20 @@ def _plain(manifest: Mapping[str, object], name: str) -> object:
 @contextlib.contextmanager
 def _staging(folder: Path, name: str) -> Iterator[Path]:
     """A hidden folder to write into; gone afterwards unless it was renamed. Clears those of dead processes first."""
-    path = folder / f"{_STAGING}{safe_name(name)}-{uuid.uuid4().hex}"
-    with _lock:
-        _active.add(path)
-        stale = [p for p in folder.iterdir() if p.name.startswith((_STAGING, _RETIRED)) and p not in _active]
+    hidden = re.compile(rf"\.{re.escape(safe_name(name))}-[0-9a-f]{{32}}")
+    for leftover in [path for path in folder.iterdir() if hidden.fullmatch(path.name)]:
+        shutil.rmtree(leftover, ignore_errors=True)
+    path = _hidden(folder, name)
+    path.mkdir()
     try:
-        for leftover in stale:
-            shutil.rmtree(leftover, ignore_errors=True)
-        path.mkdir()
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
-        with _lock:
-            _active.discard(path)
+
+
+def _hidden(folder: Path, name: str) -> Path:
+    """A name that no checkpoint has."""
+    return folder / f".{safe_name(name)}-{uuid.uuid4().hex}"
 
 
 def _retire(folder: Path, name: str, newest: Path, older: list[Entry], step: int, keep: int) -> None:
@@ -254,12 +252,8 @@ def _retire(folder: Path, name: str, newest: Path, older: list[Entry], step: int
     others = [entry for entry in older if entry.step != step]
     surplus = others[: max(0, len(others) + 1 - keep)] if keep > 0 else []
     for entry in (*superseded, *surplus):
-        retired = folder / f"{_RETIRED}{entry.path.name}-{uuid.uuid4().hex}"
-        with _lock:
-            _active.add(retired)
+        retired = _hidden(folder, name)
         # Renamed first, so that a half-removed folder is never taken for a checkpoint.
         with contextlib.suppress(OSError):
             rename(entry.path, retired)
             shutil.rmtree(retired, ignore_errors=True)
-        with _lock:
-            _active.discard(retired)

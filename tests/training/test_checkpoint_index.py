@@ -28,7 +28,7 @@ def test_names_are_found(tmp_path: Path) -> None:
         _save(tmp_path, step, name)
     _save(tmp_path, 2, "Tau")
     mark_best(tmp_path / "Tau-1", 1.0)
-    (tmp_path / ".staging-Tau-7").mkdir()
+    (tmp_path / ".Tau-7").mkdir()
     (tmp_path / "notes").mkdir()
     assert learner_names(tmp_path) == ["A-5", "Tau", "Tau-1"]
 
@@ -41,7 +41,7 @@ def test_order_is_the_order_of_writing(tmp_path: Path) -> None:
 
 def test_other_things_in_the_folder_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "B-7").write_text("a file")
-    (tmp_path / ".staging-B-8").mkdir()
+    (tmp_path / ".B-8").mkdir()
     (tmp_path / "B-best").mkdir()
     _save(tmp_path, 1)
     assert [entry.path.name for entry in scan(tmp_path, "B")] == ["B-1"]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -230,12 +231,14 @@ def test_without_a_whole_checkpoint_there_is_none(tmp_path: Path) -> None:
 
 
 def test_leftovers_are_cleared_away(tmp_path: Path) -> None:
-    for name in (".staging-Tau-abc", ".retired-Tau-1-abc"):
+    """Those of this name: others may be written by another thread at this moment."""
+    digits = uuid.uuid4().hex
+    for name in (f".Tau-{digits}", f".Tau-1-{digits}"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "tensors.safetensors").write_bytes(b"half")
     assert latest_checkpoint(tmp_path, "Tau").checkpoint is None
     _save(tmp_path, 1)
-    assert _names(tmp_path) == ["Tau-1"]
+    assert _names(tmp_path) == [f".Tau-1-{digits}", "Tau-1"]
 
 
 def test_several_learners_save_at_once(tmp_path: Path) -> None:

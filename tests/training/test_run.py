@@ -443,7 +443,7 @@ def test_what_waits_for_the_learner_is_given_up_only_at_once(
     monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.1,))
     calls = held_until_the_end(monkeypatch)
     session = begin(tau_settings(tmp_path, collection__max_policy_age=100, behaviors__TauAgent__max_steps=10_000))
-    until(lambda: session._run.learners and len(session._run.learners[0]._queue) >= 3)
+    until(lambda: len(calls) == 2 and len(session._run.learners[0]._queue) >= 3)
     session.cancel(at_once=at_once)
     session.wait(40)
     assert (len(calls) == 2) == at_once
