@@ -20,11 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tau_trainer.files import atomic_write_bytes
 from tau_trainer.tau.data import embed
 from tau_trainer.tau.dataset import PACKAGED_DATA
 from tau_trainer.tau.encoder import get_encoder
 from tau_trainer.tau.schema import Message, SectionName, TauFile, text_key
-from tau_trainer.tau.vectors import write_atomically
 from tools.tau_data_rules import TOPICS, Topic
 
 SEED = 8
@@ -47,9 +47,7 @@ def build(seed: int = SEED) -> TauFile:
             training += [_message(topic, prompt, answer, "training_data") for prompt in seen]
             evaluation += [_message(topic, prompt, answer, "evaluation_data") for prompt in unseen]
     file = TauFile(
-        "1.0.0",
-        "tau-trainer",
-        "Tau Trainer",
+        {"version": "1.0.0", "model_name": "tau-trainer", "organization": "Tau Trainer"},
         _numbered(training, seed),
         _numbered(evaluation, seed),
         (len(training), len(evaluation)),
@@ -80,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write("the sentences follow the rules\n" if same else "the sentences differ from the rules\n")
         return 0 if same else 1
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(options.output, text.encode("utf-8"))
+    atomic_write_bytes(options.output, text.encode("utf-8"))
     report = embed(options.output, get_encoder("minilm"))
     sys.stdout.write(f"{report.sentence()}\n")
     return 0

@@ -46,17 +46,12 @@ _COMMANDS = (
 """Name, where it is defined, group, and help, whose first paragraph also stands in the list of commands."""
 
 
-def version() -> str:
-    """``tau-train`` and its version."""
-    return f"tau-train {__version__}"
-
-
 def build_app() -> App:
     """The ``tau-train`` application."""
     app = App(
         name="tau-train",
         help=_ABOUT,
-        version=version,
+        version=f"tau-train {__version__}",
         help_format="plaintext",
         default_parameter=Parameter(negative="", show_default=False),
         group_commands=_OTHER,

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Group, Parameter
 
-from tau_trainer.cli.evaluate import Debug
-from tau_trainer.cli.messages import show_json, show_lines
-from tau_trainer.cli.options import OUTPUT, OutputFlags
-from tau_trainer.cli.running import prepare
+from tau_trainer.cli.evaluate import Debug, Json
+from tau_trainer.cli.messages import set_up_logging, show_json, show_lines
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ File = Annotated[Path, Parameter(help="Tau data set (JSON).")]
 Packaged = Annotated[
     Path | None, Parameter(help="Tau data set (JSON) with its vectors. [default: the one that comes along]")
 ]
-Json = Annotated[bool, Parameter(group=OUTPUT, help="One JSON object on stdout, for machines.")]
 Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
 
@@ -54,7 +51,7 @@ def embed_command(
 
     Only texts that have no vector yet are encoded.
     """
-    prepare(OutputFlags(debug=debug))
+    set_up_logging(debug=debug)
     from tau_trainer.tau.data import embed
     from tau_trainer.tau.encoder import get_encoder
 
@@ -67,7 +64,7 @@ def audit_command(file: File, /, *, json: Json = False, debug: Debug = False) ->
 
     Changes nothing. Exit code 0 when every row can be used, 2 otherwise.
     """
-    prepare(OutputFlags(debug=debug))
+    set_up_logging(debug=debug)
     from tau_trainer.tau.data import audit
 
     report = audit(_existing(file))
@@ -92,7 +89,7 @@ def concat_command(
 
     Vectors are carried over where all files were embedded by one encoder.
     """
-    prepare(OutputFlags(debug=debug))
+    set_up_logging(debug=debug)
     from tau_trainer.tau.data import concat
 
     sources = [_existing(file) for file in files]
@@ -114,7 +111,7 @@ def targets_command(
     debug: Debug = False,
 ) -> int:
     """Write every answer's target vector, in the form of Tau's tokens.json."""
-    prepare(OutputFlags(debug=debug))
+    set_up_logging(debug=debug)
     from tau_trainer.tau.data import build_targets
     from tau_trainer.tau.profiles import get_profile
 
@@ -136,7 +133,7 @@ def export_unity_command(
 
     Call it like the data set, with the ending .tau: set.json and set.tau.
     """
-    prepare(OutputFlags(debug=debug))
+    set_up_logging(debug=debug)
     from tau_trainer.tau.unity_file import export_unity
 
     source = None if file is None else _existing(file)

@@ -49,9 +49,9 @@ def _reader_has_gone() -> bool:
 
 def _run(words: list[str]) -> int:
     if words[:1] == [_PASS_THROUGH]:
-        from tau_trainer.cli.headless import run_headless
+        from tau_trainer.cli.headless import headless
 
-        return run_headless(words[1:])
+        return headless(*words[1:])
     from cyclopts import CycloptsError
 
     from tau_trainer.cli.app import build_app

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.messages import show_json, show_lines
-from tau_trainer.cli.options import OUTPUT, OutputFlags
-from tau_trainer.cli.running import prepare
+from tau_trainer.cli.messages import set_up_logging, show_json, show_lines
+from tau_trainer.cli.options import OUTPUT
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
 Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
 ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")]
+Json = Annotated[bool, Parameter(group=OUTPUT, help="One JSON object on stdout, for machines.")]
 Debug = Annotated[bool, Parameter(group=OUTPUT, help="Show tracebacks.")]
 
 
@@ -25,11 +25,11 @@ def evaluate_command(
     /,
     *,
     results_dir: ResultsDir = "results",
-    json: Annotated[bool, Parameter(group=OUTPUT, help="One JSON object on stdout, for machines.")] = False,
+    json: Json = False,
     debug: Debug = False,
 ) -> int:
     """Evaluate and show the result; returns the exit code."""
-    prepare(OutputFlags(debug=debug))
+    set_up_logging(debug=debug)
     folder = run_folder(run, Path(results_dir))
     from tau_trainer.training import evaluate_run
 

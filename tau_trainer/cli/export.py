@@ -8,9 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tau_trainer.cli.evaluate import Debug, ResultsDir, Run, run_folder
-from tau_trainer.cli.messages import show_lines
-from tau_trainer.cli.options import OutputFlags
-from tau_trainer.cli.running import prepare
+from tau_trainer.cli.messages import set_up_logging, show_lines
 from tau_trainer.errors import SettingsError
 
 
@@ -28,7 +26,7 @@ def export(
     debug: Debug = False,
 ) -> int:
     """Export and say where to; returns the exit code."""
-    prepare(OutputFlags(debug=debug))
+    set_up_logging(debug=debug)
     folder = run_folder(run, Path(results_dir))
     target = None if output is None else Path(output)
     if target is not None and not target.is_dir() and not target.parent.is_dir():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -11,7 +10,7 @@ from cyclopts import Parameter
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
-def run_headless(words: Sequence[str]) -> int:
+def headless(*words: Annotated[str, Parameter(help="The engine's flags.", allow_leading_hyphen=True)]) -> int:
     """Run the engine with its own flags; returns its exit code."""
     for name in _THREADS:
         # One thread is fastest for the engine's small arrays; numpy reads this once, when it is imported.
@@ -19,8 +18,3 @@ def run_headless(words: Sequence[str]) -> int:
     from tau_trainer.headless.main import main
 
     return main(words)
-
-
-def headless(*words: Annotated[str, Parameter(help="The engine's flags.", allow_leading_hyphen=True)]) -> int:
-    """Run the engine; returns its exit code."""
-    return run_headless(words)

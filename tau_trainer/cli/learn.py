@@ -6,15 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.options import (
-    ENGINES,
-    EngineFlags,
-    LearningFlags,
-    LegacyFlags,
-    OutputFlags,
-    RunFlags,
-)
-from tau_trainer.cli.running import command_line, heed, prepare
+from tau_trainer.cli.options import ENGINES, EngineFlags, LearningFlags, LegacyFlags, OutputFlags, RunFlags
+from tau_trainer.cli.running import prepare, train
 
 
 def learn(
@@ -41,15 +34,4 @@ def learn(
     flags = (learning or LearningFlags(), shown)
     known = (run or RunFlags(), engines or EngineFlags(), num_envs, legacy or LegacyFlags())
     settings = learn_settings(config, *known, *flags)
-    shown = heed(settings, shown)
-    from tau_trainer.training import run_learn
-
-    report = run_learn(
-        settings,
-        quiet=shown.quiet,
-        json=shown.json,
-        resume=settings.checkpoint_settings.resume,
-        force=settings.checkpoint_settings.force,
-        command_line=command_line(),
-    )
-    return report.exit_code
+    return train("learn", settings, shown)

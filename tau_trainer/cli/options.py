@@ -6,7 +6,8 @@ a line of YAML get the same check and the same sentence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
 from cyclopts import Group, Parameter
@@ -17,230 +18,172 @@ ENGINES = Group("Engines", sort_key=3)
 LEARNING = Group("Learning", sort_key=4)
 OUTPUT = Group("Output", sort_key=5)
 
+Text = str | None
+Switch = bool | None
+"""None: the flag was not given."""
+
 
 @dataclass(frozen=True)
 class Sets:
     """The setting that a flag overrides, and the value that a bare flag stands for."""
 
     path: str
-    """Dotted key; ``behaviors.*`` means every behavior."""
+    """Dotted key; ``behaviors.*`` means every behavior. After a dot at the end comes the flag's own name."""
     value: Any = True
 
 
-def _flag(group: Group, text: str) -> Parameter:
-    return Parameter(group=group, help=text, negative="")
+def _text(text: str, metavar: str) -> Parameter:
+    return Parameter(help=text, metavar=metavar)
 
 
-def _number(group: Group, text: str, metavar: str = "N") -> Parameter:
-    return Parameter(group=group, help=text, metavar=metavar, allow_leading_hyphen=True)
+def _number(text: str, metavar: str = "N") -> Parameter:
+    return Parameter(help=text, metavar=metavar, allow_leading_hyphen=True)
 
 
-def _text(group: Group, text: str, metavar: str) -> Parameter:
-    return Parameter(group=group, help=text, metavar=metavar)
-
-
-@Parameter(name="*")
+@Parameter(name="*", group=RUN)
 @dataclass(frozen=True, kw_only=True)
 class RunFlags:
     """Which run this is."""
 
     run_id: Annotated[
-        str | None,
-        _text(RUN, "Name of the run's folder. [default: learn: ppo; parallel: the config's name, numbered]", "ID"),
-        Sets("checkpoint_settings.run_id"),
+        Text,
+        _text("Name of the run's folder. [default: learn: ppo; parallel: the config's name, numbered]", "ID"),
+        Sets("checkpoint_settings."),
     ] = None
     results_dir: Annotated[
-        str | None,
-        _text(RUN, "Folder that holds the runs. [default: results]", "DIR"),
-        Sets("checkpoint_settings.results_dir"),
+        Text, _text("Folder that holds the runs. [default: results]", "DIR"), Sets("checkpoint_settings.")
     ] = None
-    resume: Annotated[bool | None, _flag(RUN, "Go on with the run of this id."), Sets("checkpoint_settings.resume")] = (
-        None
-    )
-    force: Annotated[bool | None, _flag(RUN, "Overwrite the run of this id."), Sets("checkpoint_settings.force")] = None
+    resume: Annotated[Switch, Parameter(help="Go on with the run of this id."), Sets("checkpoint_settings.")] = None
+    force: Annotated[Switch, Parameter(help="Overwrite the run of this id."), Sets("checkpoint_settings.")] = None
     seed: Annotated[
-        str | None,
-        _number(RUN, "Seed of everything random; engine i gets seed + i. [default: -1, a random one]"),
-        Sets("env_settings.seed"),
+        Text,
+        _number("Seed of everything random; engine i gets seed + i. [default: -1, a random one]"),
+        Sets("env_settings."),
     ] = None
     max_steps: Annotated[
-        str | None,
-        _number(RUN, "Decisions to learn from, over all engines. [default: the config's]"),
-        Sets("behaviors.*.max_steps"),
+        Text, _number("Decisions to learn from, over all engines. [default: the config's]"), Sets("behaviors.*.")
     ] = None
     set: Annotated[
         tuple[str, ...],
-        _text(RUN, "Any setting by its key, as behaviors.*.hyperparameters.beta=1e-3; may be repeated.", "KEY=VALUE"),
+        _text("Any setting by its key, as behaviors.*.hyperparameters.beta=1e-3; may be repeated.", "KEY=VALUE"),
     ] = ()
-    lenient: Annotated[bool, _flag(RUN, "Warn of unknown keys in the config instead of refusing them.")] = False
+    lenient: Annotated[bool, Parameter(help="Warn of unknown keys in the config instead of refusing them.")] = False
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=PAIRS)
 @dataclass(frozen=True, kw_only=True)
 class PairFlags:
     """TauAgent-AgentTrainer pairs."""
 
-    pairs: Annotated[str | None, _number(PAIRS, "Pairs to train, an engine each. [default: 4]"), Sets("tau.pairs")] = (
-        None
-    )
+    pairs: Annotated[Text, _number("Pairs to train, an engine each. [default: 4]"), Sets("tau.")] = None
     max_concurrent: Annotated[
-        str | None,
-        _number(PAIRS, "Pairs that run at once. [default: as many as make sense here]", "M"),
-        Sets("tau.max_concurrent"),
+        Text, _number("Pairs that run at once. [default: as many as make sense here]", "M"), Sets("tau.")
     ] = None
     policy: Annotated[
         Literal["shared", "independent"] | None,
-        Parameter(group=PAIRS, help="One policy for all pairs, or one for each. [default: shared]"),
-        Sets("tau.policy"),
+        Parameter(help="One policy for all pairs, or one for each. [default: shared]"),
+        Sets("tau."),
     ] = None
-    agents: Annotated[str | None, _number(PAIRS, "Agents in every engine. [default: 32]"), Sets("tau.agents")] = None
+    agents: Annotated[Text, _number("Agents in every engine. [default: 32]"), Sets("tau.")] = None
     credit: Annotated[
         Literal["component", "aggregate"] | None,
-        Parameter(
-            group=PAIRS,
-            help="Each action component gets its own advantage, or all share the mean's. [default: component]",
-        ),
-        Sets("tau.reward.credit"),
+        Parameter(help="Each action component gets its own advantage, or all share the mean's. [default: component]"),
+        Sets("tau.reward."),
     ] = None
     data: Annotated[
-        str | None,
-        _text(PAIRS, "Tau data set (JSON) to train on. [default: the one that comes along]", "FILE"),
-        Sets("tau.data"),
+        Text, _text("Tau data set (JSON) to train on. [default: the one that comes along]", "FILE"), Sets("tau.")
     ] = None
     no_evaluate: Annotated[
-        bool | None, _flag(PAIRS, "Do not evaluate on held-out rows at the end."), Sets("tau.evaluate", False)
+        Switch, Parameter(help="Do not evaluate on held-out rows at the end."), Sets("tau.evaluate", False)
     ] = None
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=ENGINES)
 @dataclass(frozen=True, kw_only=True)
 class EngineFlags:
     """How engines are started and run; names and meaning as in mlagents-learn."""
 
-    env: Annotated[
-        str | None,
-        _text(ENGINES, "A Unity build, headless:SCENE, gym:ID, or editor (press Play; port 5004).", "ENV"),
-    ] = None
-    base_port: Annotated[
-        str | None, _number(ENGINES, "First port to listen on. [default: 5005]", "P"), Sets("env_settings.base_port")
-    ] = None
+    env: Annotated[Text, _text("A Unity build, headless:SCENE, gym:ID, or editor (press Play; port 5004).", "ENV")] = (
+        None
+    )
+    base_port: Annotated[Text, _number("First port to listen on. [default: 5005]", "P"), Sets("env_settings.")] = None
     listen: Annotated[
-        str | None,
-        _text(ENGINES, "Address to listen on instead of this machine alone; no password protects it.", "ADDRESS"),
-        Sets("collection.listen"),
+        Text,
+        _text("Address to listen on instead of this machine alone; no password protects it.", "ADDRESS"),
+        Sets("collection."),
     ] = None
     tls_cert: Annotated[
-        str | None,
-        _text(ENGINES, "Certificate (PEM) for --listen, which is clear text without.", "FILE"),
-        Sets("collection.tls_cert"),
+        Text, _text("Certificate (PEM) for --listen, which is clear text without.", "FILE"), Sets("collection.")
     ] = None
-    tls_key: Annotated[
-        str | None, _text(ENGINES, "Private key (PEM) of --tls-cert.", "FILE"), Sets("collection.tls_key")
-    ] = None
+    tls_key: Annotated[Text, _text("Private key (PEM) of --tls-cert.", "FILE"), Sets("collection.")] = None
     timeout_wait: Annotated[
-        str | None,
-        _number(ENGINES, "Seconds to wait for an engine. [default: 60]", "S"),
-        Sets("env_settings.timeout_wait"),
+        Text, _number("Seconds to wait for an engine. [default: 60]", "S"), Sets("env_settings.")
     ] = None
-    no_graphics: Annotated[
-        bool | None, _flag(ENGINES, "Start players without graphics."), Sets("engine_settings.no_graphics")
-    ] = None
+    no_graphics: Annotated[Switch, Parameter(help="Start players without graphics."), Sets("engine_settings.")] = None
     no_graphics_monitor: Annotated[
-        bool | None,
-        _flag(ENGINES, "The same, but the first player shows its window."),
-        Sets("engine_settings.no_graphics_monitor"),
+        Switch, Parameter(help="The same, but the first player shows its window."), Sets("engine_settings.")
     ] = None
     time_scale: Annotated[
-        str | None,
-        _number(ENGINES, "Game seconds for each real second. [default: 20]", "X"),
-        Sets("engine_settings.time_scale"),
+        Text, _number("Game seconds for each real second. [default: 20]", "X"), Sets("engine_settings.")
     ] = None
     target_frame_rate: Annotated[
-        str | None,
-        _number(ENGINES, "Frames a second; -1 = unlimited. [default: -1]"),
-        Sets("engine_settings.target_frame_rate"),
+        Text, _number("Frames a second; -1 = unlimited. [default: -1]"), Sets("engine_settings.")
     ] = None
     capture_frame_rate: Annotated[
-        str | None,
-        _number(ENGINES, "Frames for each game second. [default: 60]"),
-        Sets("engine_settings.capture_frame_rate"),
+        Text, _number("Frames for each game second. [default: 60]"), Sets("engine_settings.")
     ] = None
-    width: Annotated[
-        str | None, _number(ENGINES, "Window width in pixels. [default: 84]"), Sets("engine_settings.width")
-    ] = None
-    height: Annotated[
-        str | None, _number(ENGINES, "Window height in pixels. [default: 84]"), Sets("engine_settings.height")
-    ] = None
-    quality_level: Annotated[
-        str | None, _number(ENGINES, "Unity's quality level. [default: 5]"), Sets("engine_settings.quality_level")
-    ] = None
+    width: Annotated[Text, _number("Window width in pixels. [default: 84]"), Sets("engine_settings.")] = None
+    height: Annotated[Text, _number("Window height in pixels. [default: 84]"), Sets("engine_settings.")] = None
+    quality_level: Annotated[Text, _number("Unity's quality level. [default: 5]"), Sets("engine_settings.")] = None
     num_areas: Annotated[
-        str | None,
-        _number(ENGINES, "Training areas in each engine, or copies in each gym. [default: 1]"),
-        Sets("env_settings.num_areas"),
+        Text, _number("Training areas in each engine, or copies in each gym. [default: 1]"), Sets("env_settings.")
     ] = None
     max_lifetime_restarts: Annotated[
-        str | None,
-        _number(ENGINES, "Restarts of a failed engine in a run; -1 = unlimited. [default: 10]"),
-        Sets("env_settings.max_lifetime_restarts"),
+        Text, _number("Restarts of a failed engine in a run; -1 = unlimited. [default: 10]"), Sets("env_settings.")
     ] = None
     restarts_rate_limit_n: Annotated[
-        str | None,
-        _number(ENGINES, "Restarts of an engine within the period; -1 = unlimited. [default: 1]"),
-        Sets("env_settings.restarts_rate_limit_n"),
+        Text, _number("Restarts of an engine within the period; -1 = unlimited. [default: 1]"), Sets("env_settings.")
     ] = None
     restarts_rate_limit_period_s: Annotated[
-        str | None,
-        _number(ENGINES, "The period in seconds. [default: 60]", "S"),
-        Sets("env_settings.restarts_rate_limit_period_s"),
+        Text, _number("The period in seconds. [default: 60]", "S"), Sets("env_settings.")
     ] = None
     env_args: Annotated[
         tuple[str, ...] | None,
-        Parameter(
-            group=ENGINES,
-            help="Everything after this flag goes to the engine.",
-            metavar="...",
-            allow_leading_hyphen=True,
-            negative="",
-        ),
-        Sets("env_settings.env_args"),
+        Parameter(help="Everything after this flag goes to the engine.", metavar="...", allow_leading_hyphen=True),
+        Sets("env_settings."),
     ] = None
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=LEARNING)
 @dataclass(frozen=True, kw_only=True)
 class LearningFlags:
     """How learning runs."""
 
     deterministic_collection: Annotated[
-        bool | None,
-        _flag(LEARNING, "Learning and collection take turns: the same seed is the same run, to the bit."),
+        Switch,
+        Parameter(help="Learning and collection take turns: the same seed is the same run, to the bit."),
         Sets("collection.deterministic"),
     ] = None
     deterministic: Annotated[
-        bool | None,
-        _flag(LEARNING, "Take the most likely action instead of a sample."),
-        Sets("behaviors.*.network_settings.deterministic"),
+        Switch,
+        Parameter(help="Take the most likely action instead of a sample."),
+        Sets("behaviors.*.network_settings."),
     ] = None
     torch_device: Annotated[
-        str | None,
-        _text(
-            LEARNING,
-            "Device that learns: cpu, cuda, cuda:N, mps. [default: cpu]",
-            "DEVICE",
-        ),
+        Text,
+        _text("Device that learns: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
         Sets("torch_settings.device"),
     ] = None
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class OutputFlags:
     """What is shown."""
 
-    quiet: Annotated[bool, _flag(OUTPUT, "Show nothing but errors.")] = False
-    json: Annotated[bool, _flag(OUTPUT, "One JSON object a line on stdout, for machines.")] = False
-    debug: Annotated[bool | None, _flag(OUTPUT, "Show tracebacks."), Sets("debug")] = None
+    quiet: Annotated[bool, Parameter(help="Show nothing but errors.")] = False
+    json: Annotated[bool, Parameter(help="One JSON object a line on stdout, for machines.")] = False
+    debug: Annotated[Switch, Parameter(help="Show tracebacks."), Sets("debug")] = None
 
 
 @Parameter(name="*")
@@ -248,29 +191,30 @@ class OutputFlags:
 class LegacyFlags:
     """Flags of mlagents-learn that this version answers with a sentence, or that are deprecated there."""
 
-    initialize_from: Annotated[str | None, Parameter(show=False), Sets("checkpoint_settings.initialize_from")] = None
-    inference: Annotated[bool | None, Parameter(show=False), Sets("checkpoint_settings.inference")] = None
-    load: Annotated[bool | None, Parameter(show=False), Sets("checkpoint_settings.resume")] = None
+    initialize_from: Annotated[Text, Parameter(show=False), Sets("checkpoint_settings.")] = None
+    inference: Annotated[Switch, Parameter(show=False), Sets("checkpoint_settings.")] = None
+    load: Annotated[Switch, Parameter(show=False), Sets("checkpoint_settings.resume")] = None
     train: Annotated[bool, Parameter(show=False)] = False
     torch: Annotated[bool, Parameter(show=False)] = False
     tensorflow: Annotated[bool, Parameter(show=False)] = False
 
 
-def flag_name(field_name: str) -> str:
-    """``num_envs`` -> ``--num-envs``."""
-    return "--" + field_name.replace("_", "-")
+def overridden(group: type) -> Iterator[tuple[str, str, Any]]:
+    """Of each flag that overrides a setting its name, the setting's dotted key, and what a bare flag stands for."""
+    for name, hint in get_type_hints(group, include_extras=True).items():
+        for target in getattr(hint, "__metadata__", ()):
+            if isinstance(target, Sets):
+                yield name, target.path + name if target.path.endswith(".") else target.path, target.value
 
 
 def overrides_of(*groups: object) -> tuple[dict[str, Any], dict[str, str]]:
     """The settings that given flags override, by dotted key, and the flag behind each key."""
     overrides: dict[str, Any] = {}
-    names: dict[str, str] = {}
+    flags: dict[str, str] = {}
     for group in groups:
-        hints = get_type_hints(type(group), include_extras=True)
-        for entry in fields(group):  # type: ignore[arg-type]
-            value = getattr(group, entry.name)
-            target = next((m for m in getattr(hints[entry.name], "__metadata__", ()) if isinstance(m, Sets)), None)
-            if target is not None and value is not None:
-                overrides[target.path] = target.value if value is True else value
-                names[target.path] = flag_name(entry.name)
-    return overrides, names
+        for name, path, bare in overridden(type(group)):
+            value = getattr(group, name)
+            if value is not None:
+                overrides[path] = bare if value is True else value
+                flags[path] = "--" + name.replace("_", "-")
+    return overrides, flags

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tau_trainer.cli.options import EngineFlags, LearningFlags, OutputFlags, PairFlags, RunFlags
-from tau_trainer.cli.running import command_line, heed, prepare
+from tau_trainer.cli.running import prepare, train
 
 
 def parallel(
@@ -29,15 +29,4 @@ def parallel(
     shown = prepare(output)
     flags = (pairs or PairFlags(), learning or LearningFlags(), shown)
     settings = parallel_settings(config, run or RunFlags(), engines or EngineFlags(), *flags)
-    shown = heed(settings, shown)
-    from tau_trainer.training import run_parallel
-
-    report = run_parallel(
-        settings,
-        quiet=shown.quiet,
-        json=shown.json,
-        resume=settings.checkpoint_settings.resume,
-        force=settings.checkpoint_settings.force,
-        command_line=command_line(),
-    )
-    return report.exit_code
+    return train("parallel", settings, shown)

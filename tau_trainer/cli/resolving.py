@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,7 +80,8 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
     request = _request(config, run, engines, others)
     name = Path(config).stem if config else DEFAULT_CONFIG
     if config is None and run.resume:
-        request.resume_from(_results(run), run.run_id or _latest(_results(run), name))
+        runs = _numbered(_results(run), name)
+        request.resume_from(_results(run), run.run_id or (runs[-1][1] if runs else None))
     if request.config is None:
         request.config = find_config(DEFAULT_CONFIG)
     named = _names_in_file(request.config)
@@ -170,18 +172,9 @@ def _names_in_file(config: Path) -> dict[str, bool]:
 
 def _numbered(results: Path, name: str) -> list[tuple[int, str]]:
     """Existing runs ``name``, ``name-2``, ``name-3``, ... with their numbers, ascending."""
-    found = []
-    for path in results.iterdir() if results.is_dir() else ():
-        if path.name == name:
-            found.append((1, path.name))
-        elif path.name.startswith(f"{name}-") and path.name.removeprefix(f"{name}-").isdecimal():
-            found.append((int(path.name.removeprefix(f"{name}-")), path.name))
-    return sorted(found)
-
-
-def _latest(results: Path, name: str) -> str | None:
-    runs = _numbered(results, name)
-    return runs[-1][1] if runs else None
+    pattern = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
+    folders = [path.name for path in results.iterdir()] if results.is_dir() else []
+    return sorted((int(match[1] or 1), match[0]) for match in map(pattern.fullmatch, folders) if match)
 
 
 def _with_pairs(settings: RunSettings) -> RunSettings:

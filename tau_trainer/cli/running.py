@@ -1,16 +1,17 @@
-"""What the commands that train share: logging, the command line for the record, and the report at the end."""
+"""What commands share: logging as the flags say, and training in the foreground."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tau_trainer.cli.messages import set_up_logging
 from tau_trainer.cli.options import OutputFlags
 
 if TYPE_CHECKING:
+    from tau_trainer.metrics import TerminalMode
     from tau_trainer.settings import RunSettings
+    from tau_trainer.training.plan import RunKind
 
 
 def prepare(output: OutputFlags | None) -> OutputFlags:
@@ -20,17 +21,12 @@ def prepare(output: OutputFlags | None) -> OutputFlags:
     return shown
 
 
-def heed(settings: RunSettings, shown: OutputFlags) -> OutputFlags:
-    """What the settings ask of the command itself: a device that is there, and a log of everything if they say so.
+def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
+    """Train, and show how it goes; returns the exit code."""
+    if settings.debug:
+        set_up_logging(debug=True, quiet=shown.quiet)
+    from tau_trainer.training import run_in_foreground
 
-    Raises SettingsError for a device that is not there.
-    """
-    from tau_trainer.settings import check_device
-
-    check_device(settings)
-    return prepare(replace(shown, debug=True)) if settings.debug and not shown.debug else shown
-
-
-def command_line() -> list[str]:
-    """The command as it was typed, for ``run.json``."""
-    return ["tau-train", *sys.argv[1:]]
+    mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
+    command_line = ["tau-train", *sys.argv[1:]]
+    return run_in_foreground(command, settings, mode, command_line).exit_code

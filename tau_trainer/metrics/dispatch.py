@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from tau_trainer.metrics.recorder import Recorder
-from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
+from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Summary
 
-Item = Summary | Event | RunSnapshot | RunResult
+Item = Summary | Event | RunSnapshot | RunReport
 Failure = Callable[[Recorder, Exception], None]
 """Called at the first exception of a recorder, on the dispatcher's thread."""
 
@@ -42,7 +42,9 @@ class Dispatcher:
                 self._snapshot = item
             else:
                 self._items.append(item)
-            self._start()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tau-metrics", daemon=True)
+                self._thread.start()
             self._changed.notify_all()
 
     def drain(self, timeout: float | None = None) -> bool:
@@ -62,11 +64,6 @@ class Dispatcher:
         for recorder in self._recorders:
             self._guarded(recorder, recorder.close)
 
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tau-metrics", daemon=True)
-            self._thread.start()
-
     def _idle(self) -> bool:
         return not (self._items or self._snapshot or self._busy)
 
@@ -82,7 +79,7 @@ class Dispatcher:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._closing or bool(self._items) or self._snapshot is not None)
             self._busy = True
-            if self._snapshot is not None and (not self._items or isinstance(self._items[0], RunResult)):
+            if self._snapshot is not None and (not self._items or isinstance(self._items[0], RunReport)):
                 snapshot, self._snapshot = self._snapshot, None
                 return snapshot
             if self._items:
@@ -99,7 +96,7 @@ class Dispatcher:
                 self._guarded(recorder, lambda: recorder.on_event(item))
             case RunSnapshot():
                 self._guarded(recorder, lambda: recorder.on_snapshot(item))
-            case RunResult():
+            case RunReport():
                 self._guarded(recorder, lambda: recorder.on_result(item))
 
     def _guarded(self, recorder: Recorder, call: Callable[[], None]) -> None:

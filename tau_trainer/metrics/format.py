@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import math
 
-from tau_trainer.metrics.timing import format_seconds
-
-__all__ = ["format_count", "format_percent", "format_reward", "format_seconds", "format_speed"]
-
 MISSING = "-"
 
 
@@ -31,3 +27,11 @@ def format_speed(per_second: float) -> str:
     if not math.isfinite(per_second):
         return MISSING
     return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}"
+
+
+def format_seconds(seconds: float | None) -> str:
+    """``0:01:23``, ``26:00:00``; ``-`` for None or a number that is not finite."""
+    if seconds is None or not math.isfinite(seconds):
+        return MISSING
+    minutes, second = divmod(round(max(seconds, 0.0)), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{second:02d}"

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from numpy.typing import ArrayLike
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.dispatch import Dispatcher
 from tau_trainer.metrics.recorder import Recorder
-from tau_trainer.metrics.snapshot import BaselineScore, RunResult, RunSnapshot
-from tau_trainer.metrics.summary import Aggregation, Event, Series, Statistics, Summary
+from tau_trainer.metrics.snapshot import BaselineScore, RunReport, RunSnapshot
+from tau_trainer.metrics.summary import Aggregation, Event, Series, Statistics, Summary, summarize
 from tau_trainer.metrics.timing import Clock, eta_seconds
 
 PairId = int | str
@@ -158,7 +157,7 @@ class MetricsHub:
         """The run now, for the live table. Call as often as is convenient: recorders slow themselves down."""
         self._dispatcher.put(snapshot)
 
-    def result(self, result: RunResult) -> None:
+    def result(self, result: RunReport) -> None:
         """The run has ended."""
         self._dispatcher.put(result)
 
@@ -173,9 +172,7 @@ class MetricsHub:
     def __enter__(self) -> MetricsHub:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _recorder_failed(self, recorder: Recorder, error: Exception) -> None:
@@ -194,11 +191,9 @@ def _append(
 
 def _aggregate(series: _SeriesByKey, rate: float) -> tuple[dict[str, Statistics], dict[str, dict[str, Statistics]]]:
     """Statistics by key, and by pair and key."""
-    speed = Series(Aggregation.MOST_RECENT)
-    speed.add(rate)
     overall: dict[str, Statistics] = {}
     pairs: dict[str, dict[str, Statistics]] = {}
     for (pair, key), one in series.items():
         (overall if pair is None else pairs.setdefault(pair, {}))[key] = one.statistics()
-    overall.setdefault(keys.DECISIONS_PER_SECOND, speed.statistics())
+    overall.setdefault(keys.DECISIONS_PER_SECOND, summarize(np.array([rate]), Aggregation.MOST_RECENT))
     return overall, pairs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -12,21 +13,14 @@ from typing import Any, TextIO
 import numpy as np
 
 from tau_trainer.metrics.recorder import Recorder
-from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
+from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Statistics, Summary
 
 FILE_NAME = "log.jsonl"
 
 
-class JsonLines(Recorder):
-    """Appends summaries, events and the result to a file. Flushed with every line.
-
-    A line that a kill cut short is closed with a line break on the next start, so that it spoils no other.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: TextIO | None = None
+class JsonRecorder(Recorder):
+    """Writes summaries, events and the result, a line each."""
 
     def on_summary(self, summary: Summary) -> None:
         """Write a line of type ``summary``."""
@@ -36,9 +30,23 @@ class JsonLines(Recorder):
         """Write a line of type ``event``."""
         self._write(event_record(event))
 
-    def on_result(self, result: RunResult) -> None:
+    def on_result(self, result: RunReport) -> None:
         """Write a line of type ``result``."""
         self._write(result_record(result))
+
+    @abstractmethod
+    def _write(self, record: Mapping[str, Any]) -> None: ...
+
+
+class JsonLines(JsonRecorder):
+    """Appends them to a file. Flushed with every line.
+
+    A line that a kill cut short is closed with a line break on the next start, so that it spoils no other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: TextIO | None = None
 
     def close(self) -> None:
         """Close the file."""
@@ -57,7 +65,7 @@ class JsonLines(Recorder):
         self._file.flush()
 
 
-class JsonStream(Recorder):
+class JsonStream(JsonRecorder):
     """The same lines on a stream (``--json``), and ``snapshot`` lines, one a second at most."""
 
     def __init__(self, stream: TextIO, snapshot_seconds: float = 1.0) -> None:
@@ -65,23 +73,11 @@ class JsonStream(Recorder):
         self._snapshot_seconds = snapshot_seconds
         self._next_snapshot = -math.inf
 
-    def on_summary(self, summary: Summary) -> None:
-        """Write a line of type ``summary``."""
-        self._write(summary_record(summary))
-
-    def on_event(self, event: Event) -> None:
-        """Write a line of type ``event``."""
-        self._write(event_record(event))
-
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
         """Write a line of type ``snapshot``, unless one was written less than ``snapshot_seconds`` ago."""
         if snapshot.elapsed_s >= self._next_snapshot:
             self._next_snapshot = snapshot.elapsed_s + self._snapshot_seconds
             self._write(snapshot_record(snapshot))
-
-    def on_result(self, result: RunResult) -> None:
-        """Write a line of type ``result``."""
-        self._write(result_record(result))
 
     def _write(self, record: Mapping[str, Any]) -> None:
         self._stream.write(to_line(record))
@@ -117,13 +113,24 @@ def event_record(event: Event) -> dict[str, Any]:
 
 
 def snapshot_record(snapshot: RunSnapshot) -> dict[str, Any]:
-    """Every field of the snapshot."""
-    return {"type": "snapshot", **asdict(snapshot)}
+    """Every field of the snapshot; of its pairs those that change while they train."""
+    pairs = [_fields(pair, *_PAIR) for pair in snapshot.pairs]
+    return {"type": "snapshot", **asdict(snapshot), "pairs": pairs}
 
 
-def result_record(result: RunResult) -> dict[str, Any]:
-    """Every field of the result."""
-    return {"type": "result", **asdict(result)}
+def result_record(result: RunReport) -> dict[str, Any]:
+    """How a run ended, without what stands in evaluation.json."""
+    scores = {name: result.score(name) for name in ("reward", "accuracy", "accuracy_train")}
+    return {"type": "result", **_fields(result, *_ENDED), **scores, **_fields(result, *_LEFT)}
+
+
+_PAIR = ("id", "state", "decisions", "mean_reward", "success_rate", "decisions_per_second", "error")
+_ENDED = ("run_id", "command", "outcome", "decisions", "wall_seconds", "decisions_per_second", "verdict")
+_LEFT = ("baselines", "behaviors", "files", "errors")
+
+
+def _fields(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def to_line(record: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from tau_trainer.metrics import keys
 from tau_trainer.metrics.format import format_reward, format_seconds, format_speed
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.report import result_lines
-from tau_trainer.metrics.snapshot import RunResult
+from tau_trainer.metrics.snapshot import RunReport
 from tau_trainer.metrics.summary import Event, Summary
 
 _NO_TASK: Mapping[str, Any] = {}
@@ -27,22 +27,19 @@ class PlainLines(Recorder):
 
     def on_summary(self, summary: Summary) -> None:
         """Print the line of :func:`summary_line`."""
-        self._line(f"[INFO] {summary_line(summary, self._task)}")
+        print_line(self._console, f"[INFO] {summary_line(summary, self._task)}")
 
     def on_event(self, event: Event) -> None:
         """Print the event's message, if it has one; remember what a task calls its scalars."""
         if event.kind == "task":
             self._task = event.fields
         if event.message is not None:
-            self._line(f"[{TAGS.get(event.kind, 'INFO')}] {event.message}")
+            print_line(self._console, f"[{TAGS.get(event.kind, 'INFO')}] {event.message}")
 
-    def on_result(self, result: RunResult) -> None:
+    def on_result(self, result: RunReport) -> None:
         """Print how the run ended."""
         for line in result_lines(result):
-            self._line(f"[INFO] {line}")
-
-    def _line(self, text: str) -> None:
-        print_line(self._console, text)
+            print_line(self._console, f"[INFO] {line}")
 
 
 class QuietLines(Recorder):
@@ -56,7 +53,7 @@ class QuietLines(Recorder):
         if event.kind in TAGS and event.message is not None:
             print_line(self._console, f"[{TAGS[event.kind]}] {event.message}")
 
-    def on_result(self, result: RunResult) -> None:
+    def on_result(self, result: RunReport) -> None:
         """Print errors and the verdict."""
         for error in result.errors:
             print_line(self._console, f"[ERROR] {error}")

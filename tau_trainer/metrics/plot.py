@@ -6,12 +6,13 @@ matplotlib's ``Figure`` and no ``pyplot``: no global state, no window, any threa
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tau_trainer.files import atomic_write_bytes
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.history import Curve, History
 
@@ -47,17 +48,11 @@ class PlotSeries:
 def plot_learning_curve(run_dir: Path) -> Path:
     """Draw ``<run_dir>/learning_curve.png`` from ``log.jsonl`` and ``evaluation.json``; returns its path.
 
-    A run without any summary gives a picture that says so. Raises OSError when the file cannot be written.
+    A run without any summary gives a picture that says so. Raises TauError when the file cannot be written.
     """
-    figure = draw(History.load(run_dir))
-    path = run_dir / CURVE_NAME
-    staged = path.with_name(f".{CURVE_NAME}.{os.getpid()}.png")
-    try:
-        figure.savefig(staged, format="png")
-        staged.replace(path)
-    finally:
-        staged.unlink(missing_ok=True)
-    return path
+    picture = io.BytesIO()
+    draw(History.load(run_dir)).savefig(picture, format="png")
+    return atomic_write_bytes(run_dir / CURVE_NAME, picture.getvalue())
 
 
 def draw(history: History) -> Figure:
@@ -121,40 +116,28 @@ def _series(axes: Axes, history: History, one: PlotSeries) -> bool:
     colors = {name: one.colors[index % len(one.colors)] for index, name in enumerate(names)}
     thin = history.pairs(one.key) if len(history.pairs(one.key)) > 1 else {}
     for (behavior, _), curve in thin.items():
-        _line(axes, curve, colors[behavior], None, width=0.8, alpha=max(0.15, 0.55 - 0.005 * len(thin)))
+        _line(axes, curve, 0.8, color=colors[behavior], alpha=max(0.15, 0.55 - 0.005 * len(thin)))
     if thin:
         axes.plot([], [], color=one.colors[0], linewidth=0.8, alpha=0.7, label=f"{one.name}, single pairs")
     for behavior, curve in overall.items():
         label = f"{one.name}, {behavior}" if len(overall) > 1 else one.name
-        _line(axes, curve, colors[behavior], label, width=2.4, marker=one.marker)
+        _line(axes, curve, 2.4, one.marker, color=colors[behavior], label=label)
     return bool(names)
 
 
 def _line(
     axes: Axes,
     curve: Curve,
-    color: str,
-    label: str | None,
-    *,
     width: float,
-    alpha: float = 1.0,
     marker: str | None = None,
+    **style: Any,
 ) -> None:
     """A curve of one point is a dot: a line would be invisible."""
     mark = marker if marker is not None else "o" if len(curve.x) == 1 else None
     size = 2.2 * width if len(curve.x) <= 40 else 0.0
-    axes.plot(
-        curve.x,
-        curve.y,
-        color=color,
-        label=label,
-        linewidth=width,
-        alpha=alpha,
-        marker=mark,
-        markersize=size,
-        solid_capstyle="round",
-        zorder=3 if width > 1 else 2,
-    )
+    order = 3 if width > 1 else 2
+    style |= {"linewidth": width, "marker": mark, "markersize": size, "zorder": order, "solid_capstyle": "round"}
+    axes.plot(curve.x, curve.y, **style)
 
 
 def _baselines(history: History, score: str) -> dict[str, float]:

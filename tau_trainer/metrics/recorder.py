@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
+from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Summary
 
 
@@ -21,7 +21,7 @@ class Recorder:
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
         """The run now. When they come faster than they are handled, only the newest is delivered."""
 
-    def on_result(self, result: RunResult) -> None:
+    def on_result(self, result: RunReport) -> None:
         """The run has ended. Comes last."""
 
     def close(self) -> None:

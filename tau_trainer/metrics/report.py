@@ -10,19 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
-from tau_trainer.metrics.snapshot import RunResult
+from tau_trainer.metrics.snapshot import RunReport
 from tau_trainer.metrics.table import MAX_WIDTH, marks_for
 
 BORDER_STYLES = {"completed": "green", "cancelled": "yellow", "failed": "red"}
 
 
-def render_result(result: RunResult) -> RenderableType:
-    """The last panel: evaluation beside the baselines, the verdict, where files lie."""
-    return ResultView(result)
-
-
-def result_lines(result: RunResult) -> Iterator[str]:
-    """The same, one fact a line, ASCII but for the names that the user chose."""
+def result_lines(result: RunReport) -> Iterator[str]:
+    """How a run ended, one fact a line, ASCII but for the names that the user chose."""
     yield headline(result)
     for name, reward, accuracy in scores(result):
         known = [] if reward is None else [f"reward {format_reward(reward)}"]
@@ -38,7 +33,7 @@ def result_lines(result: RunResult) -> Iterator[str]:
         yield result.verdict
 
 
-def headline(result: RunResult) -> str:
+def headline(result: RunReport) -> str:
     """What happened, how much, how long, how fast: one line."""
     return (
         f"{result.run_id} {result.outcome}: {format_count(result.decisions)} decisions in "
@@ -46,19 +41,20 @@ def headline(result: RunResult) -> str:
     )
 
 
-def scores(result: RunResult) -> list[tuple[str, float | None, float | None]]:
+def scores(result: RunReport) -> list[tuple[str, float | None, float | None]]:
     """Name, reward and accuracy: of the policy and of each baseline on held-out rows; empty: no evaluation."""
-    if result.reward is None and result.accuracy is None and not result.baselines:
+    reward, accuracy, seen = (result.score(name) for name in ("reward", "accuracy", "accuracy_train"))
+    if reward is None and accuracy is None and not result.baselines:
         return []
     baselines = [(name, score.reward, score.accuracy) for name, score in result.baselines.items()]
-    seen = [("policy, training rows", None, result.accuracy_train)] if result.accuracy_train is not None else []
-    return [("policy", result.reward, result.accuracy), *baselines, *seen]
+    trained = [("policy, training rows", None, seen)] if seen is not None else []
+    return [("policy", reward, accuracy), *baselines, *trained]
 
 
 class ResultView:
-    """A result as a rich renderable. Made by :func:`render_result`."""
+    """The last panel, for rich to draw: evaluation beside the baselines, the verdict, where files lie."""
 
-    def __init__(self, result: RunResult) -> None:
+    def __init__(self, result: RunReport) -> None:
         self.result = result
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -81,7 +77,7 @@ class ResultView:
         )
 
 
-def _score_table(result: RunResult) -> Table:
+def _score_table(result: RunReport) -> Table:
     table = _table()
     table.add_column("held-out rows", no_wrap=True)
     table.add_column("reward", justify="right", no_wrap=True)
@@ -92,7 +88,7 @@ def _score_table(result: RunResult) -> Table:
     return table
 
 
-def _behavior_table(result: RunResult) -> Table:
+def _behavior_table(result: RunReport) -> Table:
     table = _table()
     table.add_column("behavior", no_wrap=True, overflow="ellipsis")
     for heading in ("decisions", "episodes", "mean reward"):
@@ -102,7 +98,7 @@ def _behavior_table(result: RunResult) -> Table:
     return table
 
 
-def _file_table(result: RunResult) -> Table:
+def _file_table(result: RunReport) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

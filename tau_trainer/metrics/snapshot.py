@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+
+class PairState(enum.StrEnum):
+    """Where an AgentTrainer stands; the value is what users read."""
+
+    IDLE = "Idle"
+    """Made, waiting for the semaphore."""
+    PREPARING = "Preparing"
+    """Its engine starts and shakes hands."""
+    TRAINING = "Training"
+    EVALUATING = "Evaluating"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing follows."""
+        return self in (PairState.COMPLETED, PairState.FAILED, PairState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
-class PairSnapshot:
-    """One AgentTrainerPair now."""
+class PairMetrics:
+    """What one AgentTrainerPair has done so far."""
 
     id: int
     """Number of the pair, from 0."""
-    state: str
-    """Name of its AgentTrainer's state: Idle, Preparing, Training, Evaluating, Completed, Failed, Cancelled."""
+    state: PairState
+    """Where its AgentTrainer stands."""
     decisions: int = 0
-    """Decisions its agents have made in this run."""
+    """Decisions of its agents, earlier runs that were resumed included."""
     mean_reward: float | None = None
-    """Mean reward (of a decision where the task counts those, else of an episode); None: no reward yet."""
+    """Recent mean reward of one decision (where a task counts those) or of one episode; None before the first."""
     success_rate: float | None = None
-    """Share of positive binary rewards, 0 to 1; None: no binary reward is computed, or none yet."""
+    """Recent share of positive binary rewards, 0 to 1; None: no binary reward is computed, or none yet."""
     decisions_per_second: float = 0.0
+    """Now; 0 where it is not training, and in a report."""
     error: str | None = None
     """One sentence, when the pair failed."""
+    episodes: int = 0
+    restarts: int = 0
+    """How often its engine was started again."""
+    accuracy: float | None = None
+    """Held-out accuracy of its policy, 0 to 1; None before an evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +99,7 @@ class RunSnapshot:
     """Seconds for which a finished observation waited because the age was at its bound."""
     update_seconds: float = 0.0
     """Seconds spent in updates."""
-    pairs: tuple[PairSnapshot, ...] = ()
+    pairs: tuple[PairMetrics, ...] = ()
     columns: tuple[str, ...] = ()
     """Columns of the table of pairs that the run's task adds: ``success``."""
     behaviors: tuple[BehaviorSnapshot, ...] = ()
@@ -90,26 +117,40 @@ class RunSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
-    """How a run ended: the last panel."""
+class RunReport:
+    """The central report of a run: what every pair did, and what came of it. The last panel shows it."""
 
     run_id: str
+    folder: Path
     command: str
+    """``parallel`` or ``learn``."""
     outcome: str
     """``completed``, ``cancelled`` or ``failed``."""
     decisions: int
     wall_seconds: float
     decisions_per_second: float
+    """Over the time in which pairs were training."""
+    pairs: tuple[PairMetrics, ...] = ()
+    evaluation: Mapping[str, Any] | None = None
+    """The content of evaluation.json; None where the task has no evaluation."""
     verdict: str | None = None
     """One sentence: does the policy beat the baselines?"""
-    reward: float | None = None
-    """Mean reward on held-out rows, deterministic action."""
-    accuracy: float | None = None
-    """Decoded accuracy on held-out rows, 0 to 1."""
-    accuracy_train: float | None = None
     baselines: Mapping[str, BaselineScore] = field(default_factory=dict)
     behaviors: tuple[BehaviorSnapshot, ...] = ()
+    models: tuple[Path, ...] = ()
+    """Exported ONNX files; of independent policies the best one's first."""
     files: Mapping[str, Path] = field(default_factory=dict)
     """What lies where: ``policy``, ``checkpoints``, ``curve``, ..."""
     errors: tuple[str, ...] = ()
-    """One sentence for each pair that failed."""
+    """One sentence for each pair that failed, and for what else went wrong."""
+
+    @property
+    def exit_code(self) -> int:
+        """0: all pairs ended as they should; 1: some failed; 2: all failed, or something ended the whole run."""
+        if self.outcome == "failed":
+            return 2
+        return int(any(pair.state is PairState.FAILED for pair in self.pairs))
+
+    def score(self, name: str) -> float | None:
+        """``reward``, ``accuracy``, ... of the evaluation; None where there is none."""
+        return (self.evaluation or {}).get(name)

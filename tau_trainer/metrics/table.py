@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
 from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
-from tau_trainer.metrics.snapshot import BehaviorSnapshot, PairSnapshot, RunSnapshot
+from tau_trainer.metrics.snapshot import BehaviorSnapshot, PairMetrics, PairState, RunSnapshot
 
 STATE_STYLES = {
-    "Idle": "dim",
-    "Preparing": "blue",
-    "Training": "green",
-    "Evaluating": "cyan",
-    "Completed": "bold green",
-    "Failed": "bold red",
-    "Cancelled": "yellow",
+    PairState.IDLE: "dim",
+    PairState.PREPARING: "blue",
+    PairState.TRAINING: "green",
+    PairState.EVALUATING: "cyan",
+    PairState.COMPLETED: "bold green",
+    PairState.FAILED: "bold red",
+    PairState.CANCELLED: "yellow",
 }
 MAX_WIDTH = 110
 """Wider tables are harder to read, not easier."""
@@ -55,7 +55,7 @@ class TableColumn:
 
     heading: str
     width: int
-    cell: Callable[[PairSnapshot], str]
+    cell: Callable[[PairMetrics], str]
     min_width: int = 0
     of_task: bool = False
     """Shown where the run's task asks for it."""
@@ -69,20 +69,13 @@ COLUMNS = (
 )
 
 
-def render(snapshot: RunSnapshot, *, max_rows: int | None = None) -> RenderableType:
-    """The live table for this moment.
-
-    :param max_rows: show so many pairs at most; None: as many as the console is high.
-    """
-    return RunView(snapshot, max_rows)
-
-
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A snapshot as a rich renderable. Made by :func:`render`."""
+    """The live table for this moment, for rich to draw."""
 
     snapshot: RunSnapshot
     max_rows: int | None = None
+    """Show so many pairs at most; None: as many as the console is high."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, MAX_WIDTH)
@@ -109,13 +102,17 @@ def marks_for(options: ConsoleOptions) -> Marks:
     return ASCII if options.ascii_only or options.legacy_windows else UNICODE
 
 
-def merge_pairs(pairs: Sequence[PairSnapshot]) -> PairSnapshot:
-    """Many pairs as one: sums of counts and speeds, means weighted by decisions, the states counted."""
+def state_counts(pairs: Sequence[PairMetrics]) -> str:
+    """How many pairs are in which state, the most frequent one first; where all are in one, its name."""
     states = Counter(pair.state for pair in pairs)
-    state = next(iter(states)) if len(states) == 1 else ", ".join(f"{n} {name}" for name, n in states.most_common())
-    return PairSnapshot(
+    return pairs[0].state if len(states) == 1 else ", ".join(f"{n} {name}" for name, n in states.most_common())
+
+
+def merge_pairs(pairs: Sequence[PairMetrics]) -> PairMetrics:
+    """Pairs as one: counts and speeds added, means weighted by decisions; number and state mean nothing."""
+    return PairMetrics(
         id=-1,
-        state=state,
+        state=pairs[0].state,
         decisions=sum(pair.decisions for pair in pairs),
         mean_reward=_weighted_mean(pairs, lambda pair: pair.mean_reward),
         success_rate=_weighted_mean(pairs, lambda pair: pair.success_rate),
@@ -123,7 +120,7 @@ def merge_pairs(pairs: Sequence[PairSnapshot]) -> PairSnapshot:
     )
 
 
-def _weighted_mean(pairs: Sequence[PairSnapshot], value: Callable[[PairSnapshot], float | None]) -> float | None:
+def _weighted_mean(pairs: Sequence[PairMetrics], value: Callable[[PairMetrics], float | None]) -> float | None:
     """Mean over the pairs that have a value; plain where none has decided yet."""
     known = [(one, pair.decisions) for pair in pairs if (one := value(pair)) is not None]
     if not known:
@@ -148,19 +145,17 @@ def _pair_rows(snapshot: RunSnapshot, width: int, inner: int, max_rows: int, mar
             line.append(GAP + cell.rjust(column.width))
         return line
 
-    def cells(pair: PairSnapshot) -> list[str]:
+    def cells(pair: PairMetrics) -> list[str]:
         return [column.cell(pair) for column in columns]
 
     shown = pairs if len(pairs) <= max_rows else pairs[: max(max_rows - 1, 1)]
     yield row("pair", "state", [column.heading for column in columns], "dim")
     for pair in shown:
-        yield row(str(pair.id), pair.state, cells(pair), state_style=STATE_STYLES.get(pair.state, ""))
+        yield row(str(pair.id), pair.state, cells(pair), state_style=STATE_STYLES[pair.state])
     if hidden := pairs[len(shown) :]:
-        merged = merge_pairs(hidden)
-        yield row("", f"{marks.more} and {len(hidden)} more: {merged.state}", cells(merged), "dim")
+        yield row("", f"{marks.more} and {len(hidden)} more: {state_counts(hidden)}", cells(merge_pairs(hidden)), "dim")
     if len(pairs) > 1:
-        merged = merge_pairs(pairs)
-        yield row("all", merged.state, cells(merged), "bold")
+        yield row("all", state_counts(pairs), cells(merge_pairs(pairs)), "bold")
 
 
 def _fit(text: str, width: int, marks: Marks) -> str:

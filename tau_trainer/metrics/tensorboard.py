@@ -12,7 +12,7 @@ import numpy as np
 
 from tau_trainer.metrics.event_file import EventFile, messages
 from tau_trainer.metrics.recorder import Recorder
-from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
+from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Histogram, Statistics, Summary
 
 FLUSH_SECONDS = 2.0
@@ -36,8 +36,12 @@ class TensorBoard(Recorder):
         """Write one scalar a key, and ``<key>_hist`` where the distribution was asked for."""
         # An engine may send a name of its own that is a pair's too: the trainer's number is the one that is written.
         pairs = summary.pair_values() if len(summary.pairs) <= self.max_pairs else {}
-        values = list(_scalars({**summary.values, **pairs}))
-        values += _histograms(summary.statistics)
+        values = [_value(key, simple_value=value) for key, value in {**summary.values, **pairs}.items()]
+        values += [
+            _value(f"{key}_hist", histo=_histogram(one, one.histogram))
+            for key, one in summary.statistics.items()
+            if one.histogram is not None
+        ]
         self._write(summary.behavior, summary.time, summary.step, values)
 
     def on_event(self, event: Event) -> None:
@@ -51,7 +55,7 @@ class TensorBoard(Recorder):
         """Flush the files that have waited long enough."""
         self._flush(FLUSH_SECONDS)
 
-    def on_result(self, result: RunResult) -> None:
+    def on_result(self, result: RunReport) -> None:
         """Flush everything."""
         self._flush(0.0)
 
@@ -98,16 +102,8 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{key}", value
 
 
-def _scalars(values: Mapping[str, float]) -> Iterator[Any]:
-    for key, value in values.items():
-        yield messages().summary.Summary.Value(tag=key, simple_value=value)
-
-
-def _histograms(statistics: Mapping[str, Statistics]) -> Iterator[Any]:
-    for key, one in statistics.items():
-        if one.histogram is not None:
-            proto = _histogram(one, one.histogram)
-            yield messages().summary.Summary.Value(tag=f"{key}_hist", histo=proto)
+def _value(tag: str, **content: Any) -> Any:
+    return messages().summary.Summary.Value(tag=tag, **content)
 
 
 def _histogram(one: Statistics, histogram: Histogram) -> Any:
@@ -124,7 +120,7 @@ def _histogram(one: Statistics, histogram: Histogram) -> Any:
 
 
 def _text(tag: str, text: str) -> Any:
-    value = messages().summary.Summary.Value(tag=tag)
+    value = _value(tag)
     value.metadata.plugin_data.plugin_name = "text"
     value.tensor.dtype = 7  # DT_STRING
     value.tensor.tensor_shape.dim.add(size=1)

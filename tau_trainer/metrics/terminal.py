@@ -14,10 +14,10 @@ from rich.text import Text
 from tau_trainer.metrics.jsonl import JsonStream
 from tau_trainer.metrics.plain import PlainLines, QuietLines, print_line
 from tau_trainer.metrics.recorder import Recorder
-from tau_trainer.metrics.report import render_result
-from tau_trainer.metrics.snapshot import RunResult, RunSnapshot
+from tau_trainer.metrics.report import ResultView
+from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event
-from tau_trainer.metrics.table import render
+from tau_trainer.metrics.table import RunView
 from tau_trainer.metrics.timing import Clock
 
 TerminalMode = Literal["auto", "live", "plain", "quiet", "json"]
@@ -101,10 +101,10 @@ class LiveTable(Recorder):
         if event.message is not None:
             self._console.print(Text(event.message, style=EVENT_STYLES.get(event.kind, "")))
 
-    def on_result(self, result: RunResult) -> None:
+    def on_result(self, result: RunReport) -> None:
         """Draw the table for the last time, then how the run ended."""
         self.close()
-        self._console.print(render_result(result))
+        self._console.print(ResultView(result))
 
     def close(self) -> None:
         """Draw what is pending and give the cursor back."""
@@ -119,7 +119,7 @@ class LiveTable(Recorder):
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="ellipsis")
             self._live.start()
-        self._live.update(render(self._pending), refresh=True)
+        self._live.update(RunView(self._pending), refresh=True)
         self._pending = None
 
 

@@ -54,11 +54,3 @@ def eta_seconds(done: float, total: float, rate: float) -> float | None:
     if total <= 0 or rate <= 0:
         return None
     return max(total - done, 0.0) / rate
-
-
-def format_seconds(seconds: float | None) -> str:
-    """``0:01:23``, ``26:00:00``; ``-`` for None or a number that is not finite."""
-    if seconds is None or not math.isfinite(seconds):
-        return "-"
-    minutes, second = divmod(round(max(seconds, 0.0)), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{second:02d}"

@@ -10,18 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tau_trainer.errors import DataError
 from tau_trainer.metrics import BaselineScore
-from tau_trainer.specs import Float64Array
+from tau_trainer.specs import Float64Array, FloatArray
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, get_reward
 from tau_trainer.tau.profiles import Profile
 from tau_trainer.tau.targets import targets
+
+Act = Callable[[FloatArray], NDArray[np.floating[Any]]]
+"""Deterministic policy: prompts float32 ``[n, 384]`` to actions ``[n, A]``."""
 
 Predictor = Callable[[ArrayLike], Float64Array]
 """From prompts ``[n, 384]`` to outputs float64 ``[n, A]`` in [-1, 1]."""
@@ -43,23 +47,19 @@ class ConfiguredFormula:
         return get_reward(self.name)(output, target, self.threshold, self.columns)
 
 
-def baselines(
-    dataset: TauDataset,
-    profile: Profile,
-    reward: str | None = None,
-    *,
-    threshold: float = DEFAULT_THRESHOLD,
-    columns: int | None = None,
-) -> dict[str, BaselineScore]:
+@lru_cache(maxsize=32)
+def baselines(dataset: TauDataset, profile: Profile, formula: ConfiguredFormula) -> dict[str, BaselineScore]:
     """Held-out scores of ``zeros``, ``constant``, ``majority`` and ``ridge``, in this order.
 
-    ``reward`` is a formula's name, ``None`` the profile's own. Computed once for each combination of arguments.
+    Computed once for each combination of arguments; not to be changed.
 
     Raises:
         DataError: the data set has no evaluation rows.
         SettingsError: the formula or its options do not exist.
     """
-    return dict(_baselines(dataset, profile, ConfiguredFormula(reward or profile.reward, threshold, columns)))
+    held_out = require_evaluation(dataset)
+    fitted = predictors(dataset, profile, formula)
+    return {name: score(predict, dataset, profile, formula, held_out) for name, predict in fitted.items()}
 
 
 def predictors(dataset: TauDataset, profile: Profile, formula: ConfiguredFormula) -> dict[str, Predictor]:
@@ -76,11 +76,11 @@ def predictors(dataset: TauDataset, profile: Profile, formula: ConfiguredFormula
 
 
 def score(
-    predict: Predictor, dataset: TauDataset, profile: Profile, formula: ConfiguredFormula, split: TauSplit
+    act: Act, dataset: TauDataset, profile: Profile, formula: ConfiguredFormula, split: TauSplit
 ) -> BaselineScore:
-    """Mean reward and decoded accuracy of ``predict`` on the rows of ``split``."""
+    """Mean reward and decoded accuracy of ``act`` on the rows of ``split``."""
     centres = targets(dataset, profile)
-    output = predict(split.prompts)
+    output = act(split.prompts)
     rewards = formula(output, centres[split.answer_index])
     right = nearest(output, centres[: dataset.training_answers]) == split.answer_index
     return BaselineScore(float(rewards.mean()), float(right.mean()))
@@ -120,15 +120,6 @@ def fit_ridge(prompts: ArrayLike, wanted: ArrayLike) -> Predictor:
         return values
 
     return predict
-
-
-@lru_cache(maxsize=32)
-def _baselines(
-    dataset: TauDataset, profile: Profile, formula: ConfiguredFormula
-) -> tuple[tuple[str, BaselineScore], ...]:
-    held_out = require_evaluation(dataset)
-    fitted = predictors(dataset, profile, formula)
-    return tuple((name, score(predict, dataset, profile, formula, held_out)) for name, predict in fitted.items())
 
 
 def require_evaluation(dataset: TauDataset) -> TauSplit:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ import numpy as np
 from typing_extensions import override
 
 from tau_trainer.errors import DataError
+from tau_trainer.files import atomic_write_text
 from tau_trainer.tau.dataset import load_dataset
-from tau_trainer.tau.encoder import CachedEncoder, TextEncoder
+from tau_trainer.tau.encoder import TextEncoder
 from tau_trainer.tau.profiles import Profile
-from tau_trainer.tau.schema import Message, Problem, TauFile, read_tau_file, row_list, text_key, unique_pairs
+from tau_trainer.tau.schema import Message, Problem, TauFile, places, read_tau_file, text_key, unique_pairs
 from tau_trainer.tau.targets import targets
-from tau_trainer.tau.vectors import read_vectors, vectors_path, write_atomically, write_vectors
+from tau_trainer.tau.vectors import read_vectors, vectors_path, write_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +78,16 @@ class AuditReport(DataReport):
         """Whether every row can be used."""
         return not self.problems
 
-    def rows(self, kind: str) -> dict[str, list[int]]:
-        """Row numbers with a problem of this kind, by section."""
-        found: dict[str, list[int]] = {}
-        for problem in self.problems:
-            if problem.kind == kind:
-                found.setdefault(problem.section, []).append(problem.row)
-        return {section: sorted(set(rows)) for section, rows in found.items()}
-
     @override
     def sentence(self) -> str:
         usable = f"{self.training_usable} training and {self.evaluation_usable} evaluation pairs can be used"
         if self.clean:
             return f"{self.path} is clean: {usable}."
         kinds = ("malformed", "missing", "duplicate", "leak")
-        found = [f"{kind}: {_places(self.rows(kind))}" for kind in kinds if self.rows(kind)]
-        remedy = f" Make the missing vectors with: tau-train data embed {self.path}" if self.rows("missing") else ""
-        return f"{self.path} has rows that cannot be used ({'; '.join(found)}); {usable}.{remedy}"
+        rows = {kind: places(problem for problem in self.problems if problem.kind == kind) for kind in kinds}
+        found = "; ".join(f"{kind}: {named}" for kind, named in rows.items() if named)
+        remedy = f" Make the missing vectors with: tau-train data embed {self.path}" if rows["missing"] else ""
+        return f"{self.path} has rows that cannot be used ({found}); {usable}.{remedy}"
 
     @override
     def to_dict(self) -> dict[str, Any]:
@@ -141,16 +135,19 @@ def embed(path: Path, encoder: TextEncoder, *, batch_size: int = 256) -> EmbedRe
     Vectors of another encoder are made anew, never mixed; malformed rows are left out.
 
     Raises:
-        DataError: the file cannot be read or the vectors cannot be written.
+        TauError: the file cannot be read or the vectors cannot be written.
     """
     texts = list(dict.fromkeys(text_key(text) for text in _texts(read_tau_file(path))))
     present = read_vectors(vectors_path(path))
-    cached = CachedEncoder(encoder, present.as_dict() if present.encoder == encoder.name else None)
-    before = sum(text in cached.known for text in texts)
+    known = present.as_dict() if present.encoder == encoder.name else {}
+    encoded = 0
     for start in range(0, len(texts), batch_size):
-        cached.encode(texts[start : start + batch_size])
-    write_vectors(vectors_path(path), {text: cached.known[text] for text in texts}, encoder.name)
-    return EmbedReport(vectors_path(path), encoder.name, len(texts), len(texts) - before)
+        fresh = [text for text in texts[start : start + batch_size] if text not in known]
+        if fresh:
+            known.update(zip(fresh, encoder.encode(fresh), strict=True))
+            encoded += len(fresh)
+    write_vectors(vectors_path(path), {text: known[text] for text in texts}, encoder.name)
+    return EmbedReport(vectors_path(path), encoder.name, len(texts), encoded)
 
 
 def audit(path: Path) -> AuditReport:
@@ -163,11 +160,9 @@ def audit(path: Path) -> AuditReport:
     """
     file = read_tau_file(path)
     table = read_vectors(vectors_path(path))
-    problems = list(file.problems)
-    seen: set[str] = set()
+    *sections, problems = file.unique_pairs()
     usable = []
-    for messages in (file.training, file.evaluation):
-        pairs = unique_pairs(messages, seen, problems, frozenset(seen))
+    for pairs in sections:
         kept = [pair for pair in pairs if pair.prompt in table and pair.answer in table]
         for pair in pairs:
             missing = [text for text in (pair.prompt, pair.answer) if text not in table]
@@ -185,7 +180,7 @@ def concat(paths: Sequence[Path], output: Path, *, seed: int = 0) -> ConcatRepor
     The header is the first file's. Vectors are carried over where all files were embedded by one encoder.
 
     Raises:
-        DataError: no file is given, one cannot be read, or ``output`` cannot be written.
+        TauError: no file is given, one cannot be read, or ``output`` cannot be written.
     """
     if not paths:
         raise DataError("There is nothing to concatenate; name at least one Tau file.")
@@ -195,11 +190,11 @@ def concat(paths: Sequence[Path], output: Path, *, seed: int = 0) -> ConcatRepor
     seen: set[str] = set()
     training = _joined(paths, [file.training for file in files], seen, problems, generator)
     evaluation = _joined(paths, [file.evaluation for file in files], seen, problems, generator)
-    first = files[0]
-    counts = (len(training), len(evaluation))
-    joined = TauFile(first.version, first.model_name, first.organization, training, evaluation, counts, ())
+    joined = replace(
+        files[0], training=training, evaluation=evaluation, rows=(len(training), len(evaluation)), problems=()
+    )
     vectors = _join_vectors(paths, joined, output)
-    write_atomically(output, (json.dumps(joined.to_json(), ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
+    atomic_write_text(output, json.dumps(joined.to_json(), ensure_ascii=False, indent=1) + "\n")
     return ConcatReport(output, len(training), len(evaluation), vectors, tuple(problems))
 
 
@@ -207,7 +202,7 @@ def build_targets(path: Path | None, profile: Profile, output: Path) -> TargetsR
     """Write every answer's target for ``profile`` in the form of Tau's ``tokens.json`` (``Name``, ``Vector``).
 
     Raises:
-        DataError: the data set cannot be used, or ``output`` cannot be written.
+        TauError: the data set cannot be used, or ``output`` cannot be written.
     """
     dataset = load_dataset(path)
     vectors = targets(dataset, profile)
@@ -217,7 +212,7 @@ def build_targets(path: Path | None, profile: Profile, output: Path) -> TargetsR
     ]
     header = {"version": "0.1.0", "model_name": dataset.encoder, "organization": "Tau", "profile": profile.name}
     content = {**header, "total_tokens": len(tokens), "tokens": tokens}
-    write_atomically(output, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
+    atomic_write_text(output, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
     return TargetsReport(output, profile.name, len(tokens), _closest(vectors.astype(np.float64)))
 
 
@@ -234,7 +229,7 @@ def _joined(
 ) -> tuple[Message, ...]:
     """Messages of one section of all files without repeated prompts, in shuffled order."""
     training = frozenset(seen)
-    kept: list[Message] = []
+    kept = []
     for path, messages in zip(paths, parts, strict=True):
         for message in messages:
             found: list[Problem] = []
@@ -242,9 +237,7 @@ def _joined(
             problems += [(str(path), problem) for problem in found]
             if pairs:
                 turns = tuple((pair.prompt, pair.answer) for pair in pairs)
-                kept.append(
-                    Message(message.domain, message.context, message.system, turns, message.section, message.row)
-                )
+                kept.append(replace(message, turns=turns))
     order = generator.permutation(len(kept))
     return tuple(kept[position] for position in order)
 
@@ -268,7 +261,3 @@ def _closest(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> floa
     distances = squares[:, None] + squares[None, :] - 2.0 * vectors @ vectors.T
     np.fill_diagonal(distances, np.inf)
     return float(np.sqrt(max(float(distances.min()), 0.0)))
-
-
-def _places(rows: dict[str, list[int]]) -> str:
-    return " and ".join(f"{section} {row_list(numbers)}" for section, numbers in rows.items())

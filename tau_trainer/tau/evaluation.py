@@ -6,25 +6,20 @@ one. Reward is reported too, but it is not accuracy: in ``tau384`` an all-zeros 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import BaselineScore
-from tau_trainer.specs import Float64Array, FloatArray
-from tau_trainer.tau.baselines import ConfiguredFormula, baselines, require_evaluation
+from tau_trainer.specs import Float64Array
+from tau_trainer.tau.baselines import Act, ConfiguredFormula, baselines, require_evaluation
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
-from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, binary01
+from tau_trainer.tau.formulas import binary01
 from tau_trainer.tau.profiles import Profile
 from tau_trainer.tau.targets import targets
-
-Act = Callable[[FloatArray], NDArray[np.floating[Any]]]
-"""Deterministic policy: prompts float32 ``[n, 384]`` to actions ``[n, A]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +52,15 @@ class TauEvaluation:
     """``zeros``, ``constant``, ``majority`` and ``ridge`` on the same held-out rows."""
 
     @property
+    def blind(self) -> BaselineScore:
+        """The highest reward and the highest accuracy of policies that do not look at the prompt."""
+        known = [self.baselines[name] for name in ("zeros", "constant", "majority")]
+        return BaselineScore(max(one.reward for one in known), max(one.accuracy for one in known))
+
+    @property
     def beats_baselines(self) -> bool:
         """Whether reward and accuracy are above those of every policy that does not look at the prompt."""
-        blind = [self.baselines[name] for name in ("zeros", "constant", "majority")]
-        return self.reward > max(item.reward for item in blind) and self.accuracy > max(item.accuracy for item in blind)
+        return self.reward > self.blind.reward and self.accuracy > self.blind.accuracy
 
     @property
     def of_ridge(self) -> float | None:
@@ -71,13 +71,11 @@ class TauEvaluation:
     def sentence(self) -> str:
         """Says whether the policy beats the baselines, in one sentence."""
         verb = "beats" if self.beats_baselines else "does not beat"
-        blind = max(self.baselines[name].accuracy for name in ("zeros", "constant", "majority"))
-        constant = max(self.baselines[name].reward for name in ("zeros", "constant", "majority"))
         share = "" if self.of_ridge is None else f", {100 * self.of_ridge:.0f} % of what ridge regression reaches"
         return (
             f"The policy {verb} the baselines: {100 * self.accuracy:.1f} % of {self.rows} held-out answers right "
-            f"(without looking at the prompt: {100 * blind:.1f} %){share}, "
-            f"reward {self.reward:+.3f} against {constant:+.3f}."
+            f"(without looking at the prompt: {100 * self.blind.accuracy:.1f} %){share}, "
+            f"reward {self.reward:+.3f} against {self.blind.reward:+.3f}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,10 +89,7 @@ def evaluate(
     act: Act,
     dataset: TauDataset,
     profile: Profile,
-    reward: str | None = None,
-    *,
-    threshold: float = DEFAULT_THRESHOLD,
-    columns: int | None = None,
+    formula: ConfiguredFormula | None = None,
 ) -> TauEvaluation:
     """Show every held-out row and every training row to ``act`` once and score the answers.
 
@@ -102,16 +97,14 @@ def evaluate(
         act: the policy's deterministic action; its output is clipped to [-1, 1] as the environment does.
         dataset: the data set, loaded once.
         profile: fixes the targets and the width of the action.
-        reward: name of the formula, ``None`` = the profile's own.
-        threshold: absolute error that counts as right in binary formulas.
-        columns: number of leading components that are paid, ``None`` = all.
+        formula: what is paid for; ``None`` = the profile's own formula.
 
     Raises:
         DataError: the data set has no evaluation rows.
         NonFiniteError: an action is NaN or infinite.
         ValueError: the actions do not have the profile's shape.
     """
-    formula = ConfiguredFormula(reward or profile.reward, threshold, columns)
+    formula = formula or ConfiguredFormula(profile.reward)
     held_out = require_evaluation(dataset)
     centres = targets(dataset, profile)
     known = centres[: dataset.training_answers]
@@ -131,10 +124,10 @@ def evaluate(
         accuracy_all=float((nearest(output, centres) == held_out.answer_index).mean()),
         accuracy_seen=float(right[seen].mean()) if seen.any() else None,
         accuracy_train=float((nearest(train_output, known) == dataset.train.answer_index).mean()),
-        within_threshold=float(binary01(output, wanted, threshold, columns).mean()),
+        within_threshold=float(binary01(output, wanted, formula.threshold, formula.columns).mean()),
         mean_abs_error=float(np.abs(output - wanted).mean()),
         accuracy_by_domain=_by_domain(held_out, right),
-        baselines=baselines(dataset, profile, formula.name, threshold=threshold, columns=columns),
+        baselines=baselines(dataset, profile, formula),
     )
 
 

@@ -9,7 +9,7 @@ file at all raises.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -45,7 +45,6 @@ class Pair:
     prompt: str
     answer: str
     domain: str
-    context: str
     section: SectionName
     row: int
     """Row of the message that holds the pair, counted from 1."""
@@ -65,7 +64,7 @@ class Message:
 
     def pairs(self) -> tuple[Pair, ...]:
         """One :class:`Pair` for every couple of turns."""
-        return tuple(Pair(user, agent, self.domain, self.context, self.section, self.row) for user, agent in self.turns)
+        return tuple(Pair(user, agent, self.domain, self.section, self.row) for user, agent in self.turns)
 
     def to_json(self) -> dict[str, Any]:
         """The message in Tau's form."""
@@ -78,21 +77,24 @@ class Message:
 class TauFile:
     """A parsed file: its header, its well-formed messages, and what was wrong with the others."""
 
-    version: str
-    model_name: str
-    organization: str
+    header: Mapping[str, str]
+    """``version``, ``model_name`` and ``organization``."""
     training: tuple[Message, ...]
     evaluation: tuple[Message, ...]
     rows: tuple[int, int]
     """Number of rows in ``training_data`` and ``evaluation_data``, malformed ones included."""
     problems: tuple[Problem, ...]
 
+    def unique_pairs(self) -> tuple[list[Pair], list[Pair], list[Problem]]:
+        """Training and evaluation pairs without repeated prompts, and every fault, those of the rows included."""
+        problems, seen = list(self.problems), set[str]()
+        training = unique_pairs(self.training, seen, problems)
+        return training, unique_pairs(self.evaluation, seen, problems, frozenset(seen)), problems
+
     def to_json(self) -> dict[str, Any]:
         """The file in Tau's form, malformed rows left out."""
         return {
-            "version": self.version,
-            "model_name": self.model_name,
-            "organization": self.organization,
+            **self.header,
             "training_data": [message.to_json() for message in self.training],
             "evaluation_data": [message.to_json() for message in self.evaluation],
         }
@@ -134,10 +136,9 @@ def parse_tau(data: object, source: str) -> TauFile:
         raise DataError(f"The data file {source} holds no JSON object; it needs `training_data` and `evaluation_data`.")
     problems: list[Problem] = []
     sections = [_parse_section(data, section, source, problems) for section in SECTIONS]
-    header = [str(data.get(key, default)) for key, default in _HEADER.items()]
-    training, evaluation = (messages for messages, _ in sections)
-    counts = (sections[0][1], sections[1][1])
-    return TauFile(header[0], header[1], header[2], training, evaluation, counts, tuple(problems))
+    header = {key: str(data.get(key, default)) for key, default in _HEADER.items()}
+    (training, training_rows), (evaluation, evaluation_rows) = sections
+    return TauFile(header, training, evaluation, (training_rows, evaluation_rows), tuple(problems))
 
 
 _HEADER = {"version": "0.1.0", "model_name": "Tau-LLM", "organization": "Tau"}
@@ -235,6 +236,14 @@ def row_list(rows: Iterable[int], limit: int = 12) -> str:
     shown = ", ".join(str(number) for number in numbers[:limit])
     more = f" and {len(numbers) - limit} more" if len(numbers) > limit else ""
     return f"row{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+def places(problems: Iterable[Problem]) -> str:
+    """``training_data rows 4, 7 and evaluation_data row 2``; empty where there is no problem."""
+    rows: dict[str, list[int]] = {}
+    for problem in problems:
+        rows.setdefault(problem.section, []).append(problem.row)
+    return " and ".join(f"{section} {row_list(numbers)}" for section, numbers in rows.items())
 
 
 def _similar_name(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -12,21 +12,18 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import BaselineScore, TaskKeys, keys
 from tau_trainer.models import Policy, to_env
 from tau_trainer.settings import TauSettings
-from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray
-from tau_trainer.tau.baselines import baselines, require_evaluation
+from tau_trainer.specs import ActionSpec, BehaviorSpec
+from tau_trainer.tau.baselines import Act, ConfiguredFormula, baselines, require_evaluation, score
 from tau_trainer.tau.dataset import TauDataset, load_dataset
-from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.evaluation import TauEvaluation, evaluate
-from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES
 from tau_trainer.tau.rewarder import RewardComputer
-from tau_trainer.tau.targets import targets
 
 TARGET_SENSOR = "target"
 """The sensor from which an AgentTrainer computes rewards; the policy never sees it."""
 
 
-def acting(policy: Policy) -> Callable[[FloatArray], FloatArray]:
+def acting(policy: Policy) -> Act:
     """A policy's deterministic action, as the engine gets it: prompts [n, 384] to [n, A] in [-1, 1]."""
     rng = np.random.default_rng(0)  # a deterministic action draws nothing from it
     return lambda prompts: to_env(policy.act((prompts,), None, rng, deterministic=True).continuous)
@@ -45,9 +42,11 @@ class TauTask:
         self.shared = settings.policy == "shared"
         self.evaluates = settings.evaluate
         self.profile = PROFILES[settings.profile]
-        self.formula = settings.reward.formula or self.profile.reward
         self._settings = settings
         self._reward = settings.reward
+        self.formula = ConfiguredFormula(
+            self._reward.formula or self.profile.reward, self._reward.threshold, self._reward.columns
+        )
         if self.evaluates:
             require_evaluation(self.dataset)
 
@@ -94,22 +93,8 @@ class TauTask:
                 f"tau.reward.source is trainer, but behavior '{spec.short_name}' has no sensor named "
                 f"'{TARGET_SENSOR}' to compute it from; add one to the agent, or use --set tau.reward.source=engine"
             )
-        return RewardComputer(
-            source=reward.source,
-            target=sensors.index(TARGET_SENSOR) if TARGET_SENSOR in sensors else 0,
-            action_components=spec.actions.components,
-            formula=self.formula,
-            credit=reward.credit,
-            threshold=reward.threshold,
-            columns=reward.columns,
-            predicate=reward.predicate,
-            success_threshold=reward.success_threshold,
-            success_distance=reward.success_distance,
-            values=reward.values,
-            aggregate=reward.aggregate,
-            window=reward.window,
-            learn_from=reward.learn_from,
-        )
+        target = sensors.index(TARGET_SENSOR) if TARGET_SENSOR in sensors else 0
+        return RewardComputer(reward, self.formula.name, spec.actions.components, target)
 
     def check(self, spec: BehaviorSpec) -> None:
         """Raises SettingsError for a behavior that cannot be shown the held-out rows."""
@@ -124,30 +109,13 @@ class TauTask:
     @cached_property
     def baselines(self) -> Mapping[str, BaselineScore]:
         """What a policy that knows nothing gets, and supervised regression."""
-        reward = self._reward
-        return baselines(self.dataset, self.profile, self.formula, threshold=reward.threshold, columns=reward.columns)
-
-    @cached_property
-    def _centres(self) -> FloatArray:
-        return targets(self.dataset, self.profile)
+        return baselines(self.dataset, self.profile, self.formula)
 
     def quick_scores(self, policy: Policy) -> Mapping[str, float]:
         """Reward and accuracy on the held-out rows."""
-        split = self.dataset.split("evaluation")
-        output = np.clip(acting(policy)(split.prompts), -1.0, 1.0)
-        right = nearest(output, self._centres[: self.dataset.training_answers]) == split.answer_index
-        wanted = self._centres[split.answer_index]
-        reward = REWARDS[self.formula](output, wanted, self._reward.threshold, self._reward.columns)
-        return {keys.HELD_OUT_ACCURACY: float(right.mean()), keys.HELD_OUT_REWARD: float(reward.mean())}
+        found = score(acting(policy), self.dataset, self.profile, self.formula, self.dataset.evaluation)
+        return {keys.HELD_OUT_ACCURACY: found.accuracy, keys.HELD_OUT_REWARD: found.reward}
 
     def evaluate(self, policy: Policy) -> TauEvaluation:
         """Every held-out row once, with the deterministic action, beside the baselines."""
-        reward = self._reward
-        return evaluate(
-            acting(policy),
-            self.dataset,
-            self.profile,
-            self.formula,
-            threshold=reward.threshold,
-            columns=reward.columns,
-        )
+        return evaluate(acting(policy), self.dataset, self.profile, self.formula)

@@ -27,11 +27,11 @@ from pathlib import Path
 
 from typing_extensions import override
 
+from tau_trainer.files import atomic_write_bytes
 from tau_trainer.tau.data import DataReport
 from tau_trainer.tau.dataset import TauDataset, TauSplit, load_dataset
 from tau_trainer.tau.profiles import get_profile
 from tau_trainer.tau.targets import targets
-from tau_trainer.tau.vectors import write_atomically
 
 MAGIC = b"TAU-DATA"
 VERSION = 1
@@ -63,11 +63,11 @@ def export_unity(path: Path | None, output: Path) -> UnityReport:
     """Write the data set at ``path`` (``None``: the packaged one) for Unity, whole or not at all.
 
     Raises:
-        DataError: the data set cannot be used, or ``output`` cannot be written.
+        TauError: the data set cannot be used, or ``output`` cannot be written.
     """
     data = load_dataset(path)
     content = encode(data)
-    write_atomically(output, content)
+    atomic_write_bytes(output, content)
     rows = len(data.train.prompts), len(data.evaluation.prompts)
     return UnityReport(output, *rows, len(data.answers), len(data.skipped), len(content))
 

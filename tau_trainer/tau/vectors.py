@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.errors import DataError
+from tau_trainer.files import atomic_write_bytes
 from tau_trainer.specs import FloatArray
 from tau_trainer.tau.profiles import EMBEDDING_SIZE
 from tau_trainer.tau.schema import text_key
@@ -93,28 +93,14 @@ _REMEDY = "make it anew with `tau-train data embed`."
 def write_vectors(path: Path, vectors: Mapping[str, FloatArray], encoder: str) -> None:
     """Write embeddings by key as float16, sorted by key so that the same content gives the same bytes.
 
-    The file is written beside its place and renamed, so that it is whole or absent.
+    Raises:
+        TauError: the file cannot be written.
     """
     texts = sorted(vectors)
     rows = np.array([vectors[text] for text in texts], np.float16).reshape(len(texts), EMBEDDING_SIZE)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, vectors=rows, texts=_utf8(json.dumps(texts)), encoder=_utf8(encoder))
-    write_atomically(path, buffer.getvalue())
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write ``content`` to a file beside ``path`` and rename it into place.
-
-    Raises:
-        DataError: the folder is missing or cannot be written to.
-    """
-    staged = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        staged.write_bytes(content)
-        staged.replace(path)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise DataError(f"The file {path} cannot be written ({error}); choose a folder that can.") from None
+    atomic_write_bytes(path, buffer.getvalue())
 
 
 def unit_rows(vectors: NDArray[np.floating]) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tau_trainer.training.agents import AgentTrainer, TauAgent
-    from tau_trainer.training.api import run_learn, run_parallel
+    from tau_trainer.training.api import run_in_foreground
     from tau_trainer.training.manager import ParallelTrainerManager, Session
     from tau_trainer.training.pair import AgentTrainerPair
     from tau_trainer.training.parallel import ParallelTrainer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "agents": ("AgentTrainer", "TauAgent"),
-    "api": ("run_learn", "run_parallel"),
+    "api": ("run_in_foreground",),
     "manager": ("ParallelTrainerManager", "Session"),
     "pair": ("AgentTrainerPair",),
     "parallel": ("ParallelTrainer",),
@@ -39,8 +39,7 @@ __all__ = [
     "TauAgent",
     "evaluate_run",
     "export_run",
-    "run_learn",
-    "run_parallel",
+    "run_in_foreground",
 ]
 
 

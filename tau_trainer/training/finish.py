@@ -10,7 +10,7 @@ from typing import Any
 
 from tau_trainer.errors import TauError
 from tau_trainer.export import export_onnx
-from tau_trainer.metrics import RunResult, plot_learning_curve
+from tau_trainer.metrics import plot_learning_curve
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
@@ -128,52 +128,31 @@ def make_report(
         outcome = "cancelled"
     told_by_pairs = [f"pair {pair.id}: {pair.trainer.error}" for pair in run.pairs if pair.trainer.error]
     told_by_run = [told(run.error)] if run.error is not None else []
+    files = {
+        "evaluation": folder.evaluation,
+        "curve": folder.learning_curve,
+        "checkpoints": folder.checkpoints,
+        "log": folder.log,
+    }
+    files = {name: path for name, path in files.items() if path.exists()}
     return RunReport(
         run_id=run.run_id,
         folder=folder.path,
+        command=run.plan.command,
         outcome=outcome,
-        pairs=tuple(
-            pair.metrics(run.accuracy.get(pair.id), per_decision=run.plan.task is not None) for pair in run.pairs
-        ),
         decisions=run.decisions,
         wall_seconds=run.elapsed_seconds,
         decisions_per_second=_speed(run),
+        pairs=tuple(
+            pair.metrics(run.accuracy.get(pair.id), per_decision=run.plan.task is not None) for pair in run.pairs
+        ),
         evaluation=evaluation,
         verdict=best.evaluation.sentence() if best is not None and best.evaluation is not None else None,
-        models=tuple(models),
-        errors=(*told_by_pairs, *told_by_run, *errors),
-    )
-
-
-def result_of(run: TrainingRun, report: RunReport, folder: RunFolder) -> RunResult:
-    """The report as the last panel shows it."""
-    evaluation = report.evaluation or {}
-    files = {"policy": report.models[0]} if report.models else {}
-    files |= {
-        name: path
-        for name, path in (
-            ("evaluation", folder.evaluation),
-            ("curve", folder.learning_curve),
-            ("checkpoints", folder.checkpoints),
-            ("log", folder.log),
-        )
-        if path.exists()
-    }
-    return RunResult(
-        run_id=report.run_id,
-        command=run.plan.command,
-        outcome=report.outcome,
-        decisions=report.decisions,
-        wall_seconds=report.wall_seconds,
-        decisions_per_second=report.decisions_per_second,
-        verdict=report.verdict,
-        reward=evaluation.get("reward"),
-        accuracy=evaluation.get("accuracy"),
-        accuracy_train=evaluation.get("accuracy_train"),
         baselines=run.examiner.baselines if run.examiner is not None and not run.at_once else {},
         behaviors=run.snapshot().behaviors,
-        files=files,
-        errors=report.errors,
+        models=tuple(models),
+        files={"policy": models[0], **files} if models else files,
+        errors=(*told_by_pairs, *told_by_run, *errors),
     )
 
 

@@ -12,7 +12,15 @@ from pathlib import Path
 import torch
 
 from tau_trainer.errors import TauError
-from tau_trainer.metrics import MetricsHub, Recorder, RunSnapshot, TerminalMode, run_recorders
+from tau_trainer.metrics import (
+    JsonLines,
+    MetricsHub,
+    Recorder,
+    RunSnapshot,
+    TensorBoard,
+    TerminalMode,
+    terminal_recorder,
+)
 from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
 from tau_trainer.training.plan import RunKind, make_plan
 from tau_trainer.training.provenance import provenance
@@ -113,8 +121,12 @@ class ParallelTrainerManager:
         hub: MetricsHub | None = None
         try:
             plan = make_plan(command, settings, folder.engine_logs)
-            made = recorders(folder.path) if recorders else run_recorders(folder.path, terminal)
-            hub = MetricsHub(made)
+            hub = MetricsHub(
+                recorders(folder.path)
+                if recorders
+                # What is kept comes before what is shown.
+                else [JsonLines(folder.log), TensorBoard(folder.path), terminal_recorder(terminal)]
+            )
             run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=checkpoint.resume)
             atomic_write_text(folder.configuration, dump_settings(_lasting(settings)))
             atomic_write_json(folder.run_json, provenance(plan.seed, command_line))

@@ -7,7 +7,6 @@ from tau_trainer.training.finish import (
     evaluate_policies,
     export_policies,
     make_report,
-    result_of,
     save,
     write_evaluation,
 )
@@ -33,10 +32,9 @@ async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
     candidates = await evaluate_policies(run)
     models, errors = await export_policies(run, folder, candidates)
     evaluation, more = write_evaluation(run, folder, candidates)
-    report = make_report(run, folder, candidates, evaluation, models, [*errors, *more])
-
     run.hub.snapshot(run.snapshot())
     draw_curve(run, folder)
-    run.hub.result(result_of(run, report, folder))
+    report = make_report(run, folder, candidates, evaluation, models, [*errors, *more])
+    run.hub.result(report)
     run.hub.drain(10.0)
     return report

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tau_trainer.metrics import BehaviorSnapshot, PairSnapshot, RateMeter, RunSnapshot, keys
+from tau_trainer.metrics import BehaviorSnapshot, PairMetrics, PairState, RateMeter, RunSnapshot, keys
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.states import PairState
 
 if TYPE_CHECKING:
     from tau_trainer.training.run import TrainingRun
@@ -50,20 +50,11 @@ class Snapshots:
             baselines=run.baselines,
         )
 
-    def _pair(self, pair: AgentTrainerPair) -> PairSnapshot:
+    def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
         metrics = pair.metrics(per_decision=self._run.plan.task is not None)
         meter = self._rates[pair.id]
         meter.add(metrics.decisions - self._first_decisions[pair.id] - meter.total)
-        training = metrics.state is PairState.TRAINING
-        return PairSnapshot(
-            id=pair.id,
-            state=metrics.state.value,
-            decisions=metrics.decisions,
-            mean_reward=metrics.mean_reward,
-            success_rate=metrics.success_rate,
-            decisions_per_second=meter.rate() if training else 0.0,
-            error=metrics.error,
-        )
+        return replace(metrics, decisions_per_second=meter.rate() if metrics.state is PairState.TRAINING else 0.0)
 
     def _behavior(self, learner: Learner) -> BehaviorSnapshot:
         feeding = [p for p in self._run.pairs if any(agent.learner is learner for agent in p.trainer.agents)]

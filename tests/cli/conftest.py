@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -51,14 +51,11 @@ class FakeTraining:
         assert isinstance(settings, RunSettings)
         return settings
 
-    def _run(self, name: str) -> Callable[..., FakeReport]:
-        def run(settings: RunSettings, **options: Any) -> FakeReport:
-            self.calls.append((name, settings, options))
-            if self.error is not None:
-                raise self.error
-            return self.report
-
-        return run
+    def _run(self, command: str, settings: RunSettings, terminal: str, command_line: list[str]) -> FakeReport:
+        self.calls.append((command, settings, {"terminal": terminal, "command_line": command_line}))
+        if self.error is not None:
+            raise self.error
+        return self.report
 
     def module(self) -> ModuleType:
         module = ModuleType("tau_trainer.training")
@@ -71,8 +68,7 @@ class FakeTraining:
             self.calls.append(("export", folder, {"output": output}))
             return [output or folder / "TauAgent.onnx"]
 
-        parts = {"run_parallel": self._run("parallel"), "run_learn": self._run("learn")}
-        vars(module).update(parts, evaluate_run=evaluate_run, export_run=export_run)
+        vars(module).update(run_in_foreground=self._run, evaluate_run=evaluate_run, export_run=export_run)
         return module
 
 

@@ -19,7 +19,7 @@ def test_every_flag_of_mlagents_learn_arrives(training: Any) -> None:
         --max-lifetime-restarts -1 --restarts-rate-limit-n 2 --restarts-rate-limit-period-s 5 --debug
         --env-args --num-envs 9 -x --help"""
     assert main(words.split()) == 0
-    name, settings, options = training.calls[0]
+    name, settings, _ = training.calls[0]
     assert name == "learn"
     assert settings.env_settings.model_dump() == {
         "env_path": "build",
@@ -47,7 +47,7 @@ def test_every_flag_of_mlagents_learn_arrives(training: Any) -> None:
     assert (settings.checkpoint_settings.run_id, settings.checkpoint_settings.results_dir) == ("x", "out")
     assert settings.debug is True
     assert settings.torch_settings.device == "cpu"
-    assert (options["resume"], options["force"]) == (False, True)
+    assert (settings.checkpoint_settings.resume, settings.checkpoint_settings.force) == (False, True)
 
 
 def test_without_words_it_waits_for_the_editor_with_defaults(training: Any) -> None:
@@ -81,7 +81,7 @@ def test_a_flag_equal_to_its_default_counts_as_given(training: Any) -> None:
 
 def test_deprecated_flags_are_accepted_with_a_warning(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", "--load", "--train", "--torch", "--tensorflow"]) == 0
-    assert training.calls[-1][2]["resume"] is True
+    assert training.settings.checkpoint_settings.resume is True
     err = capsys.readouterr().err
     assert "warning: --load is deprecated and means --resume" in err
     for flag in ("--train", "--torch", "--tensorflow"):
@@ -97,7 +97,6 @@ def test_deprecated_flags_are_accepted_with_a_warning(training: Any, capsys: pyt
         ("--inference", "--inference is set, but this version has no inference mode yet"),
         ("--initialize-from x", "--initialize-from is set, but this version cannot start from another run's weights"),
         ("--torch-device gpu", "--torch-device must be cpu, cuda, cuda:N, mps or xpu, not 'gpu'"),
-        ("--torch-device cuda:99", "torch_settings.device (--torch-device) cuda:99: torch cannot use it here"),
         ("--timeout-wait soon", "--timeout-wait must be a whole number such as 64 or 1e4, not 'soon'"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import get_type_hints
 
 import pytest
@@ -14,7 +13,7 @@ from tau_trainer.cli.options import (
     OutputFlags,
     PairFlags,
     RunFlags,
-    Sets,
+    overridden,
     overrides_of,
 )
 from tau_trainer.settings import PPOTrainerSettings, RunSettings, TauSettings
@@ -25,14 +24,12 @@ GROUPS = (RunFlags, PairFlags, EngineFlags, LearningFlags, OutputFlags, LegacyFl
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_settings_behind_the_flags_exist(group: type) -> None:
-    hints = get_type_hints(group, include_extras=True)
-    for entry in fields(group):
-        for target in (m for m in getattr(hints[entry.name], "__metadata__", ()) if isinstance(m, Sets)):
-            parts = target.path.split(".")
-            root: type = RunSettings
-            if parts[:2] == ["behaviors", "*"]:
-                root, parts = PPOTrainerSettings, parts[2:]
-            assert parts[-1] in known_keys(section_at(root, parts[:-1])), target.path
+    for _, path, _ in overridden(group):
+        parts = path.split(".")
+        root: type = RunSettings
+        if parts[:2] == ["behaviors", "*"]:
+            root, parts = PPOTrainerSettings, parts[2:]
+        assert parts[-1] in known_keys(section_at(root, parts[:-1])), path
 
 
 def test_flags_that_were_not_given_override_nothing() -> None:

@@ -23,7 +23,8 @@ def test_without_words_it_trains_tau3_on_four_headless_engines(
     assert settings.checkpoint_settings.run_id == "tau3"
     assert settings.env_settings.seed >= 0
     assert options.pop("command_line")[0] == "tau-train"
-    assert options == {"quiet": False, "json": False, "resume": False, "force": False}
+    assert options == {"terminal": "auto"}
+    assert (settings.checkpoint_settings.resume, settings.checkpoint_settings.force) == (False, False)
     assert capsys.readouterr().out == "", "what a run has to say, its recorders say"
 
 
@@ -49,7 +50,7 @@ def test_every_flag_arrives(training: Any) -> None:
     assert settings.behaviors["TauAgent"].hyperparameters.beta == 0.01
     assert settings.collection.deterministic is True
     assert (settings.engine_settings.time_scale, settings.torch_settings.device) == (1.5, "cpu")
-    assert training.calls[-1][2]["quiet"] is True
+    assert training.calls[-1][2]["terminal"] == "quiet"
 
 
 def test_the_exit_code_is_the_reports(training: Any) -> None:
@@ -61,7 +62,7 @@ def test_the_exit_code_is_the_reports(training: Any) -> None:
 def test_quiet_and_json_leave_stdout_alone(training: Any, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parallel", flag]) == 0
     assert capsys.readouterr().out == ""
-    assert training.calls[0][2][flag.removeprefix("--")] is True
+    assert training.calls[0][2]["terminal"] == flag.removeprefix("--")
 
 
 @pytest.mark.parametrize(
@@ -131,12 +132,12 @@ def test_resume_goes_on_with_the_settings_of_the_run(training: Any, words: list[
     folder.mkdir(parents=True)
     (folder / "configuration.yaml").write_text(dump_settings(training.settings))
     assert main(["parallel", "--resume", "--max-steps", "9", *words]) == 0
-    settings, options = training.settings, training.calls[-1][2]
+    settings = training.settings
     assert (settings.tau.pairs, settings.env_settings.seed) == (2, 11)
     assert settings.env_settings.env_path == "a/build"
     assert settings.behaviors["TauAgent"].max_steps == 9
     assert settings.checkpoint_settings.run_id == "tau3"
-    assert (options["resume"], options["force"]) == (True, False)
+    assert (settings.checkpoint_settings.resume, settings.checkpoint_settings.force) == (True, False)
 
 
 def test_the_editor_takes_one_pair_whatever_the_file_says(training: Any) -> None:
@@ -159,12 +160,13 @@ def test_what_the_file_says_counts_unless_a_flag_says_otherwise(training: Any) -
     text = "env_settings: {env_path: a/build, seed: 5}\ncheckpoint_settings: {run_id: mine, force: true}\n"
     Path("mine.yaml").write_text(f"behaviors: {{A: {{}}}}\ntau: {{pairs: 3}}\n{text}")
     assert main(["parallel", "mine.yaml", "--seed", "-1"]) == 0
-    settings, options = training.settings, training.calls[-1][2]
+    settings = training.settings
     assert (settings.env_settings.env_path, settings.tau.pairs) == ("a/build", 3)
-    assert (settings.checkpoint_settings.run_id, options["force"]) == ("mine", True)
+    assert (settings.checkpoint_settings.run_id, settings.checkpoint_settings.force) == ("mine", True)
     assert settings.env_settings.seed != 5 or settings.env_settings.seed >= 0
     assert main(["parallel", "mine.yaml", "--resume"]) == 0
-    assert (training.calls[-1][2]["resume"], training.calls[-1][2]["force"]) == (True, False)
+    checkpoint = training.settings.checkpoint_settings
+    assert (checkpoint.resume, checkpoint.force) == (True, False)
 
 
 def test_a_plain_mlagents_file_gets_pairs(training: Any, capsys: pytest.CaptureFixture[str]) -> None:

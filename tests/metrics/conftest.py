@@ -13,9 +13,10 @@ from tau_trainer.metrics import (
     BaselineScore,
     BehaviorSnapshot,
     Event,
-    PairSnapshot,
+    PairMetrics,
+    PairState,
     Recorder,
-    RunResult,
+    RunReport,
     RunSnapshot,
     Summary,
 )
@@ -28,7 +29,7 @@ class Memory(Recorder):
         self.summaries: list[Summary] = []
         self.events: list[Event] = []
         self.snapshots: list[RunSnapshot] = []
-        self.results: list[RunResult] = []
+        self.results: list[RunReport] = []
         self.closed = 0
 
     def on_summary(self, summary: Summary) -> None:
@@ -40,7 +41,7 @@ class Memory(Recorder):
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
         self.snapshots.append(snapshot)
 
-    def on_result(self, result: RunResult) -> None:
+    def on_result(self, result: RunReport) -> None:
         self.results.append(result)
 
     def close(self) -> None:
@@ -69,7 +70,7 @@ def make_snapshot(pairs: int = 4, command: str = "parallel") -> RunSnapshot:
         held_seconds=0.25,
         update_seconds=5.31,
         pairs=tuple(
-            PairSnapshot(i, "Failed" if i == 2 else "Training", 1000, 0.5 + 0.001 * i, 0.25, 250.0)
+            PairMetrics(i, PairState.FAILED if i == 2 else PairState.TRAINING, 1000, 0.5 + 0.001 * i, 0.25, 250.0)
             for i in range(pairs)
         ),
         columns=("success",),
@@ -80,18 +81,17 @@ def make_snapshot(pairs: int = 4, command: str = "parallel") -> RunSnapshot:
     )
 
 
-def make_result(run_dir: Path = Path("results/tau-01")) -> RunResult:
-    return RunResult(
+def make_result(run_dir: Path = Path("results/tau-01")) -> RunReport:
+    return RunReport(
         run_id="tau-01",
+        folder=run_dir,
         command="parallel",
         outcome="completed",
         decisions=200_000,
         wall_seconds=61.0,
         decisions_per_second=3278.7,
         verdict="The policy beats every baseline.",
-        reward=0.7,
-        accuracy=0.93,
-        accuracy_train=0.97,
+        evaluation={"reward": 0.7, "accuracy": 0.93, "accuracy_train": 0.97},
         baselines=BASELINES,
         behaviors=(BehaviorSnapshot("TauAgent", 200_000, 200_000, 80, 0.7),),
         files={"policy": run_dir / "TauAgent.onnx"},
@@ -110,7 +110,7 @@ def snapshot() -> Callable[..., RunSnapshot]:
 
 
 @pytest.fixture
-def result() -> RunResult:
+def result() -> RunReport:
     return make_result()
 
 

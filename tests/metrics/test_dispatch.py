@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from tau_trainer.metrics import Event, Recorder, RunResult, RunSnapshot, Summary
+from tau_trainer.metrics import Event, Recorder, RunReport, RunSnapshot, Summary
 from tau_trainer.metrics.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class Ordered(Recorder):
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
         self.order.append(f"snapshot {snapshot.decisions}")
 
-    def on_result(self, result: RunResult) -> None:
+    def on_result(self, result: RunReport) -> None:
         self.order.append("result")
 
 
-def test_the_newest_snapshot_comes_before_the_result(result: RunResult) -> None:
+def test_the_newest_snapshot_comes_before_the_result(result: RunReport) -> None:
     recorder = Ordered()
     dispatcher = Dispatcher([recorder], ignore)
     dispatcher.put(Summary("A", 1, 0.0, 0.0))

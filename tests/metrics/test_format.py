@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_speed
+from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
 
 
 def test_numbers_read_well() -> None:
@@ -23,3 +23,11 @@ def test_what_is_unknown_is_a_dash(value: float | None) -> None:
 
 def test_an_infinite_speed_is_a_dash() -> None:
     assert format_speed(math.inf) == "-"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0:00:00"), (83.4, "0:01:23"), (59.6, "0:01:00"), (93_600, "26:00:00"), (None, "-"), (float("inf"), "-")],
+)
+def test_seconds_read_as_a_clock(seconds: float | None, text: str) -> None:
+    assert format_seconds(seconds) == text

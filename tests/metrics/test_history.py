@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, RunResult
+from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, RunReport
 from tau_trainer.metrics import keys as names
 from tau_trainer.metrics.history import Curve, History
 
@@ -44,7 +44,7 @@ def test_steps_that_go_back_forget_without_an_event() -> None:
     assert History.from_records(records).overall("x") == {"A": Curve([10, 20], [1.0, 2.0])}
 
 
-def test_a_whole_run_comes_back(tmp_path: Path, result: RunResult) -> None:
+def test_a_whole_run_comes_back(tmp_path: Path, result: RunReport) -> None:
     with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
         hub.baselines({"ridge": BaselineScore(0.5, 0.9)})
         hub.add("A", names.HELD_OUT_ACCURACY, 0.4)

@@ -12,11 +12,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.metrics import Aggregation, JsonLines, JsonStream, MetricsHub, RunResult, RunSnapshot, read_log
+from tau_trainer.metrics import Aggregation, JsonLines, JsonStream, MetricsHub, RunReport, RunSnapshot, read_log
 from tau_trainer.metrics.jsonl import to_line
 
 
-def test_a_run_is_written_line_by_line(tmp_path: Path, result: RunResult) -> None:
+def test_a_run_is_written_line_by_line(tmp_path: Path, result: RunReport) -> None:
     path = tmp_path / "deep" / "log.jsonl"
     with MetricsHub([JsonLines(path)]) as hub:
         hub.begin("A?team=0", max_steps=100, hyperparameters={"path": Path("a") / "b", "sizes": np.arange(2)})
@@ -85,7 +85,7 @@ def test_a_line_is_strict_json_of_one_line(record: dict[str, object]) -> None:
     assert json.loads(line, parse_constant=refuse).keys() == record.keys()
 
 
-def test_the_stream_thins_snapshots_only(snapshot: Callable[..., RunSnapshot], result: RunResult) -> None:
+def test_the_stream_thins_snapshots_only(snapshot: Callable[..., RunSnapshot], result: RunReport) -> None:
     stream = io.StringIO()
     recorder = JsonStream(stream, snapshot_seconds=1.0)
     for elapsed in (0.0, 0.4, 0.9, 1.1, 1.9, 2.2):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from tau_trainer.metrics import MetricsHub, PlainLines, QuietLines, RunResult, TaskKeys
+from tau_trainer.metrics import MetricsHub, PlainLines, QuietLines, RunReport, TaskKeys
 from tau_trainer.metrics.plain import summary_line
 from tau_trainer.metrics.recorder import Recorder
 
@@ -31,7 +31,7 @@ GOLDEN = """\
 """
 
 
-def run(recorder: Recorder, result: RunResult) -> None:
+def run(recorder: Recorder, result: RunReport) -> None:
     """A whole run, with a clock that moves two seconds a summary."""
     now = [0.0]
     with MetricsHub([recorder], clock=lambda: now[0]) as hub:
@@ -53,14 +53,14 @@ def run(recorder: Recorder, result: RunResult) -> None:
         hub.result(result)
 
 
-def test_golden(console: Callable[..., Console], text_of: Callable[[Console], str], result: RunResult) -> None:
+def test_golden(console: Callable[..., Console], text_of: Callable[[Console], str], result: RunReport) -> None:
     target = console(40, 10)
     run(PlainLines(target), result)
     assert text_of(target).replace("\\", "/") == GOLDEN
 
 
 def test_quiet_keeps_warnings_and_the_verdict(
-    console: Callable[..., Console], text_of: Callable[[Console], str], result: RunResult
+    console: Callable[..., Console], text_of: Callable[[Console], str], result: RunReport
 ) -> None:
     target = console()
     run(QuietLines(target), result)
@@ -72,7 +72,7 @@ def test_quiet_keeps_warnings_and_the_verdict(
 
 
 def test_no_escape_codes_even_on_a_terminal(
-    console: Callable[..., Console], text_of: Callable[[Console], str], result: RunResult
+    console: Callable[..., Console], text_of: Callable[[Console], str], result: RunReport
 ) -> None:
     target = console(terminal=True)
     run(PlainLines(target), result)

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
-from tau_trainer.metrics import BehaviorSnapshot, RunResult, render_result, result_lines
+from tau_trainer.metrics import BehaviorSnapshot, ResultView, RunReport, result_lines
 
 Consoles = Callable[..., Console]
 TextOf = Callable[[Console], str]
@@ -30,33 +31,40 @@ GOLDEN = """\
 """
 
 
-def test_golden(result: RunResult, console: Consoles, text_of: TextOf) -> None:
+def test_golden(result: RunReport, console: Consoles, text_of: TextOf) -> None:
     target = console(80, 30)
-    target.print(render_result(result))
+    target.print(ResultView(result))
     assert text_of(target).replace("\\", "/") == GOLDEN
 
 
-def test_without_unicode_it_is_ascii(result: RunResult, console: Consoles, text_of: TextOf) -> None:
+def test_without_unicode_it_is_ascii(result: RunReport, console: Consoles, text_of: TextOf) -> None:
     target = console(60, 30, ascii_only=True)
-    target.print(render_result(result))
+    target.print(ResultView(result))
     assert text_of(target).isascii()
     assert "The policy beats every baseline." in text_of(target)
 
 
-def test_a_run_without_evaluation_reports_its_behaviors(result: RunResult, console: Consoles, text_of: TextOf) -> None:
-    plain = RunResult(
-        "3dball", "learn", "cancelled", 5000, 7.0, 714.0, behaviors=(BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5),)
+def test_a_run_without_evaluation_reports_its_behaviors(result: RunReport, console: Consoles, text_of: TextOf) -> None:
+    plain = RunReport(
+        "3dball",
+        Path("3dball"),
+        "learn",
+        "cancelled",
+        5000,
+        7.0,
+        714.0,
+        behaviors=(BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5),),
     )
     assert list(result_lines(plain)) == [
         "3dball cancelled: 5,000 decisions in 0:00:07 (714 decisions/s)",
         "3DBall: mean reward 87.500 after 5,000 decisions",
     ]
     target = console(80, 30)
-    target.print(render_result(plain))
+    target.print(ResultView(plain))
     row = next(line for line in text_of(target).splitlines() if "87.500" in line)
     assert row.split() == ["│", "3DBall", "5,000", "40", "87.500", "│"]
 
 
-def test_missing_scores_are_said_to_be_missing(result: RunResult) -> None:
-    lines = list(result_lines(replace(result, reward=None, accuracy=None, accuracy_train=None)))
+def test_missing_scores_are_said_to_be_missing(result: RunReport) -> None:
+    lines = list(result_lines(replace(result, evaluation=None)))
     assert lines[1] == "policy: not evaluated"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from tau_trainer.metrics import PairSnapshot, RunSnapshot, render
-from tau_trainer.metrics.table import merge_pairs
+from tau_trainer.metrics import PairMetrics, PairState, RunSnapshot, RunView
+from tau_trainer.metrics.table import merge_pairs, state_counts
 
 TextOf = Callable[[Console], str]
 Consoles = Callable[..., Console]
@@ -34,7 +34,7 @@ GOLDEN = """\
 
 def test_golden(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
     target = console(80, 30)
-    target.print(render(snapshot()))
+    target.print(RunView(snapshot()))
     assert text_of(target) == GOLDEN
 
 
@@ -45,7 +45,7 @@ def test_it_fits_every_console(
     width: int, height: int, pairs: int, snapshot: Snapshots, console: Consoles, text_of: TextOf
 ) -> None:
     target = console(width, height)
-    target.print(render(snapshot(pairs)))
+    target.print(RunView(snapshot(pairs)))
     lines = text_of(target).splitlines()
     assert all(len(line) <= min(width, 110) for line in lines)
     if height >= 24 and width >= 60:
@@ -54,7 +54,7 @@ def test_it_fits_every_console(
 
 def test_pairs_that_do_not_fit_are_one_row(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
     target = console(100, 24)
-    target.print(render(snapshot(200)))
+    target.print(RunView(snapshot(200)))
     text = text_of(target)
     shown = [line for line in text.splitlines() if line[2:6].strip().isdigit() and "%" in line and "/" not in line]
     [more] = [line for line in text.splitlines() if "more" in line]
@@ -66,14 +66,14 @@ def test_pairs_that_do_not_fit_are_one_row(snapshot: Snapshots, console: Console
 
 def test_max_rows_overrides_the_height(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
     target = console(80, 10)
-    target.print(render(snapshot(30), max_rows=30))
+    target.print(RunView(snapshot(30), max_rows=30))
     assert "more" not in text_of(target)
     assert "\n│   29  " in text_of(target)
 
 
 def test_a_console_without_unicode_gets_ascii(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
     target = console(80, 20, ascii_only=True)
-    target.print(render(snapshot(50)))
+    target.print(RunView(snapshot(50)))
     text = text_of(target)
     assert text.isascii()
     assert "... and" in text
@@ -85,13 +85,15 @@ def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles, text_
     target = console(80, 20)
     options = target.options.copy()
     options.legacy_windows = True
-    lines = target.render_lines(render(snapshot(50)), options)
+    lines = target.render_lines(RunView(snapshot(50)), options)
     assert "".join(segment.text for line in lines for segment in line).isascii()
 
 
 def test_unknown_values_are_dashes(console: Consoles, text_of: TextOf) -> None:
     target = console(80, 20)
-    target.print(render(RunSnapshot("r", "parallel", pairs=(PairSnapshot(0, "Preparing"),), columns=("success",))))
+    target.print(
+        RunView(RunSnapshot("r", "parallel", pairs=(PairMetrics(0, PairState.PREPARING),), columns=("success",)))
+    )
     text = text_of(target)
     assert "left -" in text
     assert "0 decisions" in text
@@ -103,18 +105,18 @@ def test_unknown_values_are_dashes(console: Consoles, text_of: TextOf) -> None:
 
 def test_learn_shows_behaviors(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
     target = console(100, 30)
-    target.print(render(snapshot(1, "learn")))
+    target.print(RunView(snapshot(1, "learn")))
     assert "TauAgent · step 1,000 / 2,000 · 3 episodes · mean reward 0.700" in text_of(target)
 
 
 def test_a_run_id_is_not_markup(console: Consoles, text_of: TextOf) -> None:
     target = console(80, 20)
-    target.print(render(RunSnapshot("[bold]x[/red]", "parallel")))
+    target.print(RunView(RunSnapshot("[bold]x[/red]", "parallel")))
     assert "[bold]x[/red]" in text_of(target)
 
 
 def test_rendering_is_pure(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
-    view = render(snapshot())
+    view = RunView(snapshot())
     first, second = console(80, 30), console(80, 30)
     first.print(view)
     second.print(view)
@@ -122,13 +124,14 @@ def test_rendering_is_pure(snapshot: Snapshots, console: Consoles, text_of: Text
 
 
 def test_merging_weights_by_decisions() -> None:
-    merged = merge_pairs(
-        [
-            PairSnapshot(0, "Training", 300, 1.0, 0.5, 10.0),
-            PairSnapshot(1, "Training", 100, 5.0, None, 20.0),
-            PairSnapshot(2, "Failed", 0, None, None, 0.0),
-        ]
-    )
+    pairs = [
+        PairMetrics(0, PairState.TRAINING, 300, 1.0, 0.5, 10.0),
+        PairMetrics(1, PairState.TRAINING, 100, 5.0, None, 20.0),
+        PairMetrics(2, PairState.FAILED, 0, None, None, 0.0),
+    ]
+    merged = merge_pairs(pairs)
     assert (merged.decisions, merged.mean_reward, merged.success_rate) == (400, 2.0, 0.5)
-    assert (merged.decisions_per_second, merged.state) == (30.0, "2 Training, 1 Failed")
-    assert merge_pairs([PairSnapshot(0, "Idle", 0, 1.0), PairSnapshot(1, "Idle", 0, 3.0)]).mean_reward == 2.0
+    assert merged.decisions_per_second == 30.0
+    assert (state_counts(pairs), state_counts(pairs[:2])) == ("2 Training, 1 Failed", "Training")
+    idle = [PairMetrics(0, PairState.IDLE, 0, 1.0), PairMetrics(1, PairState.IDLE, 0, 3.0)]
+    assert merge_pairs(idle).mean_reward == 2.0

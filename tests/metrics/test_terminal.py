@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from tau_trainer.metrics import JsonStream, LiveTable, MetricsHub, PlainLines, QuietLines, RunResult, RunSnapshot
+from tau_trainer.metrics import JsonStream, LiveTable, MetricsHub, PlainLines, QuietLines, RunReport, RunSnapshot
 from tau_trainer.metrics.terminal import TerminalMode, Throttle, terminal_recorder
 
 Consoles = Callable[..., Console]
@@ -38,7 +38,7 @@ def test_a_dumb_terminal_gets_plain_lines(console: Consoles, monkeypatch: pytest
     assert isinstance(terminal_recorder(console=console(terminal=True)), PlainLines)
 
 
-def test_json_goes_to_the_stream(result: RunResult) -> None:
+def test_json_goes_to_the_stream(result: RunReport) -> None:
     stream = io.StringIO()
     with MetricsHub([terminal_recorder("json", stream=stream)]) as hub:
         hub.result(result)
@@ -96,7 +96,7 @@ def test_the_last_snapshot_is_always_drawn(snapshot: Snapshots, console: Console
     assert "3 decisions" in text_of(target)
 
 
-def test_a_whole_run_on_a_terminal(snapshot: Snapshots, result: RunResult, console: Consoles, text_of: TextOf) -> None:
+def test_a_whole_run_on_a_terminal(snapshot: Snapshots, result: RunReport, console: Consoles, text_of: TextOf) -> None:
     target = console(80, 30, terminal=True)
     with MetricsHub([LiveTable(target)]) as hub:
         hub.snapshot(snapshot())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.metrics import RateMeter, eta_seconds, format_seconds
+from tau_trainer.metrics.timing import RateMeter, eta_seconds
 
 
 class Ticker:
@@ -54,11 +54,3 @@ def test_an_unused_meter_is_zero() -> None:
 )
 def test_eta(done: float, total: float, rate: float, expected: float | None) -> None:
     assert eta_seconds(done, total, rate) == expected
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0:00:00"), (83.4, "0:01:23"), (59.6, "0:01:00"), (93_600, "26:00:00"), (None, "-"), (float("inf"), "-")],
-)
-def test_seconds_read_as_a_clock(seconds: float | None, text: str) -> None:
-    assert format_seconds(seconds) == text

@@ -93,7 +93,7 @@ def test_baselines_by_hand(make_file: MakeFile) -> None:
     profile = PROFILES["tau3"]
     centres = targets(data, profile)
     held_out = centres[data.evaluation.answer_index]
-    found = baselines(data, profile)
+    found = baselines(data, profile, ConfiguredFormula("incremental"))
     assert list(found) == ["zeros", "constant", "majority", "ridge"]
     zeros = REWARDS["incremental"](np.zeros_like(held_out), held_out).mean()
     assert found["zeros"].reward == pytest.approx(float(zeros))
@@ -104,19 +104,19 @@ def test_baselines_by_hand(make_file: MakeFile) -> None:
 
 def test_options_of_the_formula_are_used() -> None:
     data, profile = load_dataset(), PROFILES["tau3"]
-    wide = baselines(data, profile, "binary", threshold=3.0)
+    wide = baselines(data, profile, ConfiguredFormula("binary", 3.0))
     assert wide["zeros"].reward == 1.0
-    one = baselines(data, profile, "difference", columns=1)
+    one = baselines(data, profile, ConfiguredFormula("difference", columns=1))
     wanted = targets(data, profile)[data.evaluation.answer_index].astype(np.float64)
     assert one["zeros"].reward == pytest.approx(float(-np.abs(wanted[:, 0]).mean()))
     with pytest.raises(SettingsError, match="`columns`"):
-        baselines(data, profile, columns=4)
+        baselines(data, profile, ConfiguredFormula("incremental", columns=4))
 
 
 def test_without_held_out_rows_there_is_nothing_to_score(make_file: MakeFile) -> None:
     data = load_dataset(make_file([("a", "b")]))
     with pytest.raises(DataError, match="no usable row in `evaluation_data`"):
-        baselines(data, PROFILES["tau3"])
+        baselines(data, PROFILES["tau3"], ConfiguredFormula("incremental"))
 
 
 def test_held_out_rows_do_not_shape_the_baselines(make_file: MakeFile) -> None:

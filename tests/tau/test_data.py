@@ -11,7 +11,7 @@ import pytest
 
 from tau_trainer.errors import DataError
 from tau_trainer.specs import FloatArray
-from tau_trainer.tau.data import audit, build_targets, concat, embed
+from tau_trainer.tau.data import AuditReport, audit, build_targets, concat, embed
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.encoder import HASHING, HashingEncoder
 from tau_trainer.tau.profiles import PROFILES
@@ -32,6 +32,14 @@ class OtherEncoder:
     def encode(self, texts: Sequence[str]) -> FloatArray:
         self.encoded += len(texts)
         return -HashingEncoder().encode(texts)
+
+
+def rows(report: AuditReport, kind: str) -> dict[str, list[int]]:
+    """Row numbers with a problem of this kind, by section."""
+    found: dict[str, list[int]] = {}
+    for section, row in sorted({(one.section, one.row) for one in report.problems if one.kind == kind}):
+        found.setdefault(section, []).append(row)
+    return found
 
 
 def test_embed_encodes_each_distinct_text_once(make_file: MakeFile) -> None:
@@ -86,10 +94,10 @@ def test_audit_reports_every_fault_by_number_and_changes_nothing(make_file: Make
     before = {entry.name: entry.read_bytes() for entry in path.parent.iterdir()}
     report = audit(path)
     assert not report.clean
-    assert report.rows("malformed") == {"training_data": [2, 5]}
-    assert report.rows("missing") == {"training_data": [3], "evaluation_data": [2]}
-    assert report.rows("duplicate") == {"training_data": [4]}
-    assert report.rows("leak") == {"evaluation_data": [1]}
+    assert rows(report, "malformed") == {"training_data": [2, 5]}
+    assert rows(report, "missing") == {"training_data": [3], "evaluation_data": [2]}
+    assert rows(report, "duplicate") == {"training_data": [4]}
+    assert rows(report, "leak") == {"evaluation_data": [1]}
     assert (report.training_rows, report.evaluation_rows) == (5, 2)
     assert (report.training_usable, report.evaluation_usable) == (1, 0)
     assert "malformed: training_data rows 2, 5; missing: training_data row 3 and evaluation_data row 2" in (
@@ -109,7 +117,7 @@ def test_audit_counts_agree_with_what_loading_uses(make_file: MakeFile) -> None:
 def test_audit_of_a_file_without_vectors_or_rows(make_file: MakeFile) -> None:
     report = audit(make_file([("one", "yes")], embedded=False))
     assert report.encoder == ""
-    assert report.rows("missing") == {"training_data": [1]}
+    assert rows(report, "missing") == {"training_data": [1]}
     assert len(report.problems) == 2
     assert audit(make_file([], name="empty.json")).clean
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,20 +12,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.specs import FloatArray
-from tau_trainer.tau.encoder import HASHING, MINILM, CachedEncoder, HashingEncoder, get_encoder
-
-
-class Counting:
-    """An encoder that remembers what it was asked."""
-
-    name = "counting"
-
-    def __init__(self) -> None:
-        self.asked: list[list[str]] = []
-
-    def encode(self, texts: Sequence[str]) -> FloatArray:
-        self.asked.append(list(texts))
-        return HashingEncoder().encode(texts)
+from tau_trainer.tau.encoder import HASHING, MINILM, HashingEncoder, get_encoder
 
 
 @given(st.lists(st.text(max_size=20), max_size=5))
@@ -51,18 +37,6 @@ def test_hashing_sees_spelling() -> None:
 def test_the_stand_in_says_so() -> None:
     assert get_encoder("hashing").name == HASHING
     assert "stand-in" in HASHING
-
-
-def test_a_text_is_encoded_once_and_in_one_batch() -> None:
-    inner = Counting()
-    cached = CachedEncoder(inner, {"known": np.ones(384, np.float32)})
-    first = cached.encode(["A  b", "known", "c", "a b"])
-    second = cached.encode(["c", "A B"])
-    assert inner.asked == [["a b", "c"]]
-    np.testing.assert_array_equal(first[[2, 0]], second)
-    np.testing.assert_array_equal(first[1], 1.0)
-    assert cached.encode([]).shape == (0, 384)
-    assert cached.name == "counting"
 
 
 def test_unknown_encoder() -> None:

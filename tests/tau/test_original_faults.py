@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import DataError
+from tau_trainer.settings import RewardSettings
+from tau_trainer.specs import Actions
 from tau_trainer.tau import dataset as dataset_module
 from tau_trainer.tau.data import audit, build_targets, concat
 from tau_trainer.tau.dataset import load_dataset
@@ -52,13 +54,13 @@ def test_columns_are_obeyed() -> None:
 
 def test_a_reward_depends_on_this_steps_action_alone() -> None:
     """Fault: the old output was never cleared, so a later prompt could be paid for an earlier answer."""
-    computer = RewardComputer(action_components=3, formula="binary", credit="aggregate")
-    row, target = np.array([0]), np.zeros((1, 3))
-    right = computer.compute(row, output=np.zeros((1, 3)), target=target)
-    wrong = computer.compute(row, output=np.ones((1, 3)), target=target)
-    assert (right.reward[0, 0], wrong.reward[0, 0]) == (1.0, -1.0)
-    with pytest.raises(ValueError, match="needs output and target"):
-        computer.compute(row, target=target)
+    computer = RewardComputer(RewardSettings(credit="aggregate"), "binary", 3)
+    row, target = np.array([0]), np.zeros((1, 3), np.float32)
+    results = [
+        computer.decided(row, Actions(output, np.zeros((1, 0), np.int32)), (target,))
+        for output in (np.zeros((1, 3), np.float32), np.ones((1, 3), np.float32))
+    ]
+    assert [result.reward[0, 0] for result in results if result is not None] == [1.0, -1.0]
 
 
 def test_audit_never_writes_into_any_table(make_file: MakeFile) -> None:
@@ -69,7 +71,8 @@ def test_audit_never_writes_into_any_table(make_file: MakeFile) -> None:
     write_vectors(vectors_path(path), table, "hashing")
     before = vectors_path(path).read_bytes()
     report = audit(path)
-    assert report.rows("missing")["training_data"] == [n + 1 for n in range(40) if n % 7 == 3]
+    assert {(one.section, one.kind) for one in report.problems} == {("training_data", "missing")}
+    assert sorted({one.row for one in report.problems}) == [n + 1 for n in range(40) if n % 7 == 3]
     assert vectors_path(path).read_bytes() == before
     data = load_dataset(path)
     assert "answer3" not in data.answers

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from tau_trainer.tau.baselines import baselines
+from tau_trainer.tau.baselines import ConfiguredFormula, baselines
 from tau_trainer.tau.data import audit
 from tau_trainer.tau.dataset import PACKAGED_DATA, TauDataset, load_dataset
 from tau_trainer.tau.encoder import MINILM
@@ -70,11 +70,11 @@ def test_held_out_phrasings_were_never_used_for_their_answer(data: TauDataset) -
 
 
 def test_the_task_is_learnable_but_not_given_away(data: TauDataset) -> None:
-    tau3 = baselines(data, PROFILES["tau3"])
+    tau3 = baselines(data, PROFILES["tau3"], ConfiguredFormula("incremental"))
     assert 0.75 <= tau3["ridge"].accuracy <= 0.95
     assert tau3["majority"].accuracy < 0.2
     assert tau3["ridge"].reward > tau3["constant"].reward + 0.5
-    tau384 = baselines(data, PROFILES["tau384"])
+    tau384 = baselines(data, PROFILES["tau384"], ConfiguredFormula("binary"))
     assert tau384["zeros"].reward > 0.85
     assert tau384["ridge"].accuracy > 0.95
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tau_trainer.errors import NonFiniteError, SettingsError
+from tau_trainer.rewards.rewarder import RewardResult
+from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import Actions, Float64Array
 from tau_trainer.tau.formulas import REWARDS, component_reward, has_components
 from tau_trainer.tau.rewarder import RewardComputer
@@ -20,15 +22,41 @@ ROWS = np.array([3, 0, 7, 1])
 ERRORS = np.array([[0.05, 0.05, 0.05], [0.05, 0.05, 0.5], [0.5, 0.05, 0.05], [0.5, 0.5, 0.5]])
 
 
-def tau(**settings: Any) -> RewardComputer:
-    """A computer for three action components with ``binary`` unless told otherwise."""
-    return RewardComputer(**{"action_components": 3, "formula": "binary", **settings})
+def tau(formula: str = "binary", target: int = 0, **settings: Any) -> RewardComputer:
+    """A computer for three action components."""
+    return RewardComputer(RewardSettings.model_validate(settings), formula, 3, target)
+
+
+def engine(**settings: Any) -> RewardComputer:
+    """A computer that takes the engine's reward."""
+    return tau(source="engine", **settings)
+
+
+def compute(
+    computer: RewardComputer,
+    rows: Any,
+    *,
+    engine_reward: Any = None,
+    output: Any = None,
+    target: Any = None,
+    done: Any = None,
+    answered: Any = None,
+) -> RewardResult:
+    """One step: of the engine's reward, or of an action and a target in the first sensor."""
+    if engine_reward is None:
+        result = computer.decided(rows, Actions(output, np.zeros((len(output), 0), np.int32)), (target,))
+        assert result is not None
+        if done is not None:
+            computer.forget(rows[done])
+        return result
+    over, acted = (None if flags is None else np.asarray(flags, np.bool_) for flags in (done, answered))
+    return computer.judge(rows, np.asarray(engine_reward, np.float64)[:, None], done=over, acted=acted)
 
 
 @given(PAIRS, st.sampled_from(sorted(REWARDS)), st.none() | st.integers(1, 3))
 def test_aggregate_credit_is_the_formula(pair: Float64Array, name: str, columns: int | None) -> None:
     computer = tau(formula=name, credit="aggregate", columns=columns)
-    result = computer.compute(ROWS, output=pair[0], target=pair[1])
+    result = compute(computer, ROWS, output=pair[0], target=pair[1])
     expected = REWARDS[name](pair[0], pair[1], columns=columns)
     assert computer.width == 1
     assert result.reward.dtype == np.float32
@@ -39,24 +67,24 @@ def test_aggregate_credit_is_the_formula(pair: Float64Array, name: str, columns:
 @given(PAIRS, st.sampled_from([name for name in REWARDS if has_components(name)]), st.none() | st.integers(1, 3))
 def test_component_credit_averages_to_the_formula(pair: Float64Array, name: str, columns: int | None) -> None:
     computer = tau(formula=name, columns=columns)
-    result = computer.compute(ROWS, output=pair[0], target=pair[1])
+    result = compute(computer, ROWS, output=pair[0], target=pair[1])
     assert computer.width == 3
     np.testing.assert_allclose(result.reward, component_reward(name, pair[0], pair[1], columns=columns), atol=1e-6)
     np.testing.assert_allclose(result.mean, REWARDS[name](pair[0], pair[1], columns=columns), atol=1e-6)
 
 
 def test_success_is_strict_over_all_components() -> None:
-    result = tau().compute(ROWS, output=ERRORS, target=np.zeros((4, 3)))
+    result = compute(tau(), ROWS, output=ERRORS, target=np.zeros((4, 3)))
     assert result.success is not None
     assert result.success.tolist() == [1.0, 0.0, 0.0, 0.0]
-    first_only = tau(columns=1).compute(ROWS, output=ERRORS, target=np.zeros((4, 3)))
+    first_only = compute(tau(columns=1), ROWS, output=ERRORS, target=np.zeros((4, 3)))
     assert first_only.success is not None
     assert first_only.success.tolist() == [1.0, 1.0, 0.0, 0.0]
 
 
 def test_actions_are_clipped_as_the_environment_does() -> None:
-    inside = tau(formula="incremental").compute(ROWS, output=np.ones((4, 3)), target=np.ones((4, 3)))
-    outside = tau(formula="incremental").compute(ROWS, output=np.full((4, 3), 9.0), target=np.ones((4, 3)))
+    inside = compute(tau(formula="incremental"), ROWS, output=np.ones((4, 3)), target=np.ones((4, 3)))
+    outside = compute(tau(formula="incremental"), ROWS, output=np.full((4, 3), 9.0), target=np.ones((4, 3)))
     np.testing.assert_array_equal(inside.reward, outside.reward)
 
 
@@ -64,7 +92,7 @@ def test_actions_are_clipped_as_the_environment_does() -> None:
 @pytest.mark.parametrize("credit", ["component", "aggregate"])
 def test_distance_pays_by_component_or_for_all_at_once(values: str, low: float, credit: str) -> None:
     computer = tau(predicate="distance", values=values, credit=credit, success_distance=0.1)
-    result = computer.compute(ROWS, output=ERRORS, target=np.zeros((4, 3)))
+    result = compute(computer, ROWS, output=ERRORS, target=np.zeros((4, 3)))
     close = ERRORS <= 0.1
     if credit == "aggregate":
         close = np.asarray(close.all(axis=1, keepdims=True))
@@ -76,7 +104,7 @@ def test_distance_pays_by_component_or_for_all_at_once(values: str, low: float, 
 
 def test_columns_beyond_are_neither_paid_nor_punished() -> None:
     computer = tau(predicate="distance", values="pm1", columns=2, window=2, learn_from="aggregate")
-    result = computer.compute(ROWS, output=ERRORS, target=np.zeros((4, 3)))
+    result = compute(computer, ROWS, output=ERRORS, target=np.zeros((4, 3)))
     assert not result.reward[:, 2].any()
     assert result.reward[:, :2].tolist() == [[1, 1], [1, 1], [-1, 1], [-1, -1]]
 
@@ -86,10 +114,8 @@ def test_columns_beyond_are_neither_paid_nor_punished() -> None:
     [("positive", 0.0, [0, 0, 1, 1]), ("threshold", 0.5, [0, 0, 0, 1]), ("threshold", -1.0, [1, 1, 1, 1])],
 )
 def test_predicates_over_the_engine_reward(predicate: str, success_threshold: float, expected: list[int]) -> None:
-    computer = RewardComputer(
-        source="engine", action_components=2, predicate=predicate, success_threshold=success_threshold
-    )
-    result = computer.compute(ROWS, engine_reward=np.array([-1.0, 0.0, 0.1, 0.5], np.float32))
+    computer = engine(predicate=predicate, success_threshold=success_threshold)
+    result = compute(computer, ROWS, engine_reward=np.array([-1.0, 0.0, 0.1, 0.5], np.float32))
     assert computer.width == 1
     assert result.reward[:, 0].tolist() == expected
     assert result.success is not None
@@ -98,7 +124,7 @@ def test_predicates_over_the_engine_reward(predicate: str, success_threshold: fl
 
 def test_the_engine_reward_passes_unchanged_without_predicate() -> None:
     reward = np.array([-1.0, 0.0, 0.1, 7.5], np.float32)
-    result = RewardComputer(source="engine", action_components=5).compute(ROWS, engine_reward=reward)
+    result = compute(engine(), ROWS, engine_reward=reward)
     np.testing.assert_array_equal(result.reward[:, 0], reward)
     np.testing.assert_array_equal(result.mean, reward)
     assert result.success is None
@@ -106,27 +132,27 @@ def test_the_engine_reward_passes_unchanged_without_predicate() -> None:
 
 
 def test_outcome_pays_at_the_end_of_the_episode_only() -> None:
-    computer = RewardComputer(source="engine", predicate="outcome", values="pm1", success_threshold=1.5)
+    computer = engine(predicate="outcome", values="pm1", success_threshold=1.5)
     rows = np.array([0, 1])
-    first = computer.compute(rows, engine_reward=[1.0, 1.0])
+    first = compute(computer, rows, engine_reward=[1.0, 1.0])
     assert first.reward[:, 0].tolist() == [0.0, 0.0]
     assert first.success is None
-    second = computer.compute(rows, engine_reward=[1.0, 0.0], done=[True, False])
+    second = compute(computer, rows, engine_reward=[1.0, 0.0], done=[True, False])
     assert second.reward[:, 0].tolist() == [1.0, 0.0]
     assert second.success is not None
     assert second.success[0] == 1.0
     assert np.isnan(second.success[1])
-    third = computer.compute(rows, engine_reward=[1.0, 0.5], done=[True, True])
+    third = compute(computer, rows, engine_reward=[1.0, 0.5], done=[True, True])
     assert third.reward[:, 0].tolist() == [-1.0, -1.0]
 
 
 def test_windows_of_outcomes_span_episodes_and_others_do_not() -> None:
     row, done = np.array([0]), [True]
-    outcomes = RewardComputer(source="engine", predicate="outcome", window=3, aggregate="sum")
-    steps = RewardComputer(source="engine", predicate="positive", window=3, aggregate="sum")
+    outcomes = engine(predicate="outcome", window=3, aggregate="sum")
+    steps = engine(predicate="positive", window=3, aggregate="sum")
     sums = []
     for computer in (outcomes, steps):
-        results = [computer.compute(row, engine_reward=[1.0], done=done).aggregated for _ in range(4)]
+        results = [compute(computer, row, engine_reward=[1.0], done=done).aggregated for _ in range(4)]
         sums.append([float(value[0]) for value in results if value is not None])
     assert sums == [[1.0, 2.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0]]
 
@@ -136,7 +162,7 @@ def test_outcome_with_rewards_of_the_trainer_is_judged_when_the_episode_conclude
     target = np.zeros((2, 3))
     rows = np.array([0, 1])
     for _ in range(2):
-        step = computer.compute(rows, output=np.array([[0.0] * 3, [0.4] * 3]), target=target)
+        step = compute(computer, rows, output=np.array([[0.0] * 3, [0.4] * 3]), target=target)
         assert step.success is None
         assert not step.reward.any()
     late = computer.conclude(rows)
@@ -152,9 +178,9 @@ def test_outcome_with_rewards_of_the_trainer_is_judged_when_the_episode_conclude
 
 def test_concluding_replaces_nothing_for_other_predicates() -> None:
     computer = tau(window=5, aggregate="sum")
-    computer.compute(ROWS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
+    compute(computer, ROWS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
     assert computer.conclude(ROWS) is None
-    after = computer.compute(ROWS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
+    after = compute(computer, ROWS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
     assert after.aggregated is not None
     assert after.aggregated.tolist() == [1.0] * 4
 
@@ -164,7 +190,7 @@ def test_learning_from_the_window(aggregate: str) -> None:
     computer = tau(predicate="distance", window=3, aggregate=aggregate, learn_from="aggregate", values="pm1")
     outputs = np.array([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
     for output in outputs:
-        result = computer.compute(np.array([2]), output=output[None], target=np.zeros((1, 3)))
+        result = compute(computer, np.array([2]), output=output[None], target=np.zeros((1, 3)))
     expected = {
         "mean": [1.0, -1 / 3, -1.0],
         "sum": [3.0, -1.0, -3.0],
@@ -181,19 +207,19 @@ def test_learning_from_the_window(aggregate: str) -> None:
 def test_aggregate_credit_learns_from_one_window() -> None:
     computer = tau(predicate="distance", window=2, learn_from="aggregate", credit="aggregate")
     row, target = np.array([0]), np.zeros((1, 3))
-    computer.compute(row, output=np.zeros((1, 3)), target=target)
-    result = computer.compute(row, output=np.array([[0.0, 0.0, 1.0]]), target=target)
+    compute(computer, row, output=np.zeros((1, 3)), target=target)
+    result = compute(computer, row, output=np.array([[0.0, 0.0, 1.0]]), target=target)
     assert result.reward.tolist() == [[0.5]]
     assert result.aggregated is not None
     assert result.aggregated.tolist() == [0.5]
 
 
 def test_messages_that_answer_no_decision_enter_no_window() -> None:
-    computer = RewardComputer(source="engine", predicate="positive", window=2, aggregate="mean")
+    computer = engine(predicate="positive", window=2, aggregate="mean")
     rows = np.array([0, 1])
-    first = computer.compute(rows, engine_reward=[0.0, 0.0], answered=[False, False])
+    first = compute(computer, rows, engine_reward=[0.0, 0.0], answered=[False, False])
     assert first.success is None
-    second = computer.compute(rows, engine_reward=[1.0, 1.0], answered=[True, False])
+    second = compute(computer, rows, engine_reward=[1.0, 1.0], answered=[True, False])
     assert second.aggregated is not None
     assert second.aggregated[0] == 1.0
     assert np.isnan(second.aggregated[1])
@@ -206,8 +232,8 @@ def test_messages_that_answer_no_decision_enter_no_window() -> None:
 def test_order_of_agents_does_not_matter(order: list[int], pair: Float64Array) -> None:
     straight, shuffled = (tau(window=3, aggregate="sum") for _ in range(2))
     for _ in range(2):
-        first = straight.compute(ROWS, output=pair[0], target=pair[1])
-        second = shuffled.compute(ROWS[order], output=pair[0][order], target=pair[1][order])
+        first = compute(straight, ROWS, output=pair[0], target=pair[1])
+        second = compute(shuffled, ROWS[order], output=pair[0][order], target=pair[1][order])
     np.testing.assert_array_equal(first.reward[order], second.reward)
     assert first.aggregated is not None
     assert second.aggregated is not None
@@ -225,71 +251,58 @@ def test_many_agents_at_once_equal_single_ones() -> None:
         rows = generator.permutation(6)[:4]
         output, target = generator.uniform(-1, 1, (2, 4, 3))
         done = generator.random(4) < 0.2
-        result = together.compute(rows, output=output, target=target, done=done)
+        result = compute(together, rows, output=output, target=target, done=done)
         for i, row in enumerate(rows):
-            one = alone[row].compute(np.array([0]), output=output[[i]], target=target[[i]], done=done[[i]])
+            one = compute(alone[row], np.array([0]), output=output[[i]], target=target[[i]], done=done[[i]])
             np.testing.assert_array_equal(result.reward[i], one.reward[0])
 
 
 def test_forget_and_clear() -> None:
-    computer = RewardComputer(predicate="outcome", source="engine", window=4, aggregate="sum")
+    computer = engine(predicate="outcome", window=4, aggregate="sum")
     row = np.array([5])
-    computer.compute(row, engine_reward=[1.0], done=[True])
-    computer.compute(row, engine_reward=[1.0])
-    result = computer.compute(row, engine_reward=[0.0], done=[True])
+    compute(computer, row, engine_reward=[1.0], done=[True])
+    compute(computer, row, engine_reward=[1.0])
+    result = compute(computer, row, engine_reward=[0.0], done=[True])
     assert result.aggregated is not None
     assert result.aggregated.tolist() == [2.0]
-    computer.compute(row, engine_reward=[1.0])
+    compute(computer, row, engine_reward=[1.0])
     computer.forget(row)
-    forgotten = computer.compute(row, engine_reward=[0.0], done=[True])
+    forgotten = compute(computer, row, engine_reward=[0.0], done=[True])
     assert forgotten.success is not None
     assert forgotten.success.tolist() == [0.0]
     computer.clear()
-    cleared = computer.compute(row, engine_reward=[1.0], done=[True]).aggregated
+    cleared = compute(computer, row, engine_reward=[1.0], done=[True]).aggregated
     assert cleared is not None
     assert cleared.tolist() == [1.0]
 
 
 def test_no_agents() -> None:
-    result = tau(window=2).compute(np.zeros(0, np.int64), output=np.zeros((0, 3)), target=np.zeros((0, 3)))
+    result = compute(tau(window=2), np.zeros(0, np.int64), output=np.zeros((0, 3)), target=np.zeros((0, 3)))
     assert result.reward.shape == (0, 3)
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [
-        ({"formula": "binary_strict"}, "`credit: aggregate`"),
-        ({"formula": "sigmoid"}, "no reward formula `sigmoid`"),
-        ({"formula": None}, "name one with `formula`"),
-        ({"columns": 4}, "between 1 and the 3"),
-        ({"predicate": "win"}, "no success predicate"),
-        ({"source": "engine", "predicate": "distance"}, "`source: trainer`"),
-        ({"learn_from": "aggregate"}, "no `predicate`"),
-        ({"window": 0}, "at least 1"),
-    ],
+    [({"columns": 4}, "between 1 and the 3"), ({"source": "engine", "predicate": "distance"}, "`source: trainer`")],
 )
 def test_settings_that_do_not_go_together(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         tau(**settings)
 
 
-def test_inputs_that_are_missing_or_wrong() -> None:
-    with pytest.raises(ValueError, match="engine_reward"):
-        RewardComputer(source="engine").compute(ROWS)
-    with pytest.raises(ValueError, match="output and target"):
-        tau().compute(ROWS, output=ERRORS)
+def test_inputs_that_are_wrong() -> None:
     with pytest.raises(SettingsError, match="has 2 numbers but the behavior has 3"):
-        tau().compute(ROWS, output=ERRORS[:, :2], target=ERRORS[:, :2])
+        compute(tau(), ROWS, output=ERRORS[:, :2], target=ERRORS[:, :2])
     with pytest.raises(ValueError, match="a row stands twice"):
-        tau().compute(np.array([1, 1]), output=ERRORS[:2], target=ERRORS[:2])
+        compute(tau(), np.array([1, 1]), output=ERRORS[:2], target=ERRORS[:2])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_that_are_none(bad: float) -> None:
     with pytest.raises(NonFiniteError, match="agent 2 of 2"):
-        RewardComputer(source="engine").compute(np.array([0, 1]), engine_reward=[0.0, bad])
+        engine().answered(np.array([0, 1]), np.array([0.0, bad], np.float32), acted=np.ones(2, np.bool_), ended=False)
     with pytest.raises(NonFiniteError, match="distance"):
-        tau().compute(np.array([0]), output=np.zeros((1, 3)), target=np.array([[0.0, bad, 0.0]]))
+        compute(tau(), np.array([0]), output=np.zeros((1, 3)), target=np.array([[0.0, bad, 0.0]]))
 
 
 def test_component_credit_carries_more_signal_than_the_aggregate() -> None:
@@ -299,7 +312,8 @@ def test_component_credit_carries_more_signal_than_the_aggregate() -> None:
     error = np.abs(output - target)
     follow = {}
     for credit in ("component", "aggregate"):
-        reward = tau(formula="incremental", credit=credit).compute(np.arange(2000), output=output, target=target).reward
+        computer = tau(formula="incremental", credit=credit)
+        reward = compute(computer, np.arange(2000), output=output, target=target).reward
         follow[credit] = abs(float(np.corrcoef(reward[:, 0], error[:, 0])[0, 1]))
     assert follow["component"] == pytest.approx(1.0)
     assert follow["aggregate"] < 0.65
@@ -350,7 +364,7 @@ def test_the_outcome_takes_the_place_of_the_last_reward() -> None:
 
 
 def test_the_engines_reward_is_judged_as_it_comes() -> None:
-    computer = RewardComputer(source="engine", predicate="positive", window=2, aggregate="sum", learn_from="aggregate")
+    computer = engine(predicate="positive", window=2, aggregate="sum", learn_from="aggregate")
     rows = np.array([1, 0])
     assert computer.decided(rows, acted(np.zeros((2, 1))), seen(np.zeros((2, 1)))) is None
     sums = []

@@ -62,7 +62,7 @@ def test_the_formula_is_the_profiles_own_where_none_is_named() -> None:
         {"profile": "tau384"},
         {"profile": "tau384", "reward": {"formula": "difference"}},
     ]
-    formulas = [TauTask(TauSettings.model_validate(settings)).formula for settings in chosen]
+    formulas = [TauTask(TauSettings.model_validate(settings)).formula.name for settings in chosen]
     assert formulas == ["incremental", "binary", "difference"]
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.errors import DataError
+from tau_trainer.errors import DataError, TauError
 from tau_trainer.specs import FloatArray
 from tau_trainer.tau.schema import text_key
-from tau_trainer.tau.vectors import VectorTable, read_vectors, unit_rows, vectors_path, write_atomically, write_vectors
+from tau_trainer.tau.vectors import VectorTable, read_vectors, unit_rows, vectors_path, write_vectors
 
 
 def _unit(rows: int, seed: int = 0) -> FloatArray:
@@ -98,11 +98,11 @@ def test_files_that_are_no_archives(tmp_path: Path, content: bytes) -> None:
 
 
 def test_writing_leaves_nothing_behind_when_it_fails(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be written"):
-        write_atomically(tmp_path / "missing" / "x.json", b"content")
+    with pytest.raises(TauError, match="Cannot write"):
+        write_vectors(tmp_path / "missing" / "x.vectors.npz", {}, "none")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(DataError, match="cannot be written"):
-        write_atomically(tmp_path / "folder", b"content")
+    with pytest.raises(TauError, match="Cannot write"):
+        write_vectors(tmp_path / "folder", {}, "none")
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
 
 

@@ -26,7 +26,7 @@ from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
-from tau_trainer.metrics import Event, JsonLines, Recorder, RunResult, RunSnapshot, Summary
+from tau_trainer.metrics import Event, JsonLines, Recorder, RunReport, RunSnapshot, Summary
 from tau_trainer.models import Recurrent
 from tau_trainer.models.graph import GraphWriter
 from tau_trainer.settings import MemorySettings, PPOTrainerSettings, RunSettings
@@ -40,7 +40,7 @@ from tau_trainer.specs import (
     Terminals,
     empty_terminals,
 )
-from tau_trainer.training import ParallelTrainerManager, RunReport, Session
+from tau_trainer.training import ParallelTrainerManager, Session
 
 WAIT_S = 50.0
 
@@ -52,7 +52,7 @@ class Memory(Recorder):
         self.summaries: list[Summary] = []
         self.events: list[Event] = []
         self.snapshots: list[RunSnapshot] = []
-        self.results: list[RunResult] = []
+        self.results: list[RunReport] = []
 
     def on_summary(self, summary: Summary) -> None:
         self.summaries.append(summary)
@@ -63,7 +63,7 @@ class Memory(Recorder):
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
         self.snapshots.append(snapshot)
 
-    def on_result(self, result: RunResult) -> None:
+    def on_result(self, result: RunReport) -> None:
         self.results.append(result)
 
     @property

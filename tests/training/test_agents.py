@@ -13,6 +13,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import MetricsHub, TaskKeys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder
+from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import (
     Actions,
     ActionSpec,
@@ -82,7 +83,9 @@ class Bench:
             return EngineReward()
         sensors = [sensor.name for sensor in spec.observations]
         target = sensors.index("target") if "target" in sensors else 0
-        return RewardComputer(target=target, action_components=spec.actions.components, **self.reward)
+        settings = {key: value for key, value in self.reward.items() if key != "formula"}
+        formula = self.reward.get("formula", "binary")
+        return RewardComputer(RewardSettings.model_validate(settings), formula, spec.actions.components, target)
 
     def respond(self, *batches: StepBatch, spec: BehaviorSpec = SPEC) -> dict[str, Actions]:
         actions = self.decide(*batches, spec=spec)

@@ -6,36 +6,39 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tau_trainer.errors import RunExistsError
-from tau_trainer.training import RunReport, run_learn, run_parallel
+from tau_trainer.training import RunReport, run_in_foreground
 from tau_trainer.training.api import wait_in_foreground
 from tau_trainer.training.parallel import ParallelTrainer
 from tests.training.fakes import SceneEngine, Stage, begin, tau_settings, until
 
 
 def test_quiet_shows_the_verdict_alone(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = run_parallel(tau_settings(tmp_path), quiet=True, command_line=["tau-train", "parallel"])
+    report = run_in_foreground("parallel", tau_settings(tmp_path), "quiet", ["tau-train", "parallel"])
     lines = capsys.readouterr().out.splitlines()
     assert lines == [report.verdict]
     assert list((report.folder / "TauAgent").glob("events.out.tfevents.*"))
 
 
-def test_resume_and_force_are_the_callers(stage: Stage, tmp_path: Path) -> None:
-    run_parallel(tau_settings(tmp_path), quiet=True)
+def test_resume_and_force_are_the_settings(stage: Stage, tmp_path: Path) -> None:
+    def run(**changes: Any) -> RunReport:
+        return run_in_foreground("parallel", tau_settings(tmp_path, **changes), "quiet")
+
+    run()
     with pytest.raises(RunExistsError):
-        run_parallel(tau_settings(tmp_path), quiet=True)
-    resumed = run_parallel(tau_settings(tmp_path, behaviors__TauAgent__max_steps=600), quiet=True, resume=True)
-    assert resumed.decisions == 600
-    assert run_parallel(tau_settings(tmp_path), quiet=True, force=True).decisions == 400
+        run()
+    assert run(behaviors__TauAgent__max_steps=600, checkpoint_settings__resume=True).decisions == 600
+    assert run(checkpoint_settings__force=True).decisions == 400
 
 
 def test_learn(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic")
     settings = settings.model_copy(update={"behaviors": {"Basic": settings.behaviors["TauAgent"]}})
-    assert run_learn(settings, quiet=True).models[0].name == "Basic.onnx"
+    assert run_in_foreground("learn", settings, "quiet").models[0].name == "Basic.onnx"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself these signals there")

@@ -131,7 +131,7 @@ def test_the_last_panel(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     train(tau_settings(tmp_path), memory)
     result = memory.results[0]
     assert (result.outcome, result.decisions, result.command) == ("completed", 400, "parallel")
-    assert result.accuracy is not None
+    assert result.score("accuracy") is not None
     assert result.baselines.keys() == {"zeros", "constant", "majority", "ridge"}
     assert set(result.files) == {"policy", "evaluation", "curve", "checkpoints", "log"}
     assert all(path.exists() for path in result.files.values())

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tau_trainer.errors import EngineExitedError, LaunchError, RunExistsError
+from tau_trainer.errors import EngineExitedError, LaunchError, RunExistsError, SettingsError
 from tau_trainer.metrics import Recorder
 from tau_trainer.settings import load_settings
 from tau_trainer.training import PairState, ParallelTrainerManager
@@ -153,3 +154,10 @@ def test_wait_can_lose_patience(slow: Stage, tmp_path: Path) -> None:
         session.wait(0.1)
     session.cancel()
     session.wait(15)
+
+
+def test_a_device_that_is_not_there_is_found_before_anything_is_made(tmp_path: Path) -> None:
+    sentence = re.escape("torch_settings.device (--torch-device) cuda:99: torch cannot use it here")
+    with pytest.raises(SettingsError, match=sentence):
+        begin(tau_settings(tmp_path, torch_settings__device="cuda:99"))
+    assert list(tmp_path.iterdir()) == []

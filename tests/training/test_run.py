@@ -25,7 +25,7 @@ from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Stat, StatAggregationMethod
 from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
-from tau_trainer.metrics import MetricsHub, RunSnapshot, keys, read_log, render
+from tau_trainer.metrics import MetricsHub, RunSnapshot, RunView, keys, read_log
 from tau_trainer.settings import RunSettings
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training import PairState, RunReport
@@ -536,7 +536,7 @@ def shown(snapshot: RunSnapshot) -> str:
     """The table of a run, as text."""
     console = Console(width=100, file=io.StringIO(), force_terminal=False)
     with console.capture() as capture:
-        console.print(render(snapshot))
+        console.print(RunView(snapshot))
     return capture.get()
 
 

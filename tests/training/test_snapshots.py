@@ -30,7 +30,7 @@ class FakePair:
 
     def metrics(self, *, per_decision: bool) -> PairMetrics:
         self.asked.append(per_decision)
-        return PairMetrics(self.id, self.state, self.trainer.decisions, 2, 0.5, None, 0)
+        return PairMetrics(self.id, self.state, self.trainer.decisions, 0.5)
 
 
 def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:

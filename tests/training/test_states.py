@@ -10,8 +10,8 @@ from tau_trainer.training.states import PairMetrics, PairState, RunReport, allow
 
 
 def report(outcome: str, *states: PairState) -> RunReport:
-    pairs = tuple(PairMetrics(i, state, 10, 1, None, None, 0) for i, state in enumerate(states))
-    return RunReport("run", Path("run"), outcome, pairs, 10 * len(pairs), 1.0, 10.0)
+    pairs = tuple(PairMetrics(i, state, 10) for i, state in enumerate(states))
+    return RunReport("run", Path("run"), "parallel", outcome, 10 * len(pairs), 1.0, 10.0, pairs)
 
 
 def test_the_way_of_a_pair() -> None:
