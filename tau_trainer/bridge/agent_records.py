@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 
@@ -163,9 +162,7 @@ class AgentDecoder:
         named = [("reward", records.reward), ("group reward", records.group_reward)]
         named += [(f"sensor '{s.name}'", o) for s, o in zip(spec.observations, records.obs, strict=True)]
         name, values = next((name, values) for name, values in named if not _all_finite(values))
-        self._refuse(name, int(records.ids[np.argwhere(~np.isfinite(values))[0, 0]]))
-
-    def _refuse(self, name: str, agent: int) -> NoReturn:
+        agent = int(records.ids[np.argwhere(~np.isfinite(values))[0, 0]])
         raise DecodeError(
             f"behavior '{self._behavior}' sent NaN or infinity in {name} of agent {agent}; "
             "look for a division by zero or an exploding body in the game"

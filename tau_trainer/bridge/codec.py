@@ -8,8 +8,8 @@ The envelope goes through protobuf; the lists of agents and actions inside go th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
@@ -41,9 +41,6 @@ class Capabilities:
     multi_agent_groups: bool = True
 
 
-_CAPABILITIES = tuple(Capabilities.__dataclass_fields__)
-
-
 @dataclass(frozen=True, slots=True)
 class EngineInitialization:
     """An engine's first words."""
@@ -63,6 +60,10 @@ class TrainerInitialization:
     package_version: str = PACKAGE_VERSION
     capabilities: Capabilities = Capabilities()
     num_areas: int = 1
+
+
+_Init = Capabilities | EngineInitialization | TrainerInitialization
+_InitT = TypeVar("_InitT", bound=_Init)
 
 
 @dataclass(slots=True)
@@ -95,14 +96,23 @@ def _parse(data: bytes) -> Any:
         raise DecodeError(f"received {len(data)} bytes that are not a message of the protocol") from error
 
 
-def _capabilities(message: Any) -> Capabilities:
-    return Capabilities(**{name: getattr(message, name) for name in _CAPABILITIES})
+def _read(kind: type[_InitT], message: Any) -> _InitT:
+    """A dataclass of the same names as a message."""
+    given = {item.name: getattr(message, item.name) for item in fields(kind)}
+    if "capabilities" in given:
+        given["capabilities"] = _read(Capabilities, given["capabilities"])
+    return kind(**given)
 
 
-def _set_capabilities(message: Any, capabilities: Capabilities) -> None:
+def _write(message: Any, values: _Init) -> None:
+    """The reverse of :func:`_read`."""
     message.SetInParent()  # even with nothing set: the package in Unity reads it without looking
-    for name in _CAPABILITIES:
-        setattr(message, name, getattr(capabilities, name))
+    for item in fields(values):
+        value = getattr(values, item.name)
+        if isinstance(value, Capabilities):
+            _write(message.capabilities, value)
+        else:
+            setattr(message, item.name, value)
 
 
 def _action_spec(brain: Any) -> ActionSpec:
@@ -130,9 +140,7 @@ def parse_engine_message(data: bytes) -> EngineMessage:
     if output.HasField("rl_initialization_output"):
         init = output.rl_initialization_output
         if init.communication_version:
-            result.initialization = EngineInitialization(
-                init.name, init.communication_version, init.package_version, _capabilities(init.capabilities)
-            )
+            result.initialization = _read(EngineInitialization, init)
         result.action_specs = {brain.brain_name: _action_spec(brain) for brain in init.brain_parameters}
     if output.HasField("rl_output"):
         result.agent_lists = dict(output.rl_output.agent_infos)
@@ -144,12 +152,7 @@ def encode_initialization(initialization: TrainerInitialization) -> bytes:
     """The trainer's reply to an engine's first message."""
     message = UnityMessage()
     message.header.status = STATUS_OK
-    init = message.trainer_input.rl_initialization_input
-    init.seed = initialization.seed
-    init.communication_version = initialization.communication_version
-    init.package_version = initialization.package_version
-    _set_capabilities(init.capabilities, initialization.capabilities)
-    init.num_areas = initialization.num_areas
+    _write(message.trainer_input.rl_initialization_input, initialization)
     return bytes(message.SerializeToString())
 
 
@@ -234,11 +237,7 @@ def encode_engine_message(
     message = UnityMessage()
     message.header.status = status
     if initialization is not None:
-        init = message.engine_output.rl_initialization_output
-        init.name = initialization.name
-        init.communication_version = initialization.communication_version
-        init.package_version = initialization.package_version
-        _set_capabilities(init.capabilities, initialization.capabilities)
+        _write(message.engine_output.rl_initialization_output, initialization)
     for spec in specs:
         _announce(message.engine_output.rl_initialization_output.brain_parameters.add(), spec)
     if steps is not None:
@@ -269,14 +268,7 @@ def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> Tr
     if not result.has_input:
         return result
     if message.trainer_input.HasField("rl_initialization_input"):
-        init = message.trainer_input.rl_initialization_input
-        result.initialization = TrainerInitialization(
-            init.seed,
-            init.communication_version,
-            init.package_version,
-            _capabilities(init.capabilities),
-            init.num_areas,
-        )
+        result.initialization = _read(TrainerInitialization, message.trainer_input.rl_initialization_input)
     rl_input = message.trainer_input.rl_input
     # proto3's enums are open: a number that nobody knows arrives as it is, and means a step here.
     result.command = Command(rl_input.command) if rl_input.command in (0, 1, 2) else Command.STEP

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tau_trainer.bridge.codec import (
     EngineMessage,
@@ -22,15 +23,10 @@ from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
 from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, STATUS_OK, Command
 from tau_trainer.bridge.server import EngineServer
 from tau_trainer.bridge.serving import Server
-from tau_trainer.bridge.side_channels import EngineConfiguration, Sampler, SideChannelHub, TrainingEnvironment
+from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.bridge.tls import Tls
-from tau_trainer.errors import (
-    EngineError,
-    EngineExitedError,
-    EngineStoppedError,
-    EngineTimeoutError,
-    VersionError,
-)
+from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError, EngineTimeoutError, VersionError
+from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 _WATCH_S = 0.25
@@ -46,9 +42,9 @@ class EngineOptions:
     num_areas: int = 1
     timeout_s: float = 60.0
     """The longest wait for one message of the engine."""
-    configuration: EngineConfiguration = field(default_factory=EngineConfiguration)
-    trainer: TrainingEnvironment | None = None
-    """What engine 0 is told of us over the training analytics channel; None: nothing."""
+    configuration: EngineSettings = field(default_factory=EngineSettings)
+    trainer: Any = None
+    """What engine 0 is told of us over the training analytics channel: its message; None: nothing."""
     listen: str | None = None
     """An address for engines on other machines, served by grpcio; None: loopback alone, by our own server."""
     tls: Tls | None = None
@@ -137,7 +133,8 @@ class Engine:
         self._codec.legacy_actions = not engine.capabilities.hybrid_actions
         reply = TrainerInitialization(self._options.seed + self.index, num_areas=self._options.num_areas)
         self._stage = "answer the handshake"
-        self._check(parse_engine_message(await self._exchange(encode_initialization(reply))))
+        self._server.reply(encode_initialization(reply))
+        self._check(parse_engine_message(await self._receive()))
         self.channels.send_engine_configuration(self._options.configuration)
         if self._options.trainer is not None and self.index == 0 and engine.capabilities.training_analytics:
             self.channels.send_training_environment(self._options.trainer)
@@ -179,17 +176,10 @@ class Engine:
         if message.status != STATUS_OK:
             raise EngineStoppedError(f"{self._name} closed the connection (status {message.status})")
 
-    async def _exchange(self, reply: bytes) -> bytes:
-        self._server.reply(reply)
-        return await self._receive()
-
-    async def _receive(self) -> bytes:
-        """Wait for the next message; the watcher puts an exception here if none can come."""
-        return await self._watched(self._server.receive())
-
-    def _watched(self, waiting: asyncio.Future[bytes]) -> asyncio.Future[bytes]:
-        self._waiting, self._waiting_since = waiting, time.monotonic()
-        return waiting
+    def _receive(self) -> asyncio.Future[bytes]:
+        """The engine's next message; the watcher puts an exception there if none can come."""
+        self._waiting, self._waiting_since = self._server.receive(), time.monotonic()
+        return self._waiting
 
     @property
     def _name(self) -> str:
@@ -229,7 +219,8 @@ class Engine:
 
     async def close(self, timeout_s: float = _CLOSE_S) -> None:
         """Say goodbye with status 400, wait for the process to end, and end it if it does not."""
-        if not self._server.owes_reply and self._watcher is not None and self._alive:
+        alive = self.process is None or self.process.returncode is None
+        if not self._server.owes_reply and self._watcher is not None and alive:
             await self._await_last_call(timeout_s)
         self._server.reply(encode_close())
         await self._server.stop()
@@ -239,18 +230,13 @@ class Engine:
 
     async def _await_last_call(self, timeout_s: float) -> None:
         """The goodbye travels in a reply, so the engine must call once more."""
-        if self._waiting is None or self._waiting.done():
-            self._watched(self._server.receive())
-        assert self._waiting is not None
         waiting = self._waiting
+        if waiting is None or waiting.done():
+            waiting = self._receive()
         try:
             await asyncio.wait_for(asyncio.shield(waiting), timeout_s)
         except (TimeoutError, EngineError):
             waiting.cancel()
-
-    @property
-    def _alive(self) -> bool:
-        return self.process is None or self.process.returncode is None
 
     async def kill(self) -> None:
         """End the process at once and stop listening: for engines that crashed, hang or send garbage."""

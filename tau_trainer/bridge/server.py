@@ -12,7 +12,7 @@ import errno
 from typing import Final
 
 from tau_trainer.bridge.frames import ProtocolError
-from tau_trainer.bridge.http2 import Call, Connection
+from tau_trainer.bridge.http2 import Connection
 from tau_trainer.bridge.ports import has_ipv6, port_taken
 from tau_trainer.bridge.serving import Server
 from tau_trainer.errors import PortInUseError
@@ -115,11 +115,11 @@ class _Link(asyncio.Protocol):
     def __init__(self, server: EngineServer) -> None:
         self._server = server
         self._connection = Connection()
-        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self.abort = transport.abort  # at once, even if the other side does not read
         self._server.opened(self)
         self._write()
 
@@ -127,17 +127,14 @@ class _Link(asyncio.Protocol):
         try:
             calls = self._connection.receive(data)
         except ProtocolError:
-            self.close()  # whoever this is, it is no engine; the one we wait for may still come
+            self._transport.close()  # whoever this is, it is no engine; the one we wait for may still come
             return
         for call in calls:
-            self._hand_on(call)
+            if call.message is None:
+                self._server.gave_up(self, call.stream)
+            else:
+                self._server.called(self, call.stream, call.message)
         self._write()
-
-    def _hand_on(self, call: Call) -> None:
-        if call.message is None:
-            self._server.gave_up(self, call.stream)
-        else:
-            self._server.called(self, call.stream, call.message)
 
     def respond(self, stream: int, data: bytes) -> None:
         """Send an answer."""
@@ -146,18 +143,8 @@ class _Link(asyncio.Protocol):
 
     def _write(self) -> None:
         data = self._connection.take()
-        if data and self._transport is not None and not self._transport.is_closing():
+        if data and not self._transport.is_closing():
             self._transport.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.gave_up(self)
-
-    def close(self) -> None:
-        """End the connection once everything is sent."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """End the connection at once, even if the other side does not read."""
-        if self._transport is not None:
-            self._transport.abort()

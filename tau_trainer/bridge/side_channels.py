@@ -8,14 +8,17 @@ from __future__ import annotations
 import enum
 import struct
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from google.protobuf.any_pb2 import Any
+from google.protobuf.message import Message
 
-from tau_trainer.bridge.protocol import TrainingEnvironmentInitialized
 from tau_trainer.errors import DecodeError
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import EngineSettings
 
 ENGINE_CONFIGURATION: Final = uuid.UUID("e951342c-4f7e-11ea-b238-784f4387d1f7")
 ENVIRONMENT_PARAMETERS: Final = uuid.UUID("534c891e-810f-11ea-a9d0-822485860400")
@@ -46,37 +49,10 @@ def unpack_payloads(data: bytes) -> list[tuple[uuid.UUID, bytes]]:
     return messages
 
 
-class Writer:
-    """Builds a payload from ML-Agents' primitives; ``bytes(writer)`` is the result."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def __bytes__(self) -> bytes:
-        return bytes(self._data)
-
-    def int32(self, value: int) -> Writer:
-        """Four bytes, signed."""
-        self._data += struct.pack("<i", value)
-        return self
-
-    def float32(self, value: float) -> Writer:
-        """Four bytes."""
-        self._data += struct.pack("<f", value)
-        return self
-
-    def string(self, value: str) -> Writer:
-        """int32 byte count and ASCII bytes (others are replaced by ``?``)."""
-        text = value.encode("ascii", "replace")
-        self.int32(len(text))
-        self._data += text
-        return self
-
-    def float_list(self, values: Sequence[float]) -> Writer:
-        """int32 count and float32 values."""
-        self.int32(len(values))
-        self._data += struct.pack(f"<{len(values)}f", *values)
-        return self
+def string(value: str) -> bytes:
+    """int32 byte count and ASCII bytes (others are replaced by ``?``)."""
+    text = value.encode("ascii", "replace")
+    return struct.pack("<i", len(text)) + text
 
 
 class Reader:
@@ -86,23 +62,21 @@ class Reader:
         self._data = data
         self._position = 0
 
-    def _take(self, form: str) -> tuple[float, ...] | None:
+    def numbers(self, form: str) -> tuple[float, ...]:
+        """The numbers of a :mod:`struct` format; none past the end."""
         size = struct.calcsize(form)
         if self._position + size > len(self._data):
-            return None
-        values = struct.unpack_from(form, self._data, self._position)
+            return ()
         self._position += size
-        return values
+        return struct.unpack_from(form, self._data, self._position - size)
 
     def int32(self, default: int = 0) -> int:
         """Four bytes, signed; ``default`` past the end."""
-        values = self._take("<i")
-        return default if values is None else int(values[0])
+        return int(next(iter(self.numbers("<i")), default))
 
     def float32(self) -> float:
         """Four bytes; 0 past the end."""
-        values = self._take("<f")
-        return 0.0 if values is None else float(values[0])
+        return next(iter(self.numbers("<f")), 0.0)
 
     def string(self) -> str:
         """int32 byte count and ASCII bytes; empty past the end."""
@@ -115,10 +89,7 @@ class Reader:
 
     def float_list(self) -> list[float]:
         """int32 count and float32 values; empty past the end."""
-        count = self.int32(0)
-        if count < 0 or self._position + 4 * count > len(self._data):
-            return []
-        return list(self._take(f"<{count}f") or ())
+        return list(self.numbers(f"<{max(self.int32(), 0)}f"))
 
 
 class StatAggregationMethod(enum.IntEnum):
@@ -141,7 +112,7 @@ class Stat:
 
 def stat_payload(key: str, value: float, aggregation: StatAggregationMethod = StatAggregationMethod.AVERAGE) -> bytes:
     """Payload of the Stats channel (engine to trainer)."""
-    return bytes(Writer().string(key).float32(value).int32(int(aggregation)))
+    return string(key) + struct.pack("<fi", value, aggregation)
 
 
 def parse_stat(payload: bytes) -> Stat:
@@ -153,26 +124,15 @@ def parse_stat(payload: bytes) -> Stat:
     return Stat(key, value, StatAggregationMethod(aggregation))
 
 
-@dataclass(frozen=True, slots=True)
-class EngineConfiguration:
-    """Screen size in pixels, quality level, time scale, frame rates in frames a second (-1: as fast as possible)."""
-
-    width: int = 84
-    height: int = 84
-    quality_level: int = 5
-    time_scale: float = 20.0
-    target_frame_rate: int = -1
-    capture_frame_rate: int = 60
-
-    def payloads(self) -> list[bytes]:
-        """One payload a setting, each after its number, in the order ML-Agents sends them."""
-        return [
-            bytes(Writer().int32(0).int32(self.width).int32(self.height)),
-            bytes(Writer().int32(1).int32(self.quality_level)),
-            bytes(Writer().int32(2).float32(self.time_scale)),
-            bytes(Writer().int32(3).int32(self.target_frame_rate)),
-            bytes(Writer().int32(4).int32(self.capture_frame_rate)),
-        ]
+def engine_configuration_payloads(settings: EngineSettings) -> list[bytes]:
+    """One payload a setting, each after its number, in the order ML-Agents sends them."""
+    return [
+        struct.pack("<iii", 0, settings.width, settings.height),
+        struct.pack("<ii", 1, settings.quality_level),
+        struct.pack("<if", 2, settings.time_scale),
+        struct.pack("<ii", 3, settings.target_frame_rate),
+        struct.pack("<ii", 4, settings.capture_frame_rate),
+    ]
 
 
 class SamplerKind(enum.IntEnum):
@@ -197,15 +157,12 @@ class Sampler:
 
 def environment_parameter_payload(key: str, value: float | Sampler) -> bytes:
     """Payload of the environment parameters channel (trainer to engine)."""
-    writer = Writer().string(key)
     if not isinstance(value, Sampler):
-        return bytes(writer.int32(0).float32(value))
-    writer.int32(1).int32(value.seed).int32(int(value.kind))
-    if value.kind == SamplerKind.MULTI_RANGE_UNIFORM:
-        return bytes(writer.float_list(value.values))
-    for number in value.values:
-        writer.float32(number)
-    return bytes(writer)
+        return string(key) + struct.pack("<if", 0, value)
+    many = value.kind == SamplerKind.MULTI_RANGE_UNIFORM
+    count = struct.pack("<i", len(value.values)) if many else b""
+    values = struct.pack(f"<{len(value.values)}f", *value.values)
+    return string(key) + struct.pack("<iii", 1, value.seed, value.kind) + count + values
 
 
 def parse_environment_parameter(payload: bytes) -> tuple[str, float | Sampler]:
@@ -222,27 +179,6 @@ def parse_environment_parameter(payload: bytes) -> tuple[str, float | Sampler]:
     return key, Sampler(SamplerKind(sampler), seed, (reader.float32(), reader.float32()))
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingEnvironment:
-    """What the training analytics channel tells the engine about its trainer (``TrainingEnvironmentInitialized``).
-
-    Unity's package forwards it only where the user has allowed analytics.
-    """
-
-    trainer_version: str
-    envs_version: str
-    python_version: str
-    torch_version: str
-    device: str
-    num_envs: int
-    num_environment_parameters: int
-
-    def payload(self) -> bytes:
-        """The message inside a ``google.protobuf.Any``, as the channel carries it."""
-        message = TrainingEnvironmentInitialized(**asdict(self))
-        return bytes(Any(type_url=_ANALYTICS_TYPE, value=message.SerializeToString()).SerializeToString())
-
-
 _ANALYTICS_TYPE: Final = "type.googleapis.com/communicator_objects.TrainingEnvironmentInitialized"
 
 
@@ -257,9 +193,9 @@ class SideChannelHub:
         """Queue a payload for the next reply."""
         self._outgoing += pack_payload(channel, payload)
 
-    def send_engine_configuration(self, configuration: EngineConfiguration) -> None:
+    def send_engine_configuration(self, settings: EngineSettings) -> None:
         """Queue all engine settings."""
-        for payload in configuration.payloads():
+        for payload in engine_configuration_payloads(settings):
             self.send(ENGINE_CONFIGURATION, payload)
 
     def send_environment_parameters(self, parameters: Mapping[str, float | Sampler]) -> None:
@@ -267,14 +203,13 @@ class SideChannelHub:
         for key, value in parameters.items():
             self.send(ENVIRONMENT_PARAMETERS, environment_parameter_payload(key, value))
 
-    def send_float_properties(self, properties: Mapping[str, float]) -> None:
-        """Queue values of the default float properties channel."""
-        for key, value in properties.items():
-            self.send(FLOAT_PROPERTIES, bytes(Writer().string(key).float32(value)))
+    def send_training_environment(self, message: Message) -> None:
+        """Queue what the training analytics channel tells, a ``TrainingEnvironmentInitialized``.
 
-    def send_training_environment(self, environment: TrainingEnvironment) -> None:
-        """Queue what the training analytics channel tells; for engines with that capability only."""
-        self.send(TRAINING_ANALYTICS, environment.payload())
+        For engines with that capability only. Unity's package forwards it only where the user has allowed analytics.
+        """
+        wrapped = Any(type_url=_ANALYTICS_TYPE, value=message.SerializeToString())
+        self.send(TRAINING_ANALYTICS, bytes(wrapped.SerializeToString()))
 
     def take(self) -> bytes:
         """Everything queued, for one reply; the queue is empty afterwards."""

@@ -15,8 +15,8 @@ from tau_trainer import __version__
 from tau_trainer.bridge.engine import Engine, EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
-from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION
-from tau_trainer.bridge.side_channels import EngineConfiguration, SideChannelHub, TrainingEnvironment
+from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION, TrainingEnvironmentInitialized
+from tau_trainer.bridge.side_channels import SideChannelHub
 from tau_trainer.bridge.tls import read_tls
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.restarts import RestartBudget
@@ -198,20 +198,13 @@ def _ports(settings: RunSettings, count: int, editor: bool) -> list[int]:
 
 
 def _engine_options(settings: RunSettings) -> EngineOptions:
-    env, engine, collection = settings.env_settings, settings.engine_settings, settings.collection
+    env, collection = settings.env_settings, settings.collection
     return EngineOptions(
         seed=env.seed,
         num_areas=env.num_areas,
         timeout_s=float(env.timeout_wait),
-        configuration=EngineConfiguration(
-            engine.width,
-            engine.height,
-            engine.quality_level,
-            engine.time_scale,
-            engine.target_frame_rate,
-            engine.capture_frame_rate,
-        ),
-        trainer=TrainingEnvironment(
+        configuration=settings.engine_settings,
+        trainer=TrainingEnvironmentInitialized(
             trainer_version=f"tau-trainer {__version__}",
             envs_version=PACKAGE_VERSION,
             python_version=platform.python_version(),

@@ -7,19 +7,59 @@ error.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.headless.options import HeadlessOptions
 from tau_trainer.headless.scenes import MOST_AGENTS, SCENES
-from tau_trainer.headless.scenes.faulty import FaultKind
+from tau_trainer.headless.scenes.faulty import Fault, FaultKind
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlessOptions:
+    """All that can be said to the engine, see its ``--help``; None means the scene's own default."""
+
+    port: int | None = None
+    log_file: Path | None = None
+    scene: str = "tau"
+    agents: int | None = None
+    seed: int | None = None
+    max_decisions: int | None = None
+    step_ms: float = 0.0
+    spin_ms: float = 0.0
+    connect_seconds: float = 10.0
+    report_file: Path | None = None
+    report_seconds: float = 1.0
+    fault_kind: str | None = None
+    fault_after: int = 10
+    fault_seconds: float = 5.0
+    fault_once: Path | None = None
+    tau_profile: str = "tau3"
+    tau_data: str | None = None
+    tau_target_sensor: bool = False
+    tau_reward: str | None = None
+    tau_columns: int | None = None
+    tau_threshold: float = 0.1
+    tau_reward_threshold: float = -100.0
+    tau_faithful_terminal: bool = False
+    tau_split: Literal["train", "evaluation"] = "train"
+    write_build: Path | None = None
+    unknown: tuple[str, ...] = ()
+    """Arguments that this engine does not know and ignores, as a Unity build does."""
+
+    @property
+    def fault(self) -> Fault:
+        """What goes wrong, if anything; the scene ``faulty`` crashes unless told otherwise."""
+        kind = self.fault_kind or ("crash" if self.scene == "faulty" else None)
+        return Fault(FaultKind(kind) if kind else None, self.fault_after, self.fault_seconds, self.fault_once)
+
 
 _FILES = ("--tau-data", "--report-file", "--fault-once")
 
@@ -50,7 +90,7 @@ def build_arguments(arguments: Sequence[str]) -> list[str]:
     Files are made absolute, since nobody knows from where the launcher will be started.
     """
     parser = _Parser(allow_abbrev=False, add_help=False)
-    _add_build_flags(parser.add_argument_group())
+    _add_build_flags(parser.add_argument_group().add_argument)
     parser.add_argument("--write-build")
     parser.add_argument("--scene")
     kept = parser.parse_known_args(list(arguments))[1]
@@ -61,6 +101,30 @@ def build_arguments(arguments: Sequence[str]) -> list[str]:
         elif position and kept[position - 1] in _FILES:
             kept[position] = str(Path(argument).expanduser().resolve())
     return kept
+
+
+def _within(kind: type[float], low: float = -math.inf, high: float = math.inf) -> Callable[[str], float]:
+    """A parser of finite numbers, whole ones for ``int``, within limits."""
+    wanted = "a whole number" if kind is int else "a number"
+    if high < math.inf:
+        wanted += f" from {low:.12g} to {high:.12g}"
+    elif low > -math.inf:
+        wanted += f" of at least {low:.12g}"
+
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not (low <= value <= high and abs(value) < math.inf):
+            raise argparse.ArgumentTypeError(f"'{text}' is not {wanted}")
+        return value
+
+    return parse
+
+
+_Add = Callable[..., argparse.Action]
+_whole, _number = functools.partial(_within, int), functools.partial(_within, float)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,99 +140,64 @@ def _parser() -> _Parser:
         description="Play a scene for a trainer that speaks ML-Agents' protocol, as a Unity build would.",
         allow_abbrev=False,
     )
-    _add_build_flags(parser.add_argument_group("a Unity build's flags"))
-    _add_scene_flags(parser.add_argument_group("scene"))
-    _add_fault_flags(parser.add_argument_group("faults on purpose"))
-    _add_tau_flags(parser.add_argument_group("scene tau"))
+    _add_build_flags(parser.add_argument_group("a Unity build's flags").add_argument)
+    _add_scene_flags(parser.add_argument_group("scene").add_argument)
+    _add_fault_flags(parser.add_argument_group("faults on purpose").add_argument)
+    _add_tau_flags(parser.add_argument_group("scene tau").add_argument)
     parser.set_defaults(**{field.name: field.default for field in fields(HeadlessOptions) if field.name != "unknown"})
     return parser
 
 
-def _add_build_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("-nographics", action="store_true", help="accepted; there are no pictures anyway")
-    group.add_argument("-batchmode", action="store_true", help="accepted")
-    group.add_argument(
-        "--mlagents-port", dest="port", metavar="N", type=_whole(1, 65535), help="where the trainer listens"
+def _add_build_flags(add: _Add) -> None:
+    add("-nographics", action="store_true", help="accepted; there are no pictures anyway")
+    add("-batchmode", action="store_true", help="accepted")
+    add("--mlagents-port", dest="port", metavar="N", type=_whole(1, 65535), help="where the trainer listens")
+    add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log here, not to stderr")
+
+
+def _add_scene_flags(add: _Add) -> None:
+    add("--scene", choices=SCENES, help="what to play (default: %(default)s)")
+    add("--agents", metavar="N", type=_whole(1, MOST_AGENTS), help="agents (default: tau 32, balance 12, basic 1)")
+    add("--seed", metavar="S", type=_whole(), help="default: the trainer's")
+    add("--max-decisions", metavar="N", type=_whole(0), help="limit of an episode; 0: none")
+    add("--step-ms", metavar="X", type=_number(0.0), help="sleep this long in every step")
+    add("--spin-ms", metavar="X", type=_number(0.0), help="compute this long in every step")
+    add(
+        "--connect-seconds",
+        metavar="X",
+        type=_number(0.0),
+        help="how long to look for one (default: %(default)s)",
     )
-    group.add_argument("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log here, not to stderr")
-
-
-def _add_scene_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--scene", choices=SCENES, help="what to play (default: %(default)s)")
-    group.add_argument(
-        "--agents", metavar="N", type=_whole(1, MOST_AGENTS), help="agents (default: tau 32, balance 12, basic 1)"
+    add("--report-file", metavar="F", type=Path, help="append JSON lines of counts")
+    add(
+        "--report-seconds",
+        metavar="X",
+        type=_number(0.0),
+        help="time between two of them (default: %(default)s)",
     )
-    group.add_argument("--seed", metavar="S", type=_whole(None), help="default: the trainer's")
-    group.add_argument("--max-decisions", metavar="N", type=_whole(0), help="limit of an episode; 0: none")
-    group.add_argument("--step-ms", metavar="X", type=_number(0.0), help="sleep this long in every step")
-    group.add_argument("--spin-ms", metavar="X", type=_number(0.0), help="compute this long in every step")
-    group.add_argument(
-        "--connect-seconds", metavar="X", type=_number(0.0), help="how long to look for one (default: %(default)s)"
+    add("--write-build", metavar="DIR", type=Path, help="write a launcher for these flags, and leave")
+
+
+def _add_fault_flags(add: _Add) -> None:
+    add(
+        "--fault",
+        dest="fault_kind",
+        choices=[kind.value for kind in FaultKind],
+        help="what goes wrong (scene faulty: crash)",
     )
-    group.add_argument("--report-file", metavar="F", type=Path, help="append JSON lines of counts")
-    group.add_argument(
-        "--report-seconds", metavar="X", type=_number(0.0), help="time between two of them (default: %(default)s)"
-    )
-    group.add_argument("--write-build", metavar="DIR", type=Path, help="write a launcher for these flags, and leave")
+    add("--fault-after", metavar="N", type=_whole(0), help="steps that go well (default: %(default)s)")
+    add("--fault-seconds", metavar="X", type=_number(0.0), help="of a slow start (default: %(default)s)")
+    add("--fault-once", metavar="F", type=Path, help="only the first engine fails; it makes this file")
 
 
-def _add_fault_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--fault", choices=[kind.value for kind in FaultKind], help="what goes wrong (scene faulty: crash)"
-    )
-    group.add_argument("--fault-after", metavar="N", type=_whole(0), help="steps that go well (default: %(default)s)")
-    group.add_argument("--fault-seconds", metavar="X", type=_number(0.0), help="of a slow start (default: %(default)s)")
-    group.add_argument("--fault-once", metavar="F", type=Path, help="only the first engine fails; it makes this file")
-
-
-def _add_tau_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--tau-profile", choices=PROFILES, help="default: %(default)s")
-    group.add_argument("--tau-data", metavar="F", help="a Tau JSON file (default: the packaged data)")
-    group.add_argument(
-        "--tau-agents", dest="agents", metavar="N", type=_whole(1, MOST_AGENTS), help="the same as --agents"
-    )
-    group.add_argument("--tau-target-sensor", action="store_true", help="also send the answer's vector")
-    group.add_argument("--tau-reward", choices=REWARDS, help="formula (default: the profile's)")
-    group.add_argument("--tau-columns", metavar="N", type=_whole(1), help="leading components that count")
-    group.add_argument("--tau-threshold", metavar="X", type=_number(1e-9), help="default: %(default)s")
-    group.add_argument("--tau-reward-threshold", metavar="X", type=_number(None), help="default: %(default)s")
-    group.add_argument("--tau-faithful-terminal", action="store_true", help="report limits as real ends, as Tau does")
-    group.add_argument("--tau-split", choices=("train", "evaluation"), help="default: %(default)s")
-
-
-def _whole(low: int | None, high: int | None = None) -> Callable[[str], int]:
-    """A parser of whole numbers within limits."""
-    limits = _limits(low, high)
-
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = None
-        if value is None or (low is not None and value < low) or (high is not None and value > high):
-            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number{limits}")
-        return value
-
-    return parse
-
-
-def _number(low: float | None) -> Callable[[str], float]:
-    """A parser of finite numbers within a limit."""
-    limits = _limits(low, None)
-
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or (low is not None and value < low):
-            raise argparse.ArgumentTypeError(f"'{text}' is not a number{limits}")
-        return value
-
-    return parse
-
-
-def _limits(low: float | None, high: float | None) -> str:
-    if low is None:
-        return ""
-    return f" of at least {low:.12g}" if high is None else f" from {low:.12g} to {high:.12g}"
+def _add_tau_flags(add: _Add) -> None:
+    add("--tau-profile", choices=PROFILES, help="default: %(default)s")
+    add("--tau-data", metavar="F", help="a Tau JSON file (default: the packaged data)")
+    add("--tau-agents", dest="agents", metavar="N", type=_whole(1, MOST_AGENTS), help="the same as --agents")
+    add("--tau-target-sensor", action="store_true", help="also send the answer's vector")
+    add("--tau-reward", choices=REWARDS, help="formula (default: the profile's)")
+    add("--tau-columns", metavar="N", type=_whole(1), help="leading components that count")
+    add("--tau-threshold", metavar="X", type=_number(1e-9), help="default: %(default)s")
+    add("--tau-reward-threshold", metavar="X", type=_number(), help="default: %(default)s")
+    add("--tau-faithful-terminal", action="store_true", help="report limits as real ends, as Tau does")
+    add("--tau-split", choices=("train", "evaluation"), help="default: %(default)s")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import time
+import uuid
+from typing import TYPE_CHECKING
 
 from tau_trainer.bridge.codec import (
     EngineInitialization,
@@ -13,42 +15,42 @@ from tau_trainer.bridge.codec import (
     encode_engine_message,
 )
 from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, STATUS_OK, Command
+from tau_trainer.bridge.side_channels import (
+    ENGINE_CONFIGURATION,
+    ENVIRONMENT_PARAMETERS,
+    FLOAT_PROPERTIES,
+    STATS,
+    TRAINING_ANALYTICS,
+    joined,
+    parse_environment_parameter,
+    stat_payload,
+    unpack_payloads,
+)
 from tau_trainer.errors import DecodeError, VersionError
-from tau_trainer.headless.channels import EngineChannels
 from tau_trainer.headless.link import TrainerGoneError, TrainerLink
-from tau_trainer.headless.pace import Pace
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.report import Report
 from tau_trainer.headless.scene import Scene
-from tau_trainer.headless.scenes.faulty import Fault
+from tau_trainer.headless.scenes import create_scene
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from tau_trainer.headless.args import HeadlessOptions
 
-SceneFactory = Callable[[EnvironmentParameters, TrainerInitialization], Scene]
-"""Makes the scene once the trainer's first words and parameters are known: behavior specs may depend on them."""
+_log = logging.getLogger(__name__)
+_SILENT = frozenset({ENGINE_CONFIGURATION, FLOAT_PROPERTIES, TRAINING_ANALYTICS})
+"""Channels that a trainer may use and that mean nothing to an engine without pictures, always at full speed."""
 
 
 class HeadlessEngine:
     """Plays one scene for one trainer."""
 
-    def __init__(
-        self,
-        link: TrainerLink,
-        make_scene: SceneFactory,
-        *,
-        pace: Pace | None = None,
-        fault: Fault | None = None,
-        open_report: Callable[[int], Report] | None = None,
-        connect_seconds: float = 10.0,
-    ) -> None:
+    def __init__(self, link: TrainerLink, options: HeadlessOptions) -> None:
         self._link = link
-        self._make_scene = make_scene
-        self._pace = pace or Pace()
-        self._fault = fault
-        self._open_report = open_report
-        self._connect_seconds = connect_seconds
-        self._channels = EngineChannels()
+        self._options = options
+        self._fault = options.fault
+        self._parameters = EnvironmentParameters()
+        self._unknown: set[uuid.UUID] = set()
 
     def run(self) -> None:
         """Play until the trainer or the user ends it; a trainer that is gone is a normal end.
@@ -67,11 +69,10 @@ class HeadlessEngine:
 
     def _handshake(self) -> Scene | None:
         """Calls 1 and 2; None where the trainer wants no engine after all. Raises VersionError."""
-        if self._fault is not None:
-            self._fault.before_connect()
-        version = self._fault.version() if self._fault is not None else COMMUNICATION_VERSION
-        request = encode_engine_message(initialization=EngineInitialization(communication_version=version))
-        first = decode_trainer_message(self._link.connect(request, self._connect_seconds), {})
+        self._fault.before_connect()
+        initialization = EngineInitialization(communication_version=self._fault.version())
+        request = encode_engine_message(initialization=initialization)
+        first = decode_trainer_message(self._link.connect(request, self._options.connect_seconds), {})
         if self._ended(first):
             return None
         if first.initialization is None:
@@ -82,17 +83,21 @@ class HeadlessEngine:
             return None
         if not second.has_input:
             raise VersionError("the trainer's second reply holds no input, so it speaks another protocol.")
-        self._channels.receive(second.side_channel)
-        return self._make_scene(self._channels.parameters, first.initialization)
+        self._hear(second.side_channel)
+        seed, areas = first.initialization.seed, first.initialization.num_areas
+        scene = create_scene(self._options, self._parameters, seed=seed, areas=areas)
+        _log.info("playing %s with %d agents", self._options.scene, scene.agents)
+        return scene
 
     def _play(self, scene: Scene) -> None:
-        if self._fault is not None and self._fault.silent():
+        if self._fault.silent():
             self._link.wait_until_gone()
             return
         specs = {scene.spec.name: scene.spec}
-        batch = scene.reset(self._channels.parameters)
+        batch = scene.reset(self._parameters)
         announce: tuple[BehaviorSpec, ...] = (scene.spec,)
-        report = self._open_report(scene.agents) if self._open_report is not None else None
+        path, seconds = self._options.report_file, self._options.report_seconds
+        report = None if path is None else Report(path, scene.agents, seconds)
         try:
             while True:
                 request = self._request(scene, batch, announce, specs)
@@ -101,7 +106,7 @@ class HeadlessEngine:
                 if self._ended(reply):
                     return
                 batch = self._follow(reply, scene, batch, report)
-                self._pace.spend(self._channels.parameters)
+                self._spend(self._parameters)
         finally:
             if report is not None:
                 report.close()
@@ -110,23 +115,21 @@ class HeadlessEngine:
         self, scene: Scene, batch: StepBatch, announce: tuple[BehaviorSpec, ...], specs: dict[str, BehaviorSpec]
     ) -> bytes:
         fault, stats = self._fault, scene.stats()
-        if fault is not None:
-            if fault.stalled():
-                self._link.wait_until_gone()
-                raise TrainerGoneError("while stalled")
-            batch = fault.spoil(batch)
+        if fault.stalled():
+            self._link.wait_until_gone()
+            raise TrainerGoneError("while stalled")
         request = encode_engine_message(
             specs=announce,
-            steps=(batch,),
-            side_channel=self._channels.stats(stats) if stats else b"",
+            steps=(fault.spoil(batch),),
+            side_channel=joined((STATS, stat_payload(stat.key, stat.value, stat.aggregation)) for stat in stats),
             observation_specs=specs,
         )
-        return request if fault is None else fault.garble(request)
+        return fault.garble(request)
 
     def _follow(self, reply: TrainerMessage, scene: Scene, batch: StepBatch, report: Report | None) -> StepBatch:
         """Do what the trainer asks, in Unity's order: side channel, command, actions."""
-        parameters = self._channels.parameters
-        changed = bool(reply.side_channel) and self._channels.receive(reply.side_channel)
+        parameters = self._parameters
+        changed = self._hear(reply.side_channel)
         if reply.command is Command.RESET:
             if "seed" in parameters:
                 scene.seed(int(parameters.get("seed", 0.0)))
@@ -140,6 +143,32 @@ class HeadlessEngine:
         if report is not None:
             report.add(decisions, batch)
         return batch
+
+    def _hear(self, data: bytes) -> bool:
+        """Take in one reply's side channel bytes; whether an environment parameter came. Raises DecodeError."""
+        changed = False
+        for channel, payload in unpack_payloads(data):
+            if channel == ENVIRONMENT_PARAMETERS:
+                self._parameters.set(*parse_environment_parameter(payload))
+                changed = True
+            elif channel not in _SILENT and channel not in self._unknown:
+                self._unknown.add(channel)
+                _log.warning("messages of the unknown side channel %s are ignored", channel)
+        return changed
+
+    def _spend(self, parameters: EnvironmentParameters) -> None:
+        """Let a step's time pass: of computing, and of waiting, as a game on a GPU does.
+
+        The environment parameters ``step_ms`` and ``spin_ms`` win over the flags, and may be distributions.
+        """
+        spin = parameters.get("spin_ms", self._options.spin_ms)
+        if spin > 0.0:
+            end = time.perf_counter() + spin / 1000.0
+            while time.perf_counter() < end:
+                pass
+        sleep = parameters.get("step_ms", self._options.step_ms)
+        if sleep > 0.0:
+            time.sleep(sleep / 1000.0)
 
     def _ended(self, reply: TrainerMessage) -> bool:
         if reply.status == STATUS_OK and reply.command is not Command.QUIT:

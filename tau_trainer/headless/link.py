@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tau_trainer.bridge.codec import encode_close
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.errors import EngineError
-from tau_trainer.headless.http2 import CallError, Http2Connection
+from tau_trainer.headless.http2 import Http2Connection
 
 _HOST: Final = "localhost"
 _GOODBYE_SECONDS: Final = 1.0
@@ -28,12 +27,8 @@ class TrainerLink:
         self._port = port
         self._connection: Http2Connection | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the connection, if there is one."""
         if self._connection is not None:
             self._connection.close()
 
@@ -59,14 +54,14 @@ class TrainerLink:
         """Send a message and wait for the reply, however long it takes. Raises TrainerGoneError."""
         try:
             return self._open().call(request)
-        except (CallError, OSError) as error:
+        except OSError as error:
             raise TrainerGoneError(str(error)) from error
 
     def goodbye(self) -> None:
         """Tell the trainer that this engine ends (status 400), if it still listens."""
         if self._connection is None:
             return
-        with contextlib.suppress(CallError, OSError):
+        with contextlib.suppress(OSError):
             self._connection.set_timeout(_GOODBYE_SECONDS)
             self._connection.cancel()
             self._open().call(encode_close())
@@ -79,7 +74,6 @@ class TrainerLink:
     def _open(self) -> Http2Connection:
         """The connection, renewed where it can take no more calls. Raises OSError."""
         if self._connection is None or not self._connection.usable:
-            if self._connection is not None:
-                self._connection.close()
+            self.close()
             self._connection = Http2Connection(_HOST, self._port, METHOD)
         return self._connection

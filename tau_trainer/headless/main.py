@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import gc
 import logging
 import signal
@@ -12,14 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from tau_trainer.bridge.codec import TrainerInitialization
 from tau_trainer.errors import SettingsError, TauError
-from tau_trainer.headless.args import build_arguments, log_file, parse_args
+from tau_trainer.headless.args import HeadlessOptions, build_arguments, log_file, parse_args
 from tau_trainer.headless.build import write_build
-from tau_trainer.headless.options import HeadlessOptions
-from tau_trainer.headless.parameters import EnvironmentParameters
-from tau_trainer.headless.scene import Scene
-from tau_trainer.headless.scenes import check_scene, create_scene
+from tau_trainer.headless.scenes import check_scene
 
 _log = logging.getLogger("tau_trainer.headless")
 
@@ -30,14 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: the trainer or the user ended it; 2: a mistake, told in one sentence in the log; 1: a defect, with traceback.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    logger = _Logging()
+    _log_to(logging.StreamHandler(sys.stderr), "%(message)s")
     try:
-        logger.open(log_file(arguments))
+        path = log_file(arguments)
+        if path is not None:
+            _log_to(_open_log(path), "%(asctime)s %(levelname)s %(message)s")
         options = parse_args(arguments)
         if options.write_build is None:
             _run(options)
         else:
-            _write_build(options.write_build, options.scene, arguments)
+            build = write_build(options.write_build, options.scene, build_arguments(arguments))
+            _log.info("wrote %s", build)
     except KeyboardInterrupt:
         return 0
     except TauError as error:
@@ -47,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log.exception("the engine has a defect")
         return 1
     finally:
-        logger.close()
+        _log_to(None)
     return 0
 
 
@@ -58,38 +57,14 @@ def _run(options: HeadlessOptions) -> None:
         raise SettingsError("no trainer to connect to; give its port with `--mlagents-port N`.")
     check_scene(options)
     _catch_terminate()
-    _play(options, options.port)
-
-
-def _play(options: HeadlessOptions, port: int) -> None:
     from tau_trainer.headless.client import HeadlessEngine
     from tau_trainer.headless.link import TrainerLink
-    from tau_trainer.headless.pace import Pace
-    from tau_trainer.headless.report import Report
 
-    def make_scene(parameters: EnvironmentParameters, trainer: TrainerInitialization) -> Scene:
-        scene = create_scene(options, parameters, seed=trainer.seed, areas=trainer.num_areas)
-        _log.info("playing %s with %d agents", options.scene, scene.agents)
-        return scene
-
-    path, seconds = options.report_file, options.report_seconds
-    report = None if path is None else functools.partial(Report, path, interval=seconds)
-    with TrainerLink(port) as link:
-        _log.info("connecting to the trainer on localhost:%d", port)
-        engine = HeadlessEngine(
-            link,
-            make_scene,
-            pace=Pace(options.step_ms, options.spin_ms),
-            fault=options.make_fault(),
-            open_report=report,
-            connect_seconds=options.connect_seconds,
-        )
+    with contextlib.closing(TrainerLink(options.port)) as link:
+        _log.info("connecting to the trainer on localhost:%d", options.port)
+        engine = HeadlessEngine(link, options)
         gc.freeze()  # what is loaded now stays: later collections need not look at it
         engine.run()
-
-
-def _write_build(folder: Path, scene: str, arguments: Sequence[str]) -> None:
-    _log.info("wrote %s", write_build(folder, scene, build_arguments(arguments)))
 
 
 def _catch_terminate() -> None:
@@ -102,34 +77,21 @@ def _catch_terminate() -> None:
         signal.signal(signal.SIGTERM, interrupt)
 
 
-class _Logging:
-    """Sends this package's log lines to a file or to stderr, for the time of one engine."""
+def _open_log(path: Path) -> logging.Handler:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return logging.FileHandler(path, mode="w", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"cannot write the log file {path}: {error.strerror}; choose another.") from error
 
-    def __init__(self) -> None:
-        self._handler: logging.Handler = logging.StreamHandler(sys.stderr)
-        self._use(self._handler, "%(message)s")
 
-    def open(self, path: Path | None) -> None:
-        """Log to ``path`` from now on (None: stderr). Raises SettingsError."""
-        if path is None:
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handler = logging.FileHandler(path, mode="w", encoding="utf-8")
-        except OSError as error:
-            raise SettingsError(f"cannot write the log file {path}: {error.strerror}; choose another.") from error
-        self.close()
-        self._use(handler, "%(asctime)s %(levelname)s %(message)s")
-
-    def close(self) -> None:
-        """Stop logging."""
-        _log.removeHandler(self._handler)
-        _log.propagate = True
-        self._handler.close()
-
-    def _use(self, handler: logging.Handler, layout: str) -> None:
+def _log_to(handler: logging.Handler | None, layout: str = "") -> None:
+    """Send this package's log lines to ``handler`` alone; None: to whoever else listens."""
+    for old in tuple(_log.handlers):
+        _log.removeHandler(old)
+        old.close()
+    _log.propagate = handler is None
+    if handler is not None:
         handler.setFormatter(logging.Formatter(layout))
         _log.addHandler(handler)
         _log.setLevel(logging.INFO)
-        _log.propagate = False
-        self._handler = handler

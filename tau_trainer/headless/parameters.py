@@ -15,13 +15,12 @@ class EnvironmentParameters:
     """Environment parameters as the trainer last set them (Unity's ``EnvironmentParameters``)."""
 
     def __init__(self, values: Mapping[str, float | Sampler] | None = None) -> None:
-        self._numbers: dict[str, float] = {}
-        self._samplers: dict[str, tuple[Sampler, np.random.Generator]] = {}
+        self._values: dict[str, float | tuple[Sampler, np.random.Generator]] = {}
         for name, value in (values or {}).items():
             self.set(name, value)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._numbers or name in self._samplers
+        return name in self._values
 
     def set(self, name: str, value: float | Sampler) -> None:
         """Set a number, or a distribution whose draws start from its seed.
@@ -30,25 +29,23 @@ class EnvironmentParameters:
         """
         if isinstance(value, Sampler):
             _check(name, value)
-            self._samplers[name] = value, np.random.default_rng(value.seed % 2**32)
-            self._numbers.pop(name, None)
+            self._values[name] = value, np.random.default_rng(value.seed % 2**32)
         else:
             if not np.isfinite(value):
                 raise DecodeError(f"environment parameter '{name}' is {value}; give a finite number")
-            self._numbers[name] = float(value)
-            self._samplers.pop(name, None)
+            self._values[name] = float(value)
 
     def get(self, name: str, default: float) -> float:
         """The parameter's value now (``GetWithDefault``): a distribution is drawn."""
-        if name in self._samplers:
-            return float(self.draw(name, default, 1)[0])
-        return self._numbers.get(name, default)
+        value = self._values.get(name, default)
+        return float(self.draw(name, default, 1)[0]) if isinstance(value, tuple) else value
 
     def draw(self, name: str, default: float, count: int) -> NDArray[np.float64]:
         """``count`` values, one for each use: float64 [count]. A plain number is repeated."""
-        if name not in self._samplers:
-            return np.full(count, self._numbers.get(name, default))
-        sampler, generator = self._samplers[name]
+        value = self._values.get(name, default)
+        if not isinstance(value, tuple):
+            return np.full(count, value)
+        sampler, generator = value
         if sampler.kind == SamplerKind.GAUSSIAN:
             return generator.normal(sampler.values[0], sampler.values[1], count)
         low, high = np.array(sampler.values[0::2]), np.array(sampler.values[1::2])
@@ -56,20 +53,18 @@ class EnvironmentParameters:
 
 
 def _check(name: str, sampler: Sampler) -> None:
-    values = sampler.values
-    if sampler.kind == SamplerKind.GAUSSIAN:
+    values = np.array(sampler.values)
+    low, high = values[0::2], values[1::2]
+    sound = len(low) == len(high) > 0 and bool(np.isfinite(values).all())
+    if sound and sampler.kind == SamplerKind.GAUSSIAN:
         sound = len(values) == 2 and values[1] >= 0.0
-    else:
-        sound = len(values) >= 2 and len(values) % 2 == 0 and all(a <= b for a, b in zip(*_pairs(values), strict=True))
-    if not sound or not np.isfinite(values).all():
+    elif sound:
+        sound = bool((low <= high).all())
+    if not sound:
         raise DecodeError(
-            f"environment parameter '{name}' has a {sampler.kind.name.lower()} sampler with the values {values}; "
-            "give finite numbers, each minimum not above its maximum and no negative deviation"
+            f"environment parameter '{name}' has a {sampler.kind.name.lower()} sampler with the values "
+            f"{sampler.values}; give finite numbers, each minimum not above its maximum and no negative deviation"
         )
-
-
-def _pairs(values: tuple[float, ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    return values[0::2], values[1::2]
 
 
 def _uniform(low: NDArray[np.float64], high: NDArray[np.float64], unit: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,10 @@ class LockstepScene(Scene):
     def observe(self) -> tuple[FloatArray, ...]:
         """What every agent sees now: one new float32 [agents, *shape] for each sensor."""
 
+    def update(self, parameters: EnvironmentParameters) -> None:
+        """See :meth:`Scene.update`."""
+        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
+
     def turn(self) -> None:
         """Move on what agents will see next, after ends were observed and before the next observation."""
 
@@ -126,7 +130,11 @@ class LockstepScene(Scene):
     def step(self, actions: Actions) -> StepBatch:
         """See :meth:`Scene.step`. Raises DecodeError for NaN actions, which would poison the scene for ever."""
         if np.count_nonzero(np.isnan(actions.continuous)):
-            self._refuse_nan(actions)
+            agent = np.flatnonzero(np.isnan(actions.continuous).any(axis=1))[0]
+            raise DecodeError(
+                f"the trainer sent NaN as an action of behavior `{self.spec.name}` for agent {agent}; "
+                "its policy has diverged."
+            )
         reward, over = self.advance(actions)
         self.age += 1
         ended = over | (self.age >= self.max_decisions) if self.max_decisions else over
@@ -139,13 +147,6 @@ class LockstepScene(Scene):
             self.begin(index)
         self.turn()
         return self._batch(reward, terminals)
-
-    def _refuse_nan(self, actions: Actions) -> NoReturn:
-        agent = np.flatnonzero(np.isnan(actions.continuous).any(axis=1))[0]
-        raise DecodeError(
-            f"the trainer sent NaN as an action of behavior `{self.spec.name}` for agent {agent}; "
-            "its policy has diverged."
-        )
 
     def _terminals(self, index: IndexArray, reward: FloatArray, over: BoolArray) -> Terminals:
         none = np.zeros(len(index), np.int32)

@@ -6,30 +6,26 @@
 
 from __future__ import annotations
 
-from tau_trainer.settings.devices import check_device
-from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, HEADLESS_SCENES, EngineSettings, EnvSettings
+from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import (
     Hyperparameters,
     POCAHyperparameters,
     PPOHyperparameters,
     SACHyperparameters,
 )
-from tau_trainer.settings.loading import dump_settings, load_settings, parse_settings
+from tau_trainer.settings.loading import dump_settings, load_settings
 from tau_trainer.settings.networks import MemorySettings, NetworkSettings
 from tau_trainer.settings.parameters import (
     Curriculum,
     GaussianSampler,
     MultiRangeUniformSampler,
-    SamplerSettings,
     UniformSampler,
 )
-from tau_trainer.settings.run import CheckpointSettings, RunSettings, TorchSettings
-from tau_trainer.settings.seeds import resolve_seed
-from tau_trainer.settings.shipped import configs_folder, find_config, shipped_names
+from tau_trainer.settings.run import CheckpointSettings, RunSettings, TorchSettings, check_device, resolve_seed
+from tau_trainer.settings.shipped import find_config, shipped_names
 from tau_trainer.settings.signals import RewardSignalSettings
 from tau_trainer.settings.tasks import CollectionSettings, RewardSettings, TauSettings
 from tau_trainer.settings.trainers import (
-    POCATrainerSettings,
     PPOTrainerSettings,
     SACTrainerSettings,
     TrainerSettings,
@@ -40,7 +36,6 @@ from tau_trainer.settings.trainers import (
 __all__ = [
     "EDITOR",
     "HEADLESS_PREFIX",
-    "HEADLESS_SCENES",
     "CheckpointSettings",
     "CollectionSettings",
     "Curriculum",
@@ -52,7 +47,6 @@ __all__ = [
     "MultiRangeUniformSampler",
     "NetworkSettings",
     "POCAHyperparameters",
-    "POCATrainerSettings",
     "PPOHyperparameters",
     "PPOTrainerSettings",
     "RewardSettings",
@@ -60,18 +54,15 @@ __all__ = [
     "RunSettings",
     "SACHyperparameters",
     "SACTrainerSettings",
-    "SamplerSettings",
     "TauSettings",
     "TorchSettings",
     "TrainerSettings",
     "TrainerType",
     "UniformSampler",
     "check_device",
-    "configs_folder",
     "dump_settings",
     "find_config",
     "load_settings",
-    "parse_settings",
     "resolve_seed",
     "shipped_names",
     "trainer_type",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -13,6 +13,8 @@ from tau_trainer.errors import SettingsError
 
 Location = tuple[str | int, ...]
 """Keys and list positions from the top of the file down to a value."""
+
+ValueT = TypeVar("ValueT")
 
 _MAX_NODES = 100_000
 _TEXT_TAG = "tag:yaml.org,2002:str"
@@ -27,13 +29,19 @@ class Document:
     data: dict[str, Any]
     lines: dict[Location, int] = field(default_factory=dict)
     duplicates: tuple[tuple[Location, int], ...] = ()
+    """Keys that stand twice in one mapping, with the line of the later one."""
 
     def line(self, location: Location) -> int | None:
         """Line of the innermost enclosing key that stands in the file, or None."""
-        for length in range(len(location), 0, -1):
-            if location[:length] in self.lines:
-                return self.lines[location[:length]]
-        return None
+        return innermost(self.lines, location)
+
+
+def innermost(known: Mapping[Location, ValueT], location: Location) -> ValueT | None:
+    """What is known of the longest part of ``location`` from the top of which anything is."""
+    for length in range(len(location), 0, -1):
+        if location[:length] in known:
+            return known[location[:length]]
+    return None
 
 
 def read_document(path: Path) -> Document:
@@ -60,23 +68,26 @@ def parse_document(text: str, name: str) -> Document:
         SettingsError: as for :func:`read_document`.
     """
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             raise SettingsError(f"{name}: is empty; it needs at least `behaviors:` or `default_settings:`")
         if not isinstance(node, yaml.MappingNode):
             raise SettingsError(f"{name}: must be a mapping of keys such as `behaviors:`")
-        _name_keys(node)
-        duplicates = tuple(_duplicates(node))
+        lines: dict[Location, int] = {}
+        duplicates = []
+        for location, line in _locations(node):
+            if location in lines and location[-1] != "<<":
+                duplicates.append((location, line))
+            lines[location] = line
         data = loader.construct_document(node)
-        lines = dict(_locations(node))
     except yaml.MarkedYAMLError as error:
         raise SettingsError(_syntax_sentence(error, name)) from None
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{name}: is not valid YAML ({' '.join(str(error).split())}); correct it") from None
     except RecursionError:
         raise SettingsError(f"{name}: is nested too deeply to be read; flatten it") from None
-    return Document(name, data, lines, duplicates)
+    return Document(name, data, lines, tuple(duplicates))
 
 
 def _syntax_sentence(error: yaml.MarkedYAMLError, name: str) -> str:
@@ -87,41 +98,26 @@ def _syntax_sentence(error: yaml.MarkedYAMLError, name: str) -> str:
     return f"{place}: is not valid YAML ({problem}); {remedy}"
 
 
-def _name_keys(node: yaml.Node) -> None:
-    """Make every key the text that stands in the file: ``3:`` and ``on:`` are names here, not a number and a bool."""
-    for child in _walk(node):
-        if not isinstance(child, yaml.MappingNode):
-            continue
-        for key, _ in child.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE_TAG:
-                key.tag = _TEXT_TAG
-            elif not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key must be a plain text", key.start_mark)
+class _Loader(yaml.SafeLoader):
+    """Takes every key as the text that stands in the file: ``3:`` and ``on:`` are names here, no number and no bool."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        node = super().compose_node(parent, index)
+        if node is not None and isinstance(parent, yaml.MappingNode) and index is None:
+            if not isinstance(node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a plain text", node.start_mark)
+            if node.tag != _MERGE_TAG:
+                node.tag = _TEXT_TAG
+        return node
 
 
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [value for _, value in node.value]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
-
-
-def _walk(root: yaml.Node) -> Iterator[yaml.Node]:
-    """Every node once, also where aliases make a node its own descendant."""
-    seen: set[int] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            waiting += _children(node)
-
-
-def _keyed(node: yaml.Node) -> list[tuple[str | int, int, yaml.Node]]:
+def _children(node: yaml.Node) -> list[tuple[str | int, int, yaml.Node]]:
     """Key (or list position), line from 1, and value of every child."""
     if isinstance(node, yaml.MappingNode):
         return [(str(key.value), key.start_mark.line + 1, value) for key, value in node.value]
-    return [(i, value.start_mark.line + 1, value) for i, value in enumerate(_children(node))]
+    if isinstance(node, yaml.SequenceNode):
+        return [(i, value.start_mark.line + 1, value) for i, value in enumerate(node.value)]
+    return []
 
 
 def _locations(root: yaml.Node) -> Iterator[tuple[Location, int]]:
@@ -130,7 +126,7 @@ def _locations(root: yaml.Node) -> Iterator[tuple[Location, int]]:
     count = 0
     while waiting:
         location, node = waiting.pop()
-        for key, line, value in _keyed(node):
+        for key, line, value in _children(node):
             count += 1
             if count > _MAX_NODES or len(location) > 50:
                 raise yaml.constructor.ConstructorError(
@@ -138,12 +134,3 @@ def _locations(root: yaml.Node) -> Iterator[tuple[Location, int]]:
                 )
             yield (*location, key), line
             waiting.append(((*location, key), value))
-
-
-def _duplicates(root: yaml.Node) -> Iterator[tuple[Location, int]]:
-    """Keys that stand twice in one mapping, with the line of the later one."""
-    seen: set[Location] = set()
-    for location, line in _locations(root):
-        if location in seen and location[-1] != "<<":
-            yield location, line
-        seen.add(location)

@@ -69,15 +69,11 @@ def _real(value: object) -> object:
 
 
 def _truth(value: object) -> object:
-    if isinstance(value, str):
-        value = value.strip().lower()
-    known: dict[Any, bool] = {"true": True, "yes": True, "on": True, "1": True}
-    known |= {"false": False, "no": False, "off": False, "0": False}
-    known |= {True: True, False: False}
-    try:
-        return known[value]
-    except (KeyError, TypeError):
-        raise PydanticCustomError("truth_value", "must be true or false") from None
+    text = value.strip().lower() if isinstance(value, str) else value
+    for truth, words in ((True, (True, "true", "yes", "on", "1")), (False, (False, "false", "no", "off", "0"))):
+        if text in words:
+            return truth
+    raise PydanticCustomError("truth_value", "must be true or false")
 
 
 Int = Annotated[int, BeforeValidator(_whole)]

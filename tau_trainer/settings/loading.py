@@ -48,22 +48,11 @@ def load_settings(
     Raises:
         SettingsError: one sentence for every problem, with file, line and key, and what to do.
     """
-    settings, problems = _parse(path, overrides or {}, lenient, flags or {})
+    settings, problems = read_settings(path, overrides or {}, lenient, flags or {})
     for location, text in untrainable(settings):
         problems.add(location, text)
     problems.raise_if_any()
     return settings
-
-
-def parse_settings(
-    path: Path | str | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    *,
-    lenient: bool = False,
-    flags: Mapping[str, str] | None = None,
-) -> RunSettings:
-    """Like :func:`load_settings`, but with everything that the file format knows, trainable or not."""
-    return _parse(path, overrides or {}, lenient, flags or {})[0]
 
 
 def dump_settings(settings: RunSettings) -> str:
@@ -72,9 +61,10 @@ def dump_settings(settings: RunSettings) -> str:
     return text
 
 
-def _parse(
+def read_settings(
     path: Path | str | None, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str]
 ) -> tuple[RunSettings, Problems]:
+    """See :func:`load_settings`: everything that the file format knows, trainable or not, and where it stands."""
     document = read_document(find_config(path)) if path is not None else Document("", {"default_settings": {}})
     data, places = apply_overrides(document.data, overrides)
     names = {place: _flag_name(place, flags) for place in places}
@@ -100,10 +90,14 @@ class _Reader:
         """The checked file; raises SettingsError with all problems."""
         self._duplicates()
         data = dict(data)
-        defaults = self._defaults(data)
-        data["default_settings"] = defaults
+        entry = data.get("default_settings")
+        defaults = data["default_settings"] = None if entry is None else self._trainer(("default_settings",), entry)
         if isinstance(data.get("behaviors"), dict):
-            read = {name: self._behavior(name, entry, defaults) for name, entry in data["behaviors"].items()}
+            read = {}
+            for name, entry in data["behaviors"].items():
+                if isinstance(entry, dict) and defaults is not None:
+                    entry = over_defaults(defaults, entry)
+                read[name] = self._trainer(("behaviors", name), entry)
             data["behaviors"] = {name: settings for name, settings in read.items() if settings is not None}
         file = None if self._old_format(data) else self._validate(RunSettings, data, ())
         self.problems.raise_if_any()
@@ -129,16 +123,6 @@ class _Reader:
             "or move its behaviors under `behaviors:`",
         )
         return True
-
-    def _defaults(self, data: Mapping[str, Any]) -> TrainerSettings | None:
-        entry = data.get("default_settings")
-        return None if entry is None else self._trainer(("default_settings",), entry)
-
-    def _behavior(self, name: str, entry: Any, defaults: TrainerSettings | None) -> TrainerSettings | None:
-        place = ("behaviors", name)
-        if isinstance(entry, dict) and defaults is not None:
-            entry = over_defaults(defaults, entry)
-        return self._trainer(place, entry)
 
     def _trainer(self, place: Location, entry: Any) -> TrainerSettings | None:
         """One behavior's settings, of the class that its trainer_type asks for."""
@@ -175,17 +159,10 @@ class _Reader:
 
 def _without(data: Any, locations: list[Location]) -> Any:
     """A copy of ``data`` without the keys at ``locations``."""
-    result = _copy(data)
+    result = copy.deepcopy(data)
     for location in locations:
         here = result
         for part in location[:-1]:
             here = here[part]
         here.pop(location[-1], None)
     return result
-
-
-def _copy(data: Any) -> Any:
-    """A copy of the mappings and lists in ``data``; settings that are checked already are kept as they are."""
-    if isinstance(data, dict):
-        return {key: _copy(value) for key, value in data.items()}
-    return [_copy(value) for value in data] if isinstance(data, list) else copy.copy(data)

@@ -77,7 +77,5 @@ def _put(data: dict[str, Any], location: tuple[str, ...], value: Any) -> bool:
         here = here.setdefault(part, {})
         if not isinstance(here, dict):
             return False
-    old, last = here.get(location[-1]), location[-1]
-    both = isinstance(old, Mapping) and isinstance(value, Mapping)
-    here[last] = deep_merge(old, value) if both and old is not None else copy.deepcopy(value)
+    here.update(deep_merge(here, {location[-1]: value}))
     return True

@@ -104,12 +104,7 @@ class ConstantSampler(Section):
 SamplerSettings = UniformSampler | GaussianSampler | MultiRangeUniformSampler
 """How an engine draws a parameter's value."""
 
-_SAMPLER_TYPES: dict[str, type[Section]] = {
-    "uniform": UniformSampler,
-    "gaussian": GaussianSampler,
-    "multirangeuniform": MultiRangeUniformSampler,
-    "constant": ConstantSampler,
-}
+_SAMPLER_TYPES = ("uniform", "gaussian", "multirangeuniform", "constant")
 
 
 class CompletionCriteria(Section):
@@ -141,33 +136,26 @@ class CompletionCriteria(Section):
 
 def _value_tag(value: object) -> str:
     if isinstance(value, Mapping):
-        if "curriculum" in value:
-            return TAG + "curriculum"
-        return TAG + (str(value.get("sampler_type")) if str(value.get("sampler_type")) in _SAMPLER_TYPES else "other")
-    if isinstance(value, UniformSampler | GaussianSampler | MultiRangeUniformSampler):
-        return TAG + value.sampler_type
-    return TAG + ("curriculum" if isinstance(value, Curriculum) else "number")
-
-
-def _no_sampler(value: object) -> object:
-    """Say what a mapping lacks that is neither sampler nor curriculum."""
-    given = value.get("sampler_type") if isinstance(value, Mapping) else None
-    if given is None:
-        raise PydanticCustomError(
-            "no_form", "is neither a number nor a sampler nor a curriculum; a sampler needs the key sampler_type"
-        )
-    raise PydanticCustomError(
-        "unknown_choice", "has an unknown sampler_type", {"given": str(given), "known": list(_SAMPLER_TYPES)}
-    )
+        kind = "curriculum" if "curriculum" in value else str(value.get("sampler_type"))
+        return TAG + (kind if kind in (*_SAMPLER_TYPES, "curriculum") else "other")
+    return TAG + str(getattr(value, "sampler_type", "curriculum" if isinstance(value, Curriculum) else "number"))
 
 
 class _Unreadable(Section):
-    """What no form fits; validation of it always fails with the reason."""
+    """What no form fits: a mapping that is neither sampler nor curriculum."""
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse(cls, value: object) -> object:
-        return _no_sampler(value)
+    def _refuse(cls, value: Mapping[str, object]) -> object:
+        """Say what it lacks."""
+        given = value.get("sampler_type")
+        if given is None:
+            raise PydanticCustomError(
+                "no_form", "is neither a number nor a sampler nor a curriculum; a sampler needs the key sampler_type"
+            )
+        raise PydanticCustomError(
+            "unknown_choice", "has an unknown sampler_type", {"given": str(given), "known": list(_SAMPLER_TYPES)}
+        )
 
 
 def _number_of(value: ConstantSampler) -> float:

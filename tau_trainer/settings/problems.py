@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from typing_extensions import is_typeddict
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings.document import Document, Location
+from tau_trainer.settings.document import Document, Location, innermost
 from tau_trainer.settings.kinds import TAG, Section, TableSchema, is_number
 
 _VERBS = ("must ", "is ", "has ", "asks ")
@@ -43,9 +43,9 @@ class Problems:
 
     def place(self, location: Location) -> str:
         """``file:line: key.path``, or the flag that set it."""
-        for length in range(len(location), 0, -1):
-            if location[:length] in self.flags:
-                return self.flags[location[:length]]
+        flag = innermost(self.flags, location)
+        if flag is not None:
+            return flag
         line = self.document.line(location)
         where = f"{self.document.name}:{line}" if line else self.document.name
         return ": ".join(part for part in (where, key_path(location)) if part)
@@ -147,11 +147,12 @@ def section_at(model: object, location: Iterable[str | int]) -> object:
     """The section, table or other annotation that ``location`` leads to in ``model``."""
     here: object = model
     for part in location:
-        if isinstance(part, str) and part.startswith(TAG):
-            here = _tagged(here, part)
-            continue
-        keys = known_keys(_section(here))
-        here = keys[str(part)] if str(part) in keys else _item(here)
+        here = _section(here)
+        arguments = [argument for argument in get_args(here) if argument is not Ellipsis]
+        if isinstance(part, str) and part.startswith(TAG):  # a member of a tagged union
+            here = next((member for member in arguments if Tag(part) in get_args(member)), here)
+        else:  # a key, or else what a dict's values or a list's entries are
+            here = known_keys(here).get(str(part), arguments[-1] if arguments else here)
     return _section(here)
 
 
@@ -174,19 +175,3 @@ def _section(annotation: object) -> object:
         members = [member for member in get_args(annotation) if member is not NoneType]
         return _section(members[0]) if len(members) == 1 else annotation
     return annotation
-
-
-def _tagged(annotation: object, tag: str) -> object:
-    """The member of a tagged union that carries ``tag``."""
-    for member in get_args(_section(annotation)):
-        if get_origin(member) is Annotated and any(
-            isinstance(entry, Tag) and entry.tag == tag for entry in get_args(member)[1:]
-        ):
-            return _section(member)
-    return annotation
-
-
-def _item(annotation: object) -> object:
-    """What a dict's values or a list's entries are."""
-    arguments = [argument for argument in get_args(_section(annotation)) if argument is not Ellipsis]
-    return _section(arguments[-1]) if arguments else annotation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import secrets
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -13,9 +14,12 @@ from pydantic_core import PydanticCustomError
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, Section, Text
-from tau_trainer.settings.parameters import AnyParameter
+from tau_trainer.settings.parameters import AnyParameter, Curriculum
 from tau_trainer.settings.tasks import CollectionSettings, TauSettings
 from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings, TrainerSettings
+
+_RANDOM_SEEDS = 10000
+"""A seed of -1 becomes one of 0 ... 9999, as in ML-Agents."""
 
 
 class CheckpointSettings(Section):
@@ -110,3 +114,48 @@ class RunSettings(Section):
             + (f"did you mean '{near[0]}'?" if near else f"it names {known}.")
             + " Rename one of them, or add `default_settings`."
         )
+
+
+def check_device(settings: RunSettings) -> None:
+    """Try ``torch_settings.device``; imports torch only where a device other than the CPU is named.
+
+    Raises:
+        SettingsError: torch cannot use that device on this machine.
+    """
+    device = settings.torch_settings.device
+    if device in (None, "cpu"):
+        return
+    import torch
+
+    try:
+        torch.empty(1, device=device)
+    except (AssertionError, RuntimeError, NotImplementedError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
+        raise SettingsError(
+            f"torch_settings.device (--torch-device) {device}: torch cannot use it here ({reason}); "
+            "use cpu, or leave it out"
+        ) from None
+
+
+def resolve_seed(settings: RunSettings) -> RunSettings:
+    """Settings whose run seed, and that of every sampler, is a fixed number of at least 0.
+
+    Samplers without a seed get the run's seed plus a running index over all such parameters, as in ML-Agents.
+    """
+    seed = settings.env_settings.seed
+    seed = secrets.randbelow(_RANDOM_SEEDS) if seed < 0 else seed
+    parameters = dict(settings.environment_parameters or {})
+    index = 0
+    for name, value in parameters.items():
+        if not isinstance(value, float | Curriculum):
+            if value.sampler_parameters.seed != -1:
+                continue
+            fixed = value.sampler_parameters.model_copy(update={"seed": seed + index})
+            parameters[name] = value.model_copy(update={"sampler_parameters": fixed})
+        index += 1
+    return settings.model_copy(
+        update={
+            "env_settings": settings.env_settings.model_copy(update={"seed": seed}),
+            "environment_parameters": None if settings.environment_parameters is None else parameters,
+        }
+    )

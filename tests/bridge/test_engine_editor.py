@@ -22,9 +22,9 @@ from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.bridge.side_channels import (
     STATS,
-    EngineConfiguration,
     SideChannelHub,
     Stat,
+    engine_configuration_payloads,
     pack_payload,
     parse_environment_parameter,
     stat_payload,
@@ -35,6 +35,7 @@ from tau_trainer.errors import (
     EngineTimeoutError,
     VersionError,
 )
+from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
 from tests.bridge.conftest import Client, client
 from tests.bridge.oracle import Agent, engine_message, simple_spec
@@ -97,7 +98,7 @@ class TestEditor:
                 reply = decode_trainer_message(await script.greets(), {})
                 assert (reply.status, reply.command) == (200, Command.RESET)
                 payloads = [payload for _, payload in unpack_payloads(reply.side_channel)]
-                assert payloads[:5] == EngineConfiguration().payloads()
+                assert payloads[:5] == engine_configuration_payloads(EngineSettings())
                 assert parse_environment_parameter(payloads[5]) == ("gravity", -9.5)
 
         run(main())

@@ -12,22 +12,17 @@ from tau_trainer.bridge.frames import (
     GOAWAY,
     INITIAL_WINDOW_SIZE,
     LARGEST_WINDOW,
+    MAX_FRAME_SIZE,
     PING,
     RST_STREAM,
     SETTINGS,
     WINDOW_UPDATE,
+    Endpoint,
     ProtocolError,
-    check_size,
-    first_frames,
     frame,
-    frame_limit,
     literal,
-    read_goaway,
-    read_settings,
-    read_window_update,
     request_headers,
     unwrap,
-    window_update,
     wrap,
 )
 
@@ -37,14 +32,45 @@ def test_a_frame_has_a_length_of_three_bytes() -> None:
     assert frame(SETTINGS, 0, 0, bytes(70_000))[:3] == (70_000).to_bytes(3, "big")
 
 
+class Silent(Endpoint):
+    """An end that remembers where it was told that no more calls are answered."""
+
+    def __init__(self) -> None:
+        super().__init__({INITIAL_WINDOW_SIZE: 7, MAX_FRAME_SIZE: 2**24 - 1})
+        self.last: tuple[int, int] | None = None
+
+    def hear(self, data: bytes) -> bytes:
+        self.take()
+        self._buffer += data
+        self._read_frames()
+        return self.take()
+
+    def say(self, message: bytes) -> bytes:
+        self._windows[1] = self._initial_window
+        self._send_message(1, message)
+        return self.take()
+
+    def _on_goaway(self, last: int, code: int) -> None:
+        self.last = last, code
+
+
 def test_the_first_frames_are_settings_and_the_widest_window() -> None:
-    settings = frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, 7))
-    assert first_frames({INITIAL_WINDOW_SIZE: 7}) == settings + window_update(2**31 - 1 - 65_535)
-    assert list(read_settings(struct.pack(">HIHI", 4, 7, 5, 8))) == [(4, 7), (5, 8)]
-    assert read_window_update(window_update(1234)[9:]) == 1234
-    assert read_window_update(b"\xff" * 4) == LARGEST_WINDOW
-    assert read_goaway(b"\xff" * 4 + b"\x00\x00\x00\x02and why") == (LARGEST_WINDOW, 2)
-    assert [frame_limit(value) for value in (0, 16_384, 20_000)] == [16_384, 16_384, 20_000]
+    settings = struct.pack(">HIHI", INITIAL_WINDOW_SIZE, 7, MAX_FRAME_SIZE, 2**24 - 1)
+    window = struct.pack(">I", 2**31 - 1 - 65_535)
+    assert Silent().take() == frame(SETTINGS, 0, 0, settings) + frame(WINDOW_UPDATE, 0, 0, window)
+
+
+def test_the_top_bit_of_numbers_is_passed_over() -> None:
+    end = Silent()
+    assert end.hear(frame(GOAWAY, 0, 0, b"\xff" * 4 + b"\x00\x00\x00\x02and why")) == b""
+    assert end.last == (LARGEST_WINDOW, 2)
+
+
+@pytest.mark.parametrize(("told", "kept"), [(0, 16_384), (16_384, 16_384), (20_000, 20_000)])
+def test_frames_keep_to_the_limit_that_is_told(told: int, kept: int) -> None:
+    end = Silent()
+    end.hear(frame(SETTINGS, 0, 0, struct.pack(">HI", MAX_FRAME_SIZE, told)))
+    assert end.say(bytes(30_000))[:3] == kept.to_bytes(3, "big")
 
 
 @pytest.mark.parametrize(
@@ -60,10 +86,10 @@ def test_the_first_frames_are_settings_and_the_widest_window() -> None:
 )
 def test_sizes_of_frames(kind: int, right: tuple[int, ...], wrong: tuple[int, ...]) -> None:
     for size in right:
-        check_size(kind, bytes(size))
+        Silent().hear(frame(kind, 0, 1, bytes(size)))
     for size in wrong:
         with pytest.raises(ProtocolError, match=f"kind {kind} has {size} bytes"):
-            check_size(kind, bytes(size))
+            Silent().hear(frame(kind, 0, 1, bytes(size)))
 
 
 @given(st.binary(max_size=40), st.integers(0, 255))

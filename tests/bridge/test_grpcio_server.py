@@ -23,7 +23,6 @@ from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import EngineServer
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import EngineExitedError, EngineTimeoutError, PortInUseError
-from tau_trainer.headless import create_scene
 from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.client import HeadlessEngine
 from tau_trainer.specs import Actions, StepBatch
@@ -172,7 +171,7 @@ def play_scene(port: int, trusted: bytes | None) -> threading.Thread:
     def work() -> None:
         with client(port, trusted=trusted) as engine:
             link: Any = GrpcioLink(engine)
-            HeadlessEngine(link, lambda told, trainer: create_scene(options, told, seed=trainer.seed)).run()
+            HeadlessEngine(link, options).run()
 
     thread = threading.Thread(target=work)
     thread.start()

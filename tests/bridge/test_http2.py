@@ -211,7 +211,7 @@ def test_a_call_without_a_message() -> None:
 
 
 def test_the_connections_window_is_refilled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tau_trainer.bridge.http2._REFILL", 1000)
+    monkeypatch.setattr("tau_trainer.bridge.frames._REFILL", 1000)
     connection = server()
     connection.receive(call(1, bytes(2000)))
     assert frames(connection.take()) == [(WINDOW, 0, 0, struct.pack(">I", 2005))]

@@ -15,9 +15,11 @@ import pytest
 
 from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind
-from tau_trainer.headless import EnvironmentParameters, create_scene, write_build
 from tau_trainer.headless.args import parse_args
+from tau_trainer.headless.build import write_build
+from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
+from tau_trainer.headless.scenes import create_scene
 from tau_trainer.specs import Actions, FloatArray, StepBatch
 from tools.peers import MLAGENTS_ENVS, ROOT, ensure_peer
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from tau_trainer import plugins
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.columns import Column
-from tau_trainer.headless import EnvironmentParameters, HeadlessOptions, create_scene
+from tau_trainer.headless.args import HeadlessOptions
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scenes import create_scene
 from tau_trainer.metrics import read_log
 from tau_trainer.models import tensor_names as names
 from tau_trainer.settings import MemorySettings, NetworkSettings, PPOTrainerSettings

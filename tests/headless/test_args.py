@@ -60,13 +60,10 @@ def test_tau_flags_make_the_rules() -> None:
 
 
 def test_the_scene_faulty_crashes_and_any_scene_can_fail() -> None:
-    assert parse_args([]).make_fault() is None
-    fault = parse_args(["--scene", "faulty", "--fault-after", "3"]).make_fault()
-    assert fault is not None
+    assert parse_args([]).fault.kind is None
+    fault = parse_args(["--scene", "faulty", "--fault-after", "3"]).fault
     assert (fault.kind, fault.after) == (FaultKind.CRASH, 3)
-    stall = parse_args(["--scene", "tau", "--fault", "stall"]).make_fault()
-    assert stall is not None
-    assert stall.kind is FaultKind.STALL
+    assert parse_args(["--scene", "tau", "--fault", "stall"]).fault.kind is FaultKind.STALL
 
 
 def test_the_log_file_is_found_beside_mistakes() -> None:

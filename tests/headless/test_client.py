@@ -16,14 +16,15 @@ from tau_trainer.bridge.side_channels import (
     ENGINE_CONFIGURATION,
     ENVIRONMENT_PARAMETERS,
     STATS,
-    EngineConfiguration,
     Sampler,
     SamplerKind,
+    engine_configuration_payloads,
     environment_parameter_payload,
     joined,
     parse_stat,
     unpack_payloads,
 )
+from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def test_settings_and_unknown_channels_are_taken_calmly(
     log = tmp_path / "logs" / "Player-0.log"
     engine = start("--scene", "basic", "-logFile", str(log), "-screen-fullscreen", "0")
     stranger = uuid.UUID("12345678-1234-5678-1234-567812345678")
-    channel = joined((ENGINE_CONFIGURATION, payload) for payload in EngineConfiguration().payloads())
+    channel = joined((ENGINE_CONFIGURATION, payload) for payload in engine_configuration_payloads(EngineSettings()))
     trainer.handshake(side_channel=channel + joined([(stranger, b"hello"), (stranger, b"again")]))
     trainer.steps()
     trainer.close()

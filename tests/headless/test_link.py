@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -17,7 +18,7 @@ def test_a_connection_that_is_used_up_is_renewed(trainer: FakeTrainer, monkeypat
     """After 2^30 calls a connection has no stream numbers left; here after three."""
     monkeypatch.setattr(http2, "_LAST_STREAM", 5)
     reply = encode_reply(Command.STEP)
-    with TrainerLink(trainer.port) as link:
+    with closing(TrainerLink(trainer.port)) as link:
         for number in range(8):
             trainer.send(reply)
             answer = link.connect(b"", 5.0) if number == 0 else link.exchange(b"")
@@ -34,14 +35,14 @@ def test_it_waits_for_a_trainer_that_starts_late(closed_port: int) -> None:
 
     thread = threading.Thread(target=start)
     thread.start()
-    with TrainerLink(closed_port) as link:
+    with closing(TrainerLink(closed_port)) as link:
         assert link.connect(encode_engine_message(), 20.0) == encode_close()
     thread.join()
     late[0].stop()
 
 
 def test_nobody_listens_and_nobody_to_say_goodbye_to(closed_port: int) -> None:
-    with TrainerLink(closed_port) as link:
+    with closing(TrainerLink(closed_port)) as link:
         with pytest.raises(EngineError, match=f"no trainer listens on localhost:{closed_port}"):
             link.connect(b"", 0.0)
         link.goodbye()
@@ -49,7 +50,7 @@ def test_nobody_listens_and_nobody_to_say_goodbye_to(closed_port: int) -> None:
 
 
 def test_a_trainer_that_is_gone(trainer: FakeTrainer) -> None:
-    with TrainerLink(trainer.port) as link:
+    with closing(TrainerLink(trainer.port)) as link:
         trainer.send(encode_reply(Command.STEP))
         link.connect(b"", 5.0)
         trainer.stop()

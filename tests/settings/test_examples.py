@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import PPOHyperparameters, RunSettings, load_settings, parse_settings
+from tau_trainer.settings import PPOHyperparameters, RunSettings, load_settings
+from tests.settings.reading import parse_settings
 
 TRAINABLE = {
     "ppo/3DBall": """

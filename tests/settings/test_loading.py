@@ -23,9 +23,9 @@ from tau_trainer.settings import (
     TauSettings,
     dump_settings,
     load_settings,
-    parse_settings,
 )
 from tau_trainer.settings.document import parse_document
+from tests.settings.reading import parse_settings
 
 DATA = Path(__file__).parent / "data"
 

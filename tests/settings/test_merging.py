@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import PPOHyperparameters, SACTrainerSettings, load_settings, parse_settings
+from tau_trainer.settings import PPOHyperparameters, SACTrainerSettings, load_settings
 from tau_trainer.settings.merging import apply_overrides, deep_merge
+from tests.settings.reading import parse_settings
 
 
 @pytest.fixture

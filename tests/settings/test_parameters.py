@@ -13,8 +13,8 @@ from tau_trainer.settings import (
     GaussianSampler,
     MultiRangeUniformSampler,
     UniformSampler,
-    parse_settings,
 )
+from tests.settings.reading import parse_settings
 
 
 def parse(tmp_path: Path, value: object) -> Any:

@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from tau_trainer.settings import CheckpointSettings, CollectionSettings, RewardSettings, TauSettings, TorchSettings
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import (
+    CheckpointSettings,
+    CollectionSettings,
+    EnvSettings,
+    GaussianSampler,
+    RewardSettings,
+    RunSettings,
+    TauSettings,
+    TorchSettings,
+    UniformSampler,
+    check_device,
+    resolve_seed,
+)
 from tau_trainer.settings.engines import HEADLESS_SCENES
 
 
@@ -57,3 +70,53 @@ def test_the_known_formulas_and_profiles_are_those_of_the_tau_task() -> None:
 
     assert set(get_args(Formula)) == set(REWARDS)
     assert set(get_args(TauSettings.model_fields["profile"].annotation)) == set(PROFILES)
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_the_cpu_is_always_there(device: str | None) -> None:
+    check_device(RunSettings(torch_settings=TorchSettings(device=device)))
+
+
+def test_a_missing_device_is_one_sentence() -> None:
+    with pytest.raises(SettingsError, match="torch cannot use it here") as error:
+        check_device(RunSettings(torch_settings=TorchSettings(device="cuda:99")))
+    assert "\n" not in str(error.value)
+    assert str(error.value).endswith("use cpu, or leave it out")
+
+
+def test_a_given_seed_stays() -> None:
+    assert resolve_seed(RunSettings(env_settings=EnvSettings(seed=42))).env_settings.seed == 42
+
+
+def test_a_random_seed_is_drawn_from_mlagents_range() -> None:
+    seeds = {resolve_seed(RunSettings()).env_settings.seed for _ in range(50)}
+    assert seeds <= set(range(10000))
+    assert len(seeds) > 10
+
+
+def test_samplers_without_a_seed_get_the_runs_seed_plus_a_running_index() -> None:
+    settings = RunSettings.model_validate(
+        {
+            "env_settings": {"seed": 100},
+            "environment_parameters": {
+                "constant": 1.0,
+                "first": {"sampler_type": "uniform", "sampler_parameters": {}},
+                "fixed": {"sampler_type": "uniform", "sampler_parameters": {"seed": 7}},
+                "second": {"sampler_type": "gaussian", "sampler_parameters": {}},
+            },
+        }
+    )
+    parameters = resolve_seed(settings).environment_parameters
+    assert parameters is not None
+    assert parameters["constant"] == 1.0
+    first, fixed, second = parameters["first"], parameters["fixed"], parameters["second"]
+    assert isinstance(first, UniformSampler)
+    assert isinstance(fixed, UniformSampler)
+    assert isinstance(second, GaussianSampler)
+    seeds = (first.sampler_parameters.seed, fixed.sampler_parameters.seed, second.sampler_parameters.seed)
+    assert seeds == (101, 7, 102)
+
+
+def test_a_resolved_run_stays_as_it_is() -> None:
+    once = resolve_seed(RunSettings())
+    assert resolve_seed(once) == once

@@ -26,8 +26,9 @@ from tau_trainer.bridge.engine import Engine, EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.side_channels import SideChannelHub, Stat
 from tau_trainer.errors import EngineStoppedError
-from tau_trainer.headless import EnvironmentParameters, create_scene
 from tau_trainer.headless.args import parse_args
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scenes import create_scene
 from tau_trainer.settings import dump_settings, load_settings
 from tau_trainer.specs import Actions, BehaviorSpec, FloatArray, StepBatch, Terminals
 from tau_trainer.tau.data import embed

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tau_trainer.bridge.ports import is_free
-from tau_trainer.headless import write_build
+from tau_trainer.headless.build import write_build
 from tools._bootstrap.progress import SetupError
 
 _FORWARD = '"$@"'

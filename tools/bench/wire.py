@@ -19,7 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tau_trainer.headless import EnvironmentParameters, HeadlessOptions, create_scene
+from tau_trainer.headless.args import HeadlessOptions
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scenes import create_scene
 from tau_trainer.specs import Actions
 from tools.bench import builds, running, tables, trainers
 

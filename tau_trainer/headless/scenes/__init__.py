@@ -5,19 +5,24 @@ Each scene's module is imported when it is played, so that the engine starts fas
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.headless.parameters import EnvironmentParameters
 
 if TYPE_CHECKING:
-    from tau_trainer.headless.options import HeadlessOptions
+    from tau_trainer.headless.args import HeadlessOptions
     from tau_trainer.headless.scene import Scene
     from tau_trainer.headless.scenes.tau import TauRules
 
 MOST_AGENTS = 1_000_000
 """More agents than any machine plays; a larger number is a slip."""
+
+
+_AGENTS = {"tau": 32, "balance": 12, "basic": 1, "faulty": 12}
+"""Usual number of agents of each scene. ``faulty`` is ``balance`` in an engine that misbehaves."""
+SCENES = tuple(_AGENTS)
+"""Names of all scenes."""
 
 
 def create_scene(
@@ -31,33 +36,36 @@ def create_scene(
 
     Raises SettingsError or DataError.
     """
-    factory, agents = _SCENES[options.scene]
-    agents = int(parameters.get("num_agents", options.agents or agents)) * max(areas, 1)
+    agents = int(parameters.get("num_agents", options.agents or _AGENTS[options.scene])) * max(areas, 1)
     if not 1 <= agents <= MOST_AGENTS:
         raise SettingsError(
             f"environment parameter `num_agents` and the number of areas ask for {agents} agents; "
             f"give 1 to {MOST_AGENTS}."
         )
-    seed = options.seed if options.seed is not None else seed
-    return factory(options, parameters, agents, int(parameters.get("seed", seed)))
+    seed = int(parameters.get("seed", options.seed if options.seed is not None else seed))
+    if options.scene == "tau":
+        from tau_trainer.headless.scenes.tau import TauScene, open_dataset, resolve_profile
+
+        return TauScene(
+            dataset=open_dataset(options.tau_data),
+            profile=resolve_profile(options.tau_profile, parameters),
+            agents=agents,
+            seed=seed,
+            rules=tau_rules(options),
+            target_sensor=bool(parameters.get("target_sensor", options.tau_target_sensor)),
+        )
+    if options.scene == "basic":
+        from tau_trainer.headless.scenes.basic import BasicScene
+
+        return BasicScene(agents=agents, seed=seed, **_limit(options))
+    from tau_trainer.headless.scenes.balance import BalanceScene
+
+    return BalanceScene(agents=agents, seed=seed, **_limit(options))
 
 
 def check_scene(options: HeadlessOptions) -> None:
     """Raise what :func:`create_scene` would raise for ``options`` alone, before a trainer waits for this engine."""
     create_scene(options, EnvironmentParameters())
-
-
-def _tau(options: HeadlessOptions, parameters: EnvironmentParameters, agents: int, seed: int) -> Scene:
-    from tau_trainer.headless.scenes.tau import TauScene, open_dataset, resolve_profile
-
-    return TauScene(
-        dataset=open_dataset(options.tau_data),
-        profile=resolve_profile(options.tau_profile, parameters),
-        agents=agents,
-        seed=seed,
-        rules=tau_rules(options),
-        target_sensor=bool(parameters.get("target_sensor", options.tau_target_sensor)),
-    )
 
 
 def tau_rules(options: HeadlessOptions) -> TauRules:
@@ -75,31 +83,6 @@ def tau_rules(options: HeadlessOptions) -> TauRules:
     )
 
 
-def _balance(options: HeadlessOptions, parameters: EnvironmentParameters, agents: int, seed: int) -> Scene:
-    from tau_trainer.headless.scenes.balance import BalanceScene
-
-    return BalanceScene(agents=agents, seed=seed, **_limit(options))
-
-
-def _basic(options: HeadlessOptions, parameters: EnvironmentParameters, agents: int, seed: int) -> Scene:
-    from tau_trainer.headless.scenes.basic import BasicScene
-
-    return BasicScene(agents=agents, seed=seed, **_limit(options))
-
-
 def _limit(options: HeadlessOptions) -> dict[str, int]:
     """The length of episodes that was asked for; else the scene keeps its own."""
     return {} if options.max_decisions is None else {"max_decisions": options.max_decisions}
-
-
-_Factory = Callable[["HeadlessOptions", EnvironmentParameters, int, int], "Scene"]
-_SCENES: dict[str, tuple[_Factory, int]] = {
-    "tau": (_tau, 32),
-    "balance": (_balance, 12),
-    "basic": (_basic, 1),
-    "faulty": (_balance, 12),
-}
-"""Factory and usual number of agents of each scene. ``faulty`` is ``balance`` in an engine that misbehaves."""
-
-SCENES = tuple(_SCENES)
-"""Names of all scenes."""

@@ -62,8 +62,8 @@ class BalanceScene(LockstepScene):
 
     def update(self, parameters: EnvironmentParameters) -> None:
         """See :meth:`Scene.update`."""
+        super().update(parameters)
         self._step_tilt = np.deg2rad(parameters.get("tilt_speed", TILT_DEGREES))
-        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
 
     def begin(self, index: IndexArray) -> None:
         """Place the ball at random, at rest, on a platform tilted at random."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import LockstepScene
 from tau_trainer.specs import (
     Actions,
@@ -54,10 +53,6 @@ class BasicScene(LockstepScene):
         self._pay = self._pay.astype(np.float32)
         self._goal = np.zeros(CELLS, np.bool_)
         self._goal[[SMALL_GOAL, LARGE_GOAL]] = True
-
-    def update(self, parameters: EnvironmentParameters) -> None:
-        """See :meth:`Scene.update`."""
-        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
 
     def begin(self, index: IndexArray) -> None:
         """Back to the start."""

@@ -50,9 +50,9 @@ class FaultKind(enum.StrEnum):
 
 @dataclass(slots=True)
 class Fault:
-    """One fault: what, and after how many steps (for those that come while playing)."""
+    """One fault: what (None: nothing), and after how many steps (for those that come while playing)."""
 
-    kind: FaultKind
+    kind: FaultKind | None
     after: int = 10
     """Steps that still go well."""
     seconds: float = 5.0

@@ -29,9 +29,10 @@ from tau_trainer.bridge.codec import (
 )
 from tau_trainer.bridge.codec import TrainerInitialization as OurTrainer
 from tau_trainer.bridge.protocol import Command
-from tau_trainer.headless import EnvironmentParameters, create_scene
 from tau_trainer.headless import client as headless_client
-from tau_trainer.headless.options import HeadlessOptions
+from tau_trainer.headless.args import HeadlessOptions
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scenes import create_scene
 from tau_trainer.specs import (
     Actions,
     ActionSpec,
