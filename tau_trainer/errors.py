@@ -3,26 +3,6 @@
 A :class:`TauError` is a mistake with a remedy: its text is one sentence that says what is wrong, where, and what to
 do, and the command line prints it without a traceback and leaves with exit code 2. Anything else that escapes is a
 defect of this program.
-
-::
-
-    TauError
-    ├── SettingsError            a key, a value or a file that the user wrote
-    │   └── RunExistsError       the run-id is taken
-    ├── DataError                a Tau data set
-    ├── EngineError              the process that runs the game
-    │   ├── LaunchError          cannot be started
-    │   ├── PortInUseError       nothing can listen there
-    │   ├── EngineExitedError    ended by itself
-    │   ├── EngineTimeoutError   silent for too long
-    │   ├── EngineStoppedError   said goodbye (status 400)
-    │   ├── VersionError         speaks another protocol version
-    │   └── DecodeError          sent bytes or numbers that mean nothing
-    ├── LearnerError             the process that learns
-    ├── CheckpointError          a checkpoint that is missing or does not fit
-    ├── ExportError              a model that cannot be written or does not match
-    ├── NonFiniteError           NaN or infinity in a number that learning depends on
-    └── StalledError             nobody has made progress for too long
 """
 
 

@@ -29,6 +29,16 @@ class ObservationType(enum.IntEnum):
     GOAL_SIGNAL = 1
 
 
+class Aggregation(enum.IntEnum):
+    """How many values of a statistic become one number (ML-Agents ``StatAggregationMethod``)."""
+
+    AVERAGE = 0
+    MOST_RECENT = 1
+    SUM = 2
+    HISTOGRAM = 3
+    """The mean, and the distribution beside it."""
+
+
 class DimensionProperty(enum.IntFlag):
     """What may be assumed of one dimension of an observation (ML-Agents ``dimension_properties``)."""
 

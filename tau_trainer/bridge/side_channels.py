@@ -16,6 +16,7 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import Message
 
 from tau_trainer.errors import DecodeError
+from tau_trainer.specs import Aggregation
 
 if TYPE_CHECKING:
     from tau_trainer.settings import EngineSettings
@@ -92,25 +93,16 @@ class Reader:
         return list(self.numbers(f"<{max(self.int32(), 0)}f"))
 
 
-class StatAggregationMethod(enum.IntEnum):
-    """How values of a statistic become one number in a summary (``StatAggregationMethod``)."""
-
-    AVERAGE = 0
-    MOST_RECENT = 1
-    SUM = 2
-    HISTOGRAM = 3
-
-
 @dataclass(frozen=True, slots=True)
 class Stat:
     """One value that the game reported with ``StatsRecorder.Add``."""
 
     key: str
     value: float
-    aggregation: StatAggregationMethod
+    aggregation: Aggregation
 
 
-def stat_payload(key: str, value: float, aggregation: StatAggregationMethod = StatAggregationMethod.AVERAGE) -> bytes:
+def stat_payload(key: str, value: float, aggregation: Aggregation = Aggregation.AVERAGE) -> bytes:
     """Payload of the Stats channel (engine to trainer)."""
     return string(key) + struct.pack("<fi", value, aggregation)
 
@@ -119,9 +111,9 @@ def parse_stat(payload: bytes) -> Stat:
     """Read a Stats payload. Raises DecodeError for an unknown aggregation."""
     reader = Reader(payload)
     key, value, aggregation = reader.string(), reader.float32(), reader.int32()
-    if aggregation not in StatAggregationMethod.__members__.values():
+    if aggregation not in Aggregation.__members__.values():
         raise DecodeError(f"statistic '{key}' asks for aggregation {aggregation}; known are 0 to 3")
-    return Stat(key, value, StatAggregationMethod(aggregation))
+    return Stat(key, value, Aggregation(aggregation))
 
 
 def engine_configuration_payloads(settings: EngineSettings) -> list[bytes]:

@@ -20,8 +20,9 @@ from tau_trainer.metrics import keys
 from tau_trainer.metrics.dispatch import Dispatcher
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import BaselineScore, RunReport, RunSnapshot
-from tau_trainer.metrics.summary import Aggregation, Event, Series, Statistics, Summary, summarize
+from tau_trainer.metrics.summary import Event, Series, Statistics, Summary, summarize
 from tau_trainer.metrics.timing import Clock, eta_seconds
+from tau_trainer.specs import Aggregation
 
 PairId = int | str
 _SeriesByKey = dict[tuple[str | None, str], Series]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import time
 from array import array
 from collections.abc import Mapping
@@ -13,18 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tau_trainer.metrics.keys import pair_key
+from tau_trainer.specs import Aggregation
 
 HISTOGRAM_BINS = 30
-
-
-class Aggregation(enum.IntEnum):
-    """How many values become one scalar. The numbers are those of Unity's ``StatAggregationMethod`` on the wire."""
-
-    AVERAGE = 0
-    MOST_RECENT = 1
-    SUM = 2
-    HISTOGRAM = 3
-    """The mean, and the distribution beside it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,30 +139,36 @@ class _ActorPolicy(Policy):
         network.load_state_dict({name: torch.tensor(values) for name, values in self.weights.items()})
         return network
 
-    def _decide(
+    @override
+    def act(
         self,
         obs: Observations,
-        outputs: FloatArray,
         mask: BoolArray | None,
-        rng: np.random.Generator | None,
-        before: Arrays = _NOTHING,
-        after: Arrays = _NOTHING,
+        rng: np.random.Generator,
+        *,
+        state: Arrays = _NOTHING,
+        deterministic: bool = False,
     ) -> Decision:
-        """Draw from ``outputs`` [n, c + M] (the likeliest without ``rng``); ``before`` and ``after``: state."""
+        outputs, after = self._forward(obs, state)
         # The clip of a normaliser would hide an infinite observation, so inputs are looked at as well as outputs.
         if not (all(all_finite(values) for values in obs) and all_finite(outputs)):
             raise NonFiniteError(self._describe_non_finite(obs))
-        size, rows = self._size, len(outputs)
+        size, rows, source = self._size, len(outputs), None if deterministic else rng
         log_prob = np.empty((rows, self.spec.actions.components), np.float32)
-        continuous = self._sample_continuous(outputs[:, :size], log_prob, rng)
+        continuous = self._sample_continuous(outputs[:, :size], log_prob, source)
         discrete = np.empty((rows, len(self._bounds)), np.int32)
         if self._bounds:
             logits = outputs[:, size:]
             if mask is not None:
                 blocked = effective_mask(mask, self.spec.actions.discrete_branches)
                 logits = np.where(blocked, np.float32(MASKED_LOGIT), logits)
-            self._sample_discrete(logits, discrete, log_prob, rng)
+            self._sample_discrete(logits, discrete, log_prob, source)
+        before = {name: state[name] for name in after}
         return Decision(continuous, discrete, self.version, {"log_prob": log_prob, **before}, after)
+
+    @abstractmethod
+    def _forward(self, obs: Observations, state: Arrays) -> tuple[FloatArray, Arrays]:
+        """Means and unmasked logits, float32 [n, c + M], and the state after the decision."""
 
     def _sample_continuous(self, mean: FloatArray, log_prob: FloatArray, rng: np.random.Generator | None) -> FloatArray:
         """Draw from the Gaussians (the mean without ``rng``) and write the log-probabilities to their columns."""
@@ -225,16 +231,8 @@ class MLPPolicy(_ActorPolicy):
             self._scale = weights["normalizer.mean"].astype(np.float32), np.float32(1.0) / std.astype(np.float32)
 
     @override
-    def act(
-        self,
-        obs: Observations,
-        mask: BoolArray | None,
-        rng: np.random.Generator,
-        *,
-        state: Arrays = _NOTHING,
-        deterministic: bool = False,
-    ) -> Decision:
-        return self._decide(obs, self.outputs(obs), mask, None if deterministic else rng)
+    def _forward(self, obs: Observations, state: Arrays) -> tuple[FloatArray, Arrays]:
+        return self.outputs(obs), _NOTHING
 
     def outputs(self, obs: Observations) -> FloatArray:
         """Means and unmasked logits, float32 [n, c + M]."""
@@ -274,21 +272,12 @@ class ModulePolicy(_ActorPolicy):
 
     @override
     @torch.inference_mode()
-    def act(
-        self,
-        obs: Observations,
-        mask: BoolArray | None,
-        rng: np.random.Generator,
-        *,
-        state: Arrays = _NOTHING,
-        deterministic: bool = False,
-    ) -> Decision:
-        inputs, source = self._network.prepare(obs), None if deterministic else rng
+    def _forward(self, obs: Observations, state: Arrays) -> tuple[FloatArray, Arrays]:
+        inputs = self._network.prepare(obs)
         if not self.state_columns:
-            return self._decide(obs, self._network.outputs(inputs).numpy(), mask, source)
-        before = {MEMORY: state[MEMORY]}
+            return self._network.outputs(inputs).numpy(), _NOTHING
         answer = self._network(inputs, as_tensor(state[MEMORY]))  # the critic's tower has a past of its own
-        return self._decide(obs, answer.outputs.numpy(), mask, source, before, {MEMORY: answer.state.numpy()})
+        return answer.outputs.numpy(), {MEMORY: answer.state.numpy()}
 
 
 def all_finite(values: NDArray[Any]) -> bool:

@@ -17,8 +17,9 @@ from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Memory, Work
-from tau_trainer.metrics import Aggregation, MetricsHub, keys
+from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
+from tau_trainer.specs import Aggregation
 from tau_trainer.training import behavior_json
 from tau_trainer.training.handles import LearnerHandle
 

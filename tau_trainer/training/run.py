@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.export import check_export
-from tau_trainer.metrics import Aggregation, BaselineScore, MetricsHub, RunSnapshot, keys
+from tau_trainer.metrics import BaselineScore, MetricsHub, RunSnapshot, keys
+from tau_trainer.specs import Aggregation
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learner import Learner
@@ -186,10 +187,9 @@ class TrainingRun:
 
     def _stat(self, index: int, stat: Stat) -> None:
         """A value that the game reported; MostRecent counts from engine 0 only, as in ML-Agents."""
-        aggregation = Aggregation(int(stat.aggregation))
-        if aggregation is not Aggregation.MOST_RECENT or index == 0:
+        if stat.aggregation is not Aggregation.MOST_RECENT or index == 0:
             for learner in self.pool.of_pair(index):
-                self.hub.add(learner.name, stat.key, stat.value, aggregation)
+                self.hub.add(learner.name, stat.key, stat.value, stat.aggregation)
 
     def _warn(self, pair: int, message: str) -> None:
         self.hub.warning(message, pair=pair)

@@ -22,7 +22,6 @@ from tau_trainer.bridge.side_channels import (
     SamplerKind,
     SideChannelHub,
     Stat,
-    StatAggregationMethod,
     engine_configuration_payloads,
     environment_parameter_payload,
     joined,
@@ -35,6 +34,7 @@ from tau_trainer.bridge.side_channels import (
 )
 from tau_trainer.errors import DecodeError
 from tau_trainer.settings import EngineSettings
+from tau_trainer.specs import Aggregation
 
 FLOATS = st.floats(width=32, allow_nan=False)
 INTS = st.integers(-(2**31), 2**31 - 1)
@@ -102,8 +102,8 @@ def test_environment_parameters_round_trip(key: str, value: float | Sampler) -> 
     assert parse_environment_parameter(environment_parameter_payload(key, value)) == (key, value)
 
 
-@given(ASCII, FLOATS, st.sampled_from(StatAggregationMethod))
-def test_stats_round_trip(key: str, value: float, aggregation: StatAggregationMethod) -> None:
+@given(ASCII, FLOATS, st.sampled_from(Aggregation))
+def test_stats_round_trip(key: str, value: float, aggregation: Aggregation) -> None:
     assert parse_stat(stat_payload(key, value, aggregation)) == Stat(key, value, aggregation)
 
 
@@ -200,5 +200,5 @@ class TestHub:
         stats: list[Stat] = []
         data = pack_payload(STATS, stat_payload("k", 2.0)) + pack_payload(uuid.uuid4(), b"?")
         SideChannelHub(stats.append).receive(data)
-        assert stats == [Stat("k", 2.0, StatAggregationMethod.AVERAGE)]
+        assert stats == [Stat("k", 2.0, Aggregation.AVERAGE)]
         SideChannelHub().receive(data)  # and where nobody listens, nothing happens

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.metrics import Aggregation, BaselineScore, Event, MetricsHub, Recorder, RunSnapshot, Summary
+from tau_trainer.metrics import BaselineScore, Event, MetricsHub, Recorder, RunSnapshot, Summary
 from tau_trainer.metrics import keys as names
+from tau_trainer.specs import Aggregation
 
 if TYPE_CHECKING:
     from tests.metrics.conftest import Memory

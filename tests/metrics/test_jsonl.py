@@ -12,8 +12,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.metrics import Aggregation, JsonLines, JsonStream, MetricsHub, RunReport, RunSnapshot, read_log
+from tau_trainer.metrics import JsonLines, JsonStream, MetricsHub, RunReport, RunSnapshot, read_log
 from tau_trainer.metrics.jsonl import to_line
+from tau_trainer.specs import Aggregation
 
 
 def test_a_run_is_written_line_by_line(tmp_path: Path, result: RunReport) -> None:

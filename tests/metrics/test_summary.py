@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tau_trainer.metrics import Aggregation, Summary
+from tau_trainer.metrics import Summary
 from tau_trainer.metrics.summary import Series, summarize
+from tau_trainer.specs import Aggregation
 
 
 @given(arrays(np.float64, st.integers(1, 200), elements=st.floats(allow_nan=True, allow_infinity=True)))

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tau_trainer.metrics import Aggregation, MetricsHub, TensorBoard
+from tau_trainer.metrics import MetricsHub, TensorBoard
 from tau_trainer.metrics.tensorboard import TEXT_TAG, folder_name, markdown_table
+from tau_trainer.specs import Aggregation
 
 
 def load(folder: Path) -> EventAccumulator:

@@ -22,11 +22,12 @@ from safetensors.numpy import load_file
 
 from tau_trainer.algorithms import Publish
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.bridge.side_channels import Stat, StatAggregationMethod
+from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import MetricsHub, RunSnapshot, RunView, keys, read_log
 from tau_trainer.settings import RunSettings
+from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training import PairState, RunReport
 from tau_trainer.training.learner import Learner
@@ -638,9 +639,9 @@ def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: M
 
     async def with_stats(self: TrainingRun) -> None:
         await original(self)
-        self._stat(1, Stat("Game/Speed", 4.0, StatAggregationMethod.AVERAGE))
-        self._stat(0, Stat("Game/Level", 2.0, StatAggregationMethod.MOST_RECENT))
-        self._stat(1, Stat("Game/Level", 9.0, StatAggregationMethod.MOST_RECENT))
+        self._stat(1, Stat("Game/Speed", 4.0, Aggregation.AVERAGE))
+        self._stat(0, Stat("Game/Level", 2.0, Aggregation.MOST_RECENT))
+        self._stat(1, Stat("Game/Level", 9.0, Aggregation.MOST_RECENT))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TrainingRun, "collect_and_learn", with_stats)

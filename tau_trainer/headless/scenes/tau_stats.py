@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.bridge.side_channels import Stat, StatAggregationMethod
-from tau_trainer.specs import Float64Array, FloatArray, IntArray
+from tau_trainer.bridge.side_channels import Stat
+from tau_trainer.specs import Aggregation, Float64Array, FloatArray, IntArray
 from tau_trainer.tau.decoding import nearest
 
 INTERVAL = 1000
@@ -50,13 +50,13 @@ class TauStats:
         right = nearest(output, self._targets) == answer
         self._decisions += len(answer)
         self._ready = [
-            Stat("Averaged Reward", float(self._reward.mean()), StatAggregationMethod.AVERAGE),
-            Stat("Tau/Accuracy", float(right.mean()), StatAggregationMethod.AVERAGE),
-            Stat("Tau/Within Threshold", float((error < threshold).mean()), StatAggregationMethod.AVERAGE),
-            Stat("Tau/Mean Abs Error", float(error.mean()), StatAggregationMethod.AVERAGE),
-            Stat("Tau/Decisions", float(self._decisions), StatAggregationMethod.MOST_RECENT),
+            Stat("Averaged Reward", float(self._reward.mean()), Aggregation.AVERAGE),
+            Stat("Tau/Accuracy", float(right.mean()), Aggregation.AVERAGE),
+            Stat("Tau/Within Threshold", float((error < threshold).mean()), Aggregation.AVERAGE),
+            Stat("Tau/Mean Abs Error", float(error.mean()), Aggregation.AVERAGE),
+            Stat("Tau/Decisions", float(self._decisions), Aggregation.MOST_RECENT),
             *(
-                Stat(f"Tau/Pair {number}/Mean Reward", float(mean), StatAggregationMethod.AVERAGE)
+                Stat(f"Tau/Pair {number}/Mean Reward", float(mean), Aggregation.AVERAGE)
                 for number, mean in enumerate(self._reward[:, :MOST_PAIRS].mean(axis=0))
             ),
         ]

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.side_channels import StatAggregationMethod
 from tau_trainer.errors import DataError, DecodeError, SettingsError
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes.tau import TauRules, TauScene, open_dataset, resolve_profile
-from tau_trainer.specs import Actions, StepBatch
+from tau_trainer.specs import Actions, Aggregation, StepBatch
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES
 from tau_trainer.tau.targets import targets
@@ -195,12 +194,12 @@ def test_stats_come_every_thousand_rewards() -> None:
         assert bool(stats) == (step % 100 == 99)
         if stats:
             assert stats["Tau/Decisions"].value == (step // 100 + 1) * 1000
-            assert stats["Tau/Decisions"].aggregation is StatAggregationMethod.MOST_RECENT
+            assert stats["Tau/Decisions"].aggregation is Aggregation.MOST_RECENT
             assert stats["Tau/Pair 0/Mean Reward"].value == pytest.approx(1.0)
             assert stats["Tau/Pair 9/Mean Reward"].value < 0.7
             pairs = [stats[f"Tau/Pair {number}/Mean Reward"].value for number in range(10)]
             assert stats["Averaged Reward"].value == pytest.approx(np.mean(pairs))
-            assert stats["Averaged Reward"].aggregation is StatAggregationMethod.AVERAGE
+            assert stats["Averaged Reward"].aggregation is Aggregation.AVERAGE
             assert 0.5 <= stats["Tau/Accuracy"].value < 0.6
             assert 0.5 < stats["Tau/Within Threshold"].value < 0.8
             assert 0.0 < stats["Tau/Mean Abs Error"].value < 0.5
