@@ -10,14 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tau_trainer.metrics import RunReport
     from tau_trainer.settings import RunSettings, load_settings
-    from tau_trainer.training import ParallelTrainerManager, RunReport
+    from tau_trainer.training.manager import ParallelTrainerManager
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "ParallelTrainerManager": "tau_trainer.training",
-    "RunReport": "tau_trainer.training",
+    "ParallelTrainerManager": "tau_trainer.training.manager",
+    "RunReport": "tau_trainer.metrics",
     "RunSettings": "tau_trainer.settings",
     "load_settings": "tau_trainer.settings",
 }

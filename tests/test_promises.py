@@ -23,9 +23,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tau_trainer import ParallelTrainerManager, RunReport, RunSettings, load_settings
 from tau_trainer.errors import VersionError
-from tau_trainer.metrics import JsonLines, Recorder, read_log
+from tau_trainer.metrics import JsonLines, PairState, Recorder, read_log
 from tau_trainer.settings import dump_settings
-from tau_trainer.training import PairState
 
 ROOT = Path(__file__).parents[1]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="these signals are POSIX's")

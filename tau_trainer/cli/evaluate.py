@@ -31,7 +31,7 @@ def evaluate_command(
     """Evaluate and show the result; returns the exit code."""
     set_up_logging(debug=debug)
     folder = run_folder(run, Path(results_dir))
-    from tau_trainer.training import evaluate_run
+    from tau_trainer.training.stored import evaluate_run
 
     result = evaluate_run(folder)
     if json:

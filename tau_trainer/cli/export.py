@@ -31,7 +31,7 @@ def export(
     target = None if output is None else Path(output)
     if target is not None and not target.is_dir() and not target.parent.is_dir():
         raise SettingsError(f"--output {output}: the folder {target.parent} does not exist; make it first")
-    from tau_trainer.training import export_run
+    from tau_trainer.training.stored import export_run
 
     show_lines(f"written and checked: {path}" for path in export_run(folder, target))
     return 0

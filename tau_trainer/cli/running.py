@@ -25,7 +25,7 @@ def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
     """Train, and show how it goes; returns the exit code."""
     if settings.debug:
         set_up_logging(debug=True, quiet=shown.quiet)
-    from tau_trainer.training import run_in_foreground
+    from tau_trainer.training.api import run_in_foreground
 
     mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
     command_line = ["tau-train", *sys.argv[1:]]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tau_trainer.envs.contract import Environment, EnvironmentSource, OnEvent, OnStat, Parameters, open_source
+from tau_trainer.envs.contract import Environment, EnvironmentSource, Parameters, open_source
 
-__all__ = ["Environment", "EnvironmentSource", "OnEvent", "OnStat", "Parameters", "open_source"]
+__all__ = ["Environment", "EnvironmentSource", "Parameters", "open_source"]

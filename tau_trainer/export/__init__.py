@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tau_trainer.export.onnx import check_export, export_onnx
-from tau_trainer.export.verify import Verification, verify
+from tau_trainer.export.verify import verify
 
-__all__ = ["Verification", "check_export", "export_onnx", "verify"]
+__all__ = ["check_export", "export_onnx", "verify"]

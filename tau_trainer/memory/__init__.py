@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tau_trainer.memory.base import Memory, Rewards, Values, Work, WorkData
+from tau_trainer.memory.base import Memory, Work, WorkData
 from tau_trainer.memory.rollout import RolloutMemory
 from tau_trainer.memory.trajectories import Rollout
 
-__all__ = ["Memory", "Rewards", "Rollout", "RolloutMemory", "Values", "Work", "WorkData"]
+__all__ = ["Memory", "Rollout", "RolloutMemory", "Work", "WorkData"]

@@ -9,7 +9,7 @@ from tau_trainer.metrics.plot import plot_learning_curve
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.report import ResultView, result_lines
 from tau_trainer.metrics.snapshot import BaselineScore, BehaviorSnapshot, PairMetrics, PairState, RunReport, RunSnapshot
-from tau_trainer.metrics.summary import Event, Statistics, Summary
+from tau_trainer.metrics.summary import Event, Summary
 from tau_trainer.metrics.table import RunView
 from tau_trainer.metrics.tensorboard import TensorBoard
 from tau_trainer.metrics.terminal import LiveTable, PlainLines, QuietLines, TerminalMode, terminal_recorder
@@ -33,7 +33,6 @@ __all__ = [
     "RunReport",
     "RunSnapshot",
     "RunView",
-    "Statistics",
     "Summary",
     "TaskKeys",
     "TensorBoard",

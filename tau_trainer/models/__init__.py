@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from tau_trainer.models.actor_critic import ActorCritic, Answer
+from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.blocks import Encoder, Recurrent
-from tau_trainer.models.mlp import MLP
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.models.policy import Decision, MLPPolicy, ModulePolicy, Policy, make_policy, to_env
 
 __all__ = [
-    "MLP",
     "ActorCritic",
-    "Answer",
     "Decision",
     "Encoder",
     "MLPPolicy",

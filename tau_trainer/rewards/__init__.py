@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from tau_trainer.rewards.aggregation import WindowAggregator
-from tau_trainer.rewards.predicates import PREDICATES, Predicate
 from tau_trainer.rewards.rewarder import EngineReward, Rewarder, RewardResult
 from tau_trainer.rewards.streams import RewardStream
 
 __all__ = [
-    "PREDICATES",
     "EngineReward",
-    "Predicate",
     "RewardResult",
     "RewardStream",
     "Rewarder",
-    "WindowAggregator",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.columns import Rows
-from tau_trainer.metrics import MetricsHub, TaskKeys
+from tau_trainer.metrics import MetricsHub, PairState, TaskKeys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import Rewarder, RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
@@ -20,7 +20,7 @@ from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, Obse
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.rows import RowTable
 from tau_trainer.training.scores import DecisionScores, EpisodeScores
-from tau_trainer.training.states import PairState, allowed
+from tau_trainer.training.states import allowed
 
 _NOTHING: FloatArray = np.zeros(0, np.float32)
 _NOBODY: Rows = np.zeros(0, np.intp)

@@ -10,11 +10,11 @@ from typing import Any
 
 from tau_trainer.errors import TauError
 from tau_trainer.export import export_onnx
-from tau_trainer.metrics import plot_learning_curve
+from tau_trainer.metrics import PairState, RunReport, plot_learning_curve
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
-from tau_trainer.training.states import PairState, RunReport, told
+from tau_trainer.training.states import told
 from tau_trainer.training.task import Evaluation
 
 

@@ -16,6 +16,7 @@ from tau_trainer.metrics import (
     JsonLines,
     MetricsHub,
     Recorder,
+    RunReport,
     RunSnapshot,
     TensorBoard,
     TerminalMode,
@@ -27,7 +28,6 @@ from tau_trainer.training.provenance import provenance
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
 from tau_trainer.training.runner import run_to_end
-from tau_trainer.training.states import RunReport
 
 _POLL_S = 0.2
 """How often waiting looks up, so that Ctrl-C is noticed on Windows too."""

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import EngineError, EngineStoppedError
+from tau_trainer.metrics import PairMetrics
 from tau_trainer.specs import Actions, StepBatch
 from tau_trainer.training.agents import AgentTrainer
-from tau_trainer.training.states import PairMetrics
 
 
 class AgentTrainerPair:

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from tau_trainer.metrics import MetricsHub
+from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.states import PairState, told
+from tau_trainer.training.states import told
 
 _FINISH_S = 5.0
 """How long pairs may take to finish the exchange they are in before they are cancelled."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tau_trainer.metrics import RunReport
 from tau_trainer.training.finish import (
     draw_curve,
     evaluate_policies,
@@ -12,7 +13,6 @@ from tau_trainer.training.finish import (
 )
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder
-from tau_trainer.training.states import RunReport
 
 
 async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:

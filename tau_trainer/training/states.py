@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from tau_trainer.errors import TauError
-from tau_trainer.metrics import PairMetrics, PairState, RunReport
-
-__all__ = ["PairMetrics", "PairState", "RunReport", "allowed", "told"]
+from tau_trainer.metrics import PairState
 
 _NEXT: dict[PairState, tuple[PairState, ...]] = {
     PairState.IDLE: (PairState.PREPARING,),

@@ -40,7 +40,7 @@ from tau_trainer.specs import (
     Terminals,
     empty_terminals,
 )
-from tau_trainer.training import ParallelTrainerManager, Session
+from tau_trainer.training.manager import ParallelTrainerManager, Session
 
 WAIT_S = 50.0
 

@@ -10,7 +10,7 @@ import pytest
 from tau_trainer.collection.decisions import Actor, DecisionBatcher
 from tau_trainer.columns import Rows
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.metrics import MetricsHub, TaskKeys
+from tau_trainer.metrics import MetricsHub, PairState, TaskKeys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.settings import RewardSettings
@@ -27,7 +27,6 @@ from tau_trainer.specs import (
 from tau_trainer.tau.rewarder import RewardComputer
 from tau_trainer.training.agents import AgentTrainer, TauAgent
 from tau_trainer.training.learner import Learner
-from tau_trainer.training.states import PairState
 from tests.training.fakes import Memory, ended, step, vector_spec
 from tests.training.learners import FakeLearner, FixedPolicy
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import RunExistsError
-from tau_trainer.training import RunReport, run_in_foreground
-from tau_trainer.training.api import wait_in_foreground
+from tau_trainer.metrics import RunReport
+from tau_trainer.training.api import run_in_foreground, wait_in_foreground
 from tau_trainer.training.parallel import ParallelTrainer
 from tests.training.fakes import SceneEngine, Stage, begin, tau_settings, until
 

@@ -16,9 +16,9 @@ import pytest
 from tau_trainer import plugins
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.errors import LearnerError
+from tau_trainer.metrics import PairState
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec
-from tau_trainer.training import PairState
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, ppo_settings, tau_settings, until, vector_spec
 from tests.training.learners import experience

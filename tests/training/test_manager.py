@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import EngineExitedError, LaunchError, RunExistsError, SettingsError
-from tau_trainer.metrics import Recorder
+from tau_trainer.metrics import PairState, Recorder
 from tau_trainer.settings import load_settings
-from tau_trainer.training import PairState, ParallelTrainerManager
+from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.parallel import ParallelTrainer
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train, until
 

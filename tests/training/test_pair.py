@@ -8,10 +8,10 @@ import pytest
 
 from tau_trainer.envs import Environment
 from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError
+from tau_trainer.metrics import PairState
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.scores import DecisionScores
-from tau_trainer.training.states import PairState
 
 
 class FakeEnvironment:

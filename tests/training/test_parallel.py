@@ -8,11 +8,10 @@ from typing import Any, cast
 import pytest
 
 from tau_trainer.errors import EngineExitedError
-from tau_trainer.metrics import MetricsHub
+from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.parallel import ParallelTrainer
-from tau_trainer.training.states import PairState
 from tests.training.fakes import Memory
 
 

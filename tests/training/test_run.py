@@ -25,11 +25,10 @@ from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
-from tau_trainer.metrics import MetricsHub, RunSnapshot, RunView, keys, read_log
+from tau_trainer.metrics import MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
-from tau_trainer.training import PairState, RunReport
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import make_plan

@@ -5,11 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from tau_trainer.metrics import keys
-from tau_trainer.training import PairState
+from tau_trainer.metrics import PairMetrics, PairState, keys
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.snapshots import Snapshots
-from tau_trainer.training.states import PairMetrics
 
 
 def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, **more: Any) -> Any:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import DataError
-from tau_trainer.training.states import PairMetrics, PairState, RunReport, allowed, told
+from tau_trainer.metrics import PairMetrics, PairState, RunReport
+from tau_trainer.training.states import allowed, told
 
 
 def report(outcome: str, *states: PairState) -> RunReport:

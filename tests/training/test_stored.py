@@ -8,7 +8,8 @@ import onnx
 import pytest
 
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.training import RunReport, evaluate_run, export_run
+from tau_trainer.metrics import RunReport
+from tau_trainer.training.stored import evaluate_run, export_run
 from tests.training.fakes import Stage, tau_settings, train
 
 

@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from tau_trainer.errors import StalledError
+from tau_trainer.metrics import PairState
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.states import PairState
 from tau_trainer.training.watchdog import watch, who_waits
 
 
