@@ -113,10 +113,10 @@ def targets_command(
     """Write every answer's target vector, in the form of Tau's tokens.json."""
     set_up_logging(debug=debug)
     from tau_trainer.tau.data import build_targets
-    from tau_trainer.tau.profiles import get_profile
+    from tau_trainer.tau.profiles import PROFILES
 
     source = None if file is None else _existing(file)
-    return _show(build_targets(source, get_profile(profile), _writable(output, force)), json)
+    return _show(build_targets(source, PROFILES[profile], _writable(output, force)), json)
 
 
 @app.command(name="export-unity")

@@ -5,17 +5,13 @@ A push costs a few vectorised operations whatever the number of agents.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Column, ColumnTable, Rows
-from tau_trainer.errors import SettingsError
+from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import BoolArray, Float64Array
 
-AggregateName = Literal["mean", "sum", "any", "all", "majority"]
-AGGREGATES: tuple[AggregateName, ...] = ("mean", "sum", "any", "all", "majority")
 VALUES: dict[str, tuple[float, float]] = {"01": (0.0, 1.0), "pm1": (-1.0, 1.0)}
 """What failure and success are worth."""
 
@@ -26,30 +22,10 @@ class WindowAggregator:
     A window that is not yet full is judged by what it holds. ``majority`` means more than half: a tie is a failure.
     """
 
-    def __init__(self, aggregate: str = "mean", window: int = 1, values: str = "01", channels: int = 1) -> None:
-        """Make room for no row; rows appear when they are first used.
-
-        Args:
-            aggregate: ``mean`` or ``sum`` of the values in the window, or the value of whether ``any``, ``all`` or
-                the ``majority`` of them are successes.
-            window: number of steps, at least 1.
-            values: ``01`` (failure 0, success 1) or ``pm1`` (failure -1, success +1).
-            channels: number of successes per push.
-
-        Raises:
-            SettingsError: an argument is outside of these.
-        """
-        if aggregate not in AGGREGATES:
-            known = ", ".join(f"`{name}`" for name in AGGREGATES)
-            raise SettingsError(f"Reward `aggregate` is `{aggregate}`; choose one of {known}.")
-        if window < 1:
-            raise SettingsError(f"Reward `window` is {window} but must be at least 1 step.")
-        if values not in VALUES:
-            raise SettingsError(f"Reward `values` is `{values}`; choose `01` or `pm1`.")
-        self.aggregate = aggregate
-        self.window = int(window)
-        self.low, self.high = VALUES[values]
-        self.channels = channels
+    def __init__(self, settings: RewardSettings, channels: int = 1) -> None:
+        """``settings``: their ``aggregate``, ``window`` and ``values``; ``channels``: successes per push."""
+        self.aggregate, self.window = settings.aggregate, settings.window
+        self.low, self.high = VALUES[settings.values]
         self._windows = ColumnTable(
             (
                 Column("ring", (self.window, channels), np.bool_),

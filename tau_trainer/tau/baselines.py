@@ -20,7 +20,7 @@ from tau_trainer.metrics import BaselineScore
 from tau_trainer.specs import Float64Array, FloatArray
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
-from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, get_reward
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, REWARDS
 from tau_trainer.tau.profiles import Profile
 from tau_trainer.tau.targets import targets
 
@@ -44,7 +44,7 @@ class ConfiguredFormula:
 
     def __call__(self, output: ArrayLike, target: ArrayLike) -> Float64Array:
         """Reward of each row, float64 ``[n]``."""
-        return get_reward(self.name)(output, target, self.threshold, self.columns)
+        return REWARDS[self.name](output, target, self.threshold, self.columns)
 
 
 @lru_cache(maxsize=32)

@@ -17,7 +17,7 @@ from tau_trainer.specs import Float64Array
 from tau_trainer.tau.baselines import Act, ConfiguredFormula, baselines, require_evaluation
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
-from tau_trainer.tau.formulas import binary01
+from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import Profile
 from tau_trainer.tau.targets import targets
 
@@ -124,7 +124,7 @@ def evaluate(
         accuracy_all=float((nearest(output, centres) == held_out.answer_index).mean()),
         accuracy_seen=float(right[seen].mean()) if seen.any() else None,
         accuracy_train=float((nearest(train_output, known) == dataset.train.answer_index).mean()),
-        within_threshold=float(binary01(output, wanted, formula.threshold, formula.columns).mean()),
+        within_threshold=float(REWARDS["binary01"](output, wanted, formula.threshold, formula.columns).mean()),
         mean_abs_error=float(np.abs(output - wanted).mean()),
         accuracy_by_domain=_by_domain(held_out, right),
         baselines=baselines(dataset, profile, formula),

@@ -31,19 +31,6 @@ PROFILES: dict[str, Profile] = {
 """Profiles by name."""
 
 
-def get_profile(name: str) -> Profile:
-    """Profile called ``name``.
-
-    Raises:
-        SettingsError: there is no such profile.
-    """
-    try:
-        return PROFILES[name]
-    except KeyError:
-        known = ", ".join(f"`{key}`" for key in PROFILES)
-        raise SettingsError(f"There is no Tau profile `{name}`; choose one of {known}.") from None
-
-
 def profile_by_index(index: float) -> Profile:
     """Profile that the environment parameter ``profile`` names by number (0 = ``tau384``, 1 = ``tau3``).
 

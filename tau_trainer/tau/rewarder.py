@@ -15,11 +15,11 @@ import numpy as np
 from tau_trainer.columns import Column, ColumnTable, Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.rewards.aggregation import WindowAggregator
-from tau_trainer.rewards.predicates import Limits, StepFacts, get_predicate
+from tau_trainer.rewards.predicates import StepFacts, succeeded
 from tau_trainer.rewards.rewarder import RewardResult, check_finite
 from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import Actions, BoolArray, Float64Array, FloatArray, Observations
-from tau_trainer.tau.formulas import component_reward, get_reward
+from tau_trainer.tau.formulas import REWARDS
 
 
 class RewardComputer:
@@ -47,18 +47,16 @@ class RewardComputer:
                 "set it, or choose `positive`, `threshold` or `outcome`."
             )
         self._settings = settings
-        self._formula = formula
+        self._formula = REWARDS[formula]
         self._components = components
         self._target = target
         self._paid = settings.columns or components
         self._from_engine = settings.source == "engine"
         self._by_component = settings.credit == "component" and not self._from_engine
         self.width = components if self._by_component else 1
-        self._predicate = None if settings.predicate == "none" else get_predicate(settings.predicate)
         self._outcome = settings.predicate == "outcome"
-        self._limits = Limits(settings.success_threshold, settings.success_distance)
-        self._report = WindowAggregator(settings.aggregate, settings.window, settings.values)
-        self._learned = WindowAggregator(settings.aggregate, settings.window, settings.values, self.width)
+        self._report = WindowAggregator(settings)
+        self._learned = WindowAggregator(settings, self.width)
         # Returns of the running episodes; rewards that are known as an agent acts and wait for its next message.
         self._agents = ColumnTable((Column("return", (self.width,), np.float64), Column("waiting", (self.width,))))
 
@@ -164,8 +162,8 @@ class RewardComputer:
         error: Float64Array = np.abs(wanted - action)
         check_finite(error, "distance between action and target")
         if self._by_component:
-            return component_reward(self._formula, action, wanted, self._settings.threshold, self._paid), error
-        return get_reward(self._formula)(action, wanted, self._settings.threshold, self._paid)[:, None], error
+            return self._formula.components(action, wanted, self._settings.threshold, self._paid), error
+        return self._formula(action, wanted, self._settings.threshold, self._paid)[:, None], error
 
     def _result(self, rows: Rows, facts: StepFacts, decided: BoolArray) -> RewardResult:
         """Success, windows and the learned reward; only ``decided`` rows have a success and enter a window."""
@@ -175,7 +173,7 @@ class RewardComputer:
             return RewardResult(reward.astype(np.float32), self._mean(reward), None, None)
         every = np.asarray(won[:, : self._paid].all(axis=1, keepdims=True))
         wide = won if won.shape[1] == self.width else every
-        if self._predicate is not None:
+        if self._settings.predicate != "none":
             reward = np.where(decided[:, None], np.where(wide, self._report.high, self._report.low), 0.0)
         mean = self._mean(reward)
         if self._settings.learn_from == "aggregate":
@@ -197,9 +195,8 @@ class RewardComputer:
 
     def _success(self, facts: StepFacts) -> BoolArray | None:
         """Success of each component: bool ``[n, r]``; ``None`` where neither a predicate nor a target is given."""
-        if self._predicate is not None:
-            return self._predicate(facts, self._limits)
-        return None if facts.error is None else facts.error < self._settings.threshold
+        won = succeeded(facts, self._settings)
+        return facts.error < self._settings.threshold if won is None and facts.error is not None else won
 
     def _mean(self, reward: Float64Array) -> FloatArray:
         """One number per agent: the mean over the components that are paid."""

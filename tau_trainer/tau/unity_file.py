@@ -30,7 +30,7 @@ from typing_extensions import override
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.tau.data import DataReport
 from tau_trainer.tau.dataset import TauDataset, TauSplit, load_dataset
-from tau_trainer.tau.profiles import get_profile
+from tau_trainer.tau.profiles import PROFILES
 from tau_trainer.tau.targets import targets
 
 MAGIC = b"TAU-DATA"
@@ -83,7 +83,7 @@ def encode(data: TauDataset) -> bytes:
         _int32(data.training_answers),
         *map(_text, data.answers),
         data.answer_vectors.astype("<f2").tobytes(),
-        targets(data, get_profile("tau3")).astype("<f4").tobytes(),
+        targets(data, PROFILES["tau3"]).astype("<f4").tobytes(),
         _split(data.train),
         _split(data.evaluation),
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tau_trainer.errors import SettingsError
-from tau_trainer.rewards.predicates import PREDICATES, Limits, StepFacts, distance, get_predicate, outcome
+from tau_trainer.rewards.predicates import StepFacts, succeeded
+from tau_trainer.settings import RewardSettings
+from tau_trainer.specs import BoolArray
 
 
 def _facts(
@@ -14,6 +15,12 @@ def _facts(
 ) -> StepFacts:
     column = None if error is None else np.array([[error]])
     return StepFacts(np.array([[reward]]), np.array([[episode_return]]), column, np.array([done]))
+
+
+def judged(name: str, facts: StepFacts, **limits: float) -> BoolArray:
+    won = succeeded(facts, RewardSettings.model_validate({"predicate": name, **limits}))
+    assert won is not None
+    return won
 
 
 @pytest.mark.parametrize(
@@ -31,27 +38,24 @@ def _facts(
     ],
 )
 def test_limits(name: str, facts: StepFacts, won: bool) -> None:
-    result = get_predicate(name)(facts, Limits(success=0.5, distance=0.2))
-    assert result.tolist() == [[won]]
+    assert judged(name, facts, success_threshold=0.5, success_distance=0.2).tolist() == [[won]]
 
 
 def test_components_are_judged_one_by_one() -> None:
     error = np.array([[0.0, 0.3], [0.3, 0.0]])
     facts = StepFacts(np.zeros((2, 1)), np.zeros((2, 1)), error, np.zeros(2, np.bool_))
-    assert distance(facts, Limits()).tolist() == [[True, False], [False, True]]
+    assert judged("distance", facts).tolist() == [[True, False], [False, True]]
 
 
 def test_outcome_is_judged_per_agent() -> None:
     facts = StepFacts(np.zeros((2, 2)), np.array([[1.0, -1.0], [1.0, 1.0]]), None, np.array([True, False]))
-    assert outcome(facts, Limits()).tolist() == [[True, False], [False, False]]
+    assert judged("outcome", facts).tolist() == [[True, False], [False, False]]
 
 
 def test_distance_without_target() -> None:
     with pytest.raises(ValueError, match="needs a target"):
-        distance(_facts(), Limits())
+        judged("distance", _facts())
 
 
-def test_unknown_predicate_lists_the_known_ones() -> None:
-    with pytest.raises(SettingsError, match=r"`win`.*`none`, `positive`, `threshold`, `outcome`, `distance`"):
-        get_predicate("win")
-    assert set(PREDICATES) == {"positive", "threshold", "outcome", "distance"}
+def test_without_a_predicate_nothing_is_a_success() -> None:
+    assert succeeded(_facts(reward=1.0, done=True), RewardSettings(predicate="none")) is None

@@ -16,7 +16,7 @@ from tau_trainer.tau import dataset as dataset_module
 from tau_trainer.tau.data import audit, build_targets, concat
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.decoding import nearest
-from tau_trainer.tau.formulas import REWARDS, incremental
+from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES
 from tau_trainer.tau.rewarder import RewardComputer
 from tau_trainer.tau.schema import TauFile, read_tau_file
@@ -49,7 +49,9 @@ def test_every_component_counts_unless_asked_otherwise() -> None:
 def test_columns_are_obeyed() -> None:
     """Fault: `--columns` was parsed and then ignored."""
     output, target = np.array([[0.0, 1.0, 1.0]]), np.zeros((1, 3))
-    assert [incremental(output, target, columns=count)[0] for count in (1, 2, 3)] == pytest.approx([1.0, 0.0, -1 / 3])
+    assert [REWARDS["incremental"](output, target, columns=count)[0] for count in (1, 2, 3)] == pytest.approx(
+        [1.0, 0.0, -1 / 3]
+    )
 
 
 def test_a_reward_depends_on_this_steps_action_alone() -> None:

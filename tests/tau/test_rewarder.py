@@ -14,7 +14,7 @@ from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.rewards.rewarder import RewardResult
 from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import Actions, Float64Array
-from tau_trainer.tau.formulas import REWARDS, component_reward, has_components
+from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.rewarder import RewardComputer
 
 PAIRS = hnp.arrays(np.float64, (2, 4, 3), elements=st.floats(-1.0, 1.0))
@@ -64,12 +64,16 @@ def test_aggregate_credit_is_the_formula(pair: Float64Array, name: str, columns:
     np.testing.assert_allclose(result.mean, expected, atol=1e-6)
 
 
-@given(PAIRS, st.sampled_from([name for name in REWARDS if has_components(name)]), st.none() | st.integers(1, 3))
+@given(
+    PAIRS,
+    st.sampled_from([name for name, formula in REWARDS.items() if formula.by_component]),
+    st.none() | st.integers(1, 3),
+)
 def test_component_credit_averages_to_the_formula(pair: Float64Array, name: str, columns: int | None) -> None:
     computer = tau(formula=name, columns=columns)
     result = compute(computer, ROWS, output=pair[0], target=pair[1])
     assert computer.width == 3
-    np.testing.assert_allclose(result.reward, component_reward(name, pair[0], pair[1], columns=columns), atol=1e-6)
+    np.testing.assert_allclose(result.reward, REWARDS[name].components(pair[0], pair[1], columns=columns), atol=1e-6)
     np.testing.assert_allclose(result.mean, REWARDS[name](pair[0], pair[1], columns=columns), atol=1e-6)
 
 
@@ -333,7 +337,7 @@ def test_what_the_trainer_pays_is_known_at_once_and_paid_with_the_next_message()
     output, target = np.random.default_rng(0).uniform(-1, 1, (2, 4, 3))
     result = computer.decided(ROWS, acted(output), seen(target))
     assert result is not None
-    expected = component_reward("incremental", output.astype(np.float32), target.astype(np.float32))
+    expected = REWARDS["incremental"].components(output.astype(np.float32), target.astype(np.float32))
     np.testing.assert_allclose(result.reward, expected, atol=1e-6)
     engine_reward = np.full(3, 99.0, np.float32)
     late, score = computer.answered(ROWS[:3], engine_reward, acted=np.ones(3, np.bool_), ended=False)

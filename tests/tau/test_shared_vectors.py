@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes.tau import TauScene
 from tau_trainer.headless.streams import AgentRandom
 from tau_trainer.rewards.aggregation import WindowAggregator
+from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import Actions
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import REWARDS
-from tau_trainer.tau.profiles import get_profile
+from tau_trainer.tau.profiles import PROFILES
 
 Case = dict[str, Any]
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "unity" / "vectors.json").read_text(encoding="ascii"))
@@ -39,7 +41,8 @@ def test_rewards(case: Case) -> None:
 
 def test_windows() -> None:
     for case in VECTORS["windows"]:
-        window = WindowAggregator(case["aggregate"], case["window"], case["values"])
+        settings = {key: case[key] for key in ("aggregate", "window", "values")}
+        window = WindowAggregator(RewardSettings.model_validate(settings))
         for step, expected in zip(case["steps"], case["expected"], strict=True):
             assert window.push(AGENT, np.array([[step == "1"]]))[0, 0] == pytest.approx(expected, abs=1e-12), case
 
@@ -58,8 +61,8 @@ class _Rewarded:
 def test_episodes(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """The headless Tau scene ends its episodes where the file says."""
     paid = _Rewarded(case["rewards"])
-    monkeypatch.setattr("tau_trainer.headless.scenes.tau.get_reward", lambda _: paid)
-    scene = TauScene(dataset=load_dataset(), profile=get_profile("tau3"), agents=1)
+    monkeypatch.setattr("tau_trainer.headless.scenes.tau.REWARDS", defaultdict(lambda: paid))
+    scene = TauScene(dataset=load_dataset(), profile=PROFILES["tau3"], agents=1)
     parameters = EnvironmentParameters()
     for name, value in case["rules"].items():
         parameters.set(name, value)

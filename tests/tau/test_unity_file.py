@@ -13,7 +13,7 @@ import pytest
 from tau_trainer.errors import DataError
 from tau_trainer.specs import FloatArray
 from tau_trainer.tau.dataset import TauDataset, TauSplit, load_dataset
-from tau_trainer.tau.profiles import get_profile
+from tau_trainer.tau.profiles import PROFILES
 from tau_trainer.tau.targets import targets
 from tau_trainer.tau.unity_file import encode, export_unity
 from tau_trainer.tau.vectors import unit_rows
@@ -59,7 +59,7 @@ def assert_holds(content: bytes, data: TauDataset, tolerance: float = 0.0) -> No
     assert reader.int32() == data.training_answers
     assert reader.texts(size) == data.answers
     np.testing.assert_array_equal(unit_rows(reader.floats("<f2", size, 384)), data.answer_vectors)
-    tokens = targets(data, get_profile("tau3"))
+    tokens = targets(data, PROFILES["tau3"])
     np.testing.assert_allclose(reader.floats("<f4", size, 3), tokens, rtol=0.0, atol=tolerance)
     for split in (data.train, data.evaluation):
         rows = reader.int32()
@@ -79,7 +79,7 @@ def test_the_format_is_what_the_module_says() -> None:
     data = TauDataset("x", "e", ("yes",), vector, 1, one, none, ())
     half = bytes(4) + b"\x00\x3c" + bytes(2 * 381)
     head = b"TAU-DATA" + struct.pack("<i", 1) + b"\x01e" + struct.pack("<i", 0)
-    answers = struct.pack("<ii", 1, 1) + b"\x03yes" + half + targets(data, get_profile("tau3")).tobytes()
+    answers = struct.pack("<ii", 1, 1) + b"\x03yes" + half + targets(data, PROFILES["tau3"]).tobytes()
     train = struct.pack("<i", 1) + b"\xc8\x01" + "é".encode() * 100 + struct.pack("<i", 0) + half
     assert encode(data) == head + answers + train + struct.pack("<i", 0)
 

@@ -12,7 +12,7 @@ from tau_trainer.models import tensor_names as names
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, FloatArray, ObservationSpec
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.evaluation import evaluate
-from tau_trainer.tau.profiles import EMBEDDING_SIZE, get_profile
+from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES
 from tests.export.unity_check import unity_check
 
 PROJECT = Path(__file__).parents[2] / "unity_project"
@@ -42,7 +42,7 @@ def test_unity_has_nothing_to_say_against_it(deterministic: bool) -> None:
 
 def test_it_answers_held_out_questions_of_the_projects_own_data() -> None:
     """Which are those of the package: `test_unity_file.py` holds the project's file equal to it."""
-    scores = evaluate(act, load_dataset(), get_profile("tau3"))
+    scores = evaluate(act, load_dataset(), PROFILES["tau3"])
     assert scores.beats_baselines
     assert scores.accuracy > scores.baselines["ridge"].accuracy
     assert scores.accuracy_all > 0.9

@@ -24,8 +24,8 @@ from tau_trainer.specs import (
     ObservationSpec,
 )
 from tau_trainer.tau.dataset import SplitName, TauDataset, load_dataset
-from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, get_reward, reward_name_by_index
-from tau_trainer.tau.profiles import EMBEDDING_SIZE, Profile, get_profile, profile_by_index
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, REWARDS, reward_name_by_index
+from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES, Profile, profile_by_index
 from tau_trainer.tau.targets import targets
 
 BEHAVIOR = "TauAgent?team=0"
@@ -143,7 +143,7 @@ class TauScene(LockstepScene):
         if not len(self._rows):
             raise DataError(f"The data set {self._dataset.source} has no usable rows in its {rules.split} split.")
         self._rules = rules
-        self._formula = get_reward(rules.reward or self._profile.reward)
+        self._formula = REWARDS[rules.reward or self._profile.reward]
         self.max_decisions = rules.max_decisions
 
 
@@ -159,7 +159,7 @@ def resolve_profile(name: str, parameters: EnvironmentParameters) -> Profile:
     """
     if "profile" in parameters:
         return profile_by_index(parameters.get("profile", 1.0))
-    return get_profile(name)
+    return PROFILES[name]
 
 
 def _spec(profile: Profile, target_sensor: bool) -> BehaviorSpec:
