@@ -302,7 +302,7 @@ class GymnasiumEnvironment:
 
 def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
     """The sensors of a space, one for each part of a Dict or Tuple. Raises SettingsError."""
-    for part, own in _parts(space):
+    for part, own, _ in _parts(space):
         if isinstance(own, spaces.Box):
             image = own.dtype == np.uint8 and len(own.shape) in (2, 3)
             shape = (*own.shape, 1) if image and len(own.shape) == 2 else own.shape or (1,)
@@ -313,30 +313,24 @@ def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
             raise SettingsError(f"the environment observes {own}, which cannot be learned from; wrap it")
 
 
-def _parts(space: spaces.Space[Any], name: str = "") -> Iterator[tuple[str, spaces.Space[Any]]]:
+def _parts(space: spaces.Space[Any], obs: Any = None, name: str = "") -> Iterator[tuple[str, spaces.Space[Any], Any]]:
+    """Name, space and observations (where there are any) of everything in a Dict or Tuple."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        named = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
-        for key, own in named:
-            yield from _parts(own, f"{name}.{key}" if name else str(key))
+        for key, own in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
+            yield from _parts(own, None if obs is None else obs[key], f"{name}.{key}" if name else str(key))
     else:
-        yield name or "observation", space
+        yield name or "observation", space, obs
 
 
 def _arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
     """The arrays [n, *shape] of all sensors from ``n`` observations as a vector environment gives them."""
-    if isinstance(space, spaces.Dict):
-        for key, own in space.items():
-            yield from _arrays(own, obs[key])
-    elif isinstance(space, spaces.Tuple):
-        for own, values in zip(space, obs, strict=True):
-            yield from _arrays(own, values)
-    elif isinstance(space, spaces.Discrete):
-        yield np.eye(int(space.n), dtype=np.float32)[np.asarray(obs) - int(space.start)]
-    elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-        yield np.array([spaces.utils.flatten(space, one) for one in obs], np.float32)
-    else:
-        (sensor,) = _sensors(space)
-        yield np.asarray(obs, sensor.dtype).reshape(-1, *sensor.shape)
+    for sensor, (_, own, values) in zip(_sensors(space), _parts(space, obs), strict=True):
+        if isinstance(own, spaces.Discrete):
+            yield np.eye(int(own.n), dtype=np.float32)[np.asarray(values) - int(own.start)]
+        elif isinstance(own, spaces.MultiDiscrete | spaces.MultiBinary):
+            yield np.array([spaces.utils.flatten(own, one) for one in values], np.float32)
+        else:
+            yield np.asarray(values, sensor.dtype).reshape(-1, *sensor.shape)
 
 
 def _actions(space: spaces.Space[Any]) -> ActionSpec:

@@ -30,16 +30,6 @@ Evaluator = Callable[[Policy], Mapping[str, float]]
 """Scores a policy, by metric key; called in the learner's thread after every update."""
 
 
-@dataclass(frozen=True, slots=True)
-class LearnerOptions:
-    """What a learner is told beside the setup of its algorithm."""
-
-    max_steps: int
-    """Decisions of this learner after which its schedules are at their end."""
-    max_policy_age: int = 1
-    """Updates' worth of work that may wait while agents still act; 0: learning and collection take turns."""
-
-
 @dataclass(slots=True)
 class _Outcome:
     """What a turn of the learner's thread brings back to the event loop."""
@@ -64,18 +54,33 @@ class Learner:
         self,
         name: str,
         setup: Setup,
-        options: LearnerOptions,
         algorithm: Algorithm,
         handle: LearnerHandle,
         hub: MetricsHub,
         executor: Executor,
         evaluator: Evaluator | None = None,
+        *,
+        max_steps: int,
+        max_policy_age: int = 1,
     ) -> None:
-        """``name``: its key in metrics and files; ``algorithm``: the instance that collects."""
+        """Made with nothing learned.
+
+        Args:
+            name: its key in metrics and files.
+            setup: what its algorithm was made from.
+            algorithm: the instance that collects.
+            handle: where it learns.
+            hub: where its statistics go.
+            executor: the learner's thread.
+            evaluator: called there after every update.
+            max_steps: decisions of this learner after which it is done and its schedules are at their end.
+            max_policy_age: updates' worth of work that may wait while agents still act; 0: learning and collection
+                take turns.
+        """
         self.name = name
         self.spec = setup.spec
         self.settings = setup.settings
-        self.options = options
+        self.max_steps = max_steps
         self.algorithm = algorithm
         self.decisions = 0
         self.held_seconds = 0.0
@@ -96,6 +101,7 @@ class Learner:
         self._hub = hub
         self._executor = executor
         self._evaluator = evaluator
+        self._max_policy_age = max_policy_age
         self._rows = 0
         self._skipped_in_a_row = 0
         self._outstanding = 0
@@ -109,11 +115,6 @@ class Learner:
     def memory(self) -> Memory:
         """Where experience waits."""
         return self.algorithm.memory
-
-    @property
-    def max_steps(self) -> int:
-        """Decisions after which this learner is done."""
-        return self.options.max_steps
 
     @property
     def done(self) -> bool:
@@ -159,7 +160,7 @@ class Learner:
             self._queue.append(work)
             if self._running is None or self._running.done():
                 self._running = asyncio.create_task(self._learn_all())
-        if self._outstanding > self.options.max_policy_age:
+        if self._outstanding > self._max_policy_age:
             await self._wait_for_update()
         if self.error is not None:
             raise self.error
@@ -170,7 +171,7 @@ class Learner:
         first = self._waiting_pairs == 0
         self._waiting_pairs += 1
         try:
-            while self._outstanding > self.options.max_policy_age and self.error is None:
+            while self._outstanding > self._max_policy_age and self.error is None:
                 self._moved.clear()
                 await self._moved.wait()
         finally:
@@ -211,7 +212,7 @@ class Learner:
         begin = time.perf_counter()
         try:
             # While agents act beside the update they act with weights that are little behind; taking turns, with none.
-            stats = self._handle.submit(work, progress, self._act_with if self.options.max_policy_age else None)
+            stats = self._handle.submit(work, progress, self._act_with if self._max_policy_age else None)
         except NonFiniteError as error:
             return _Outcome({}, self.policy, time.perf_counter() - begin, error)
         policy = self._handle.policy()

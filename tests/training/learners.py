@@ -16,7 +16,7 @@ from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
 from tau_trainer.training.handles import LocalLearner
-from tau_trainer.training.learner import Learner, LearnerOptions
+from tau_trainer.training.learner import Learner
 from tests.training.fakes import ppo_settings, vector_spec
 
 SPEC = vector_spec()
@@ -35,8 +35,8 @@ def make_learner(
     """A learner of 1000 decisions that learns in ``executor``."""
     setup = Setup(SPEC, ppo_settings(**settings), seed)
     algorithm = make_algorithm(setup)
-    options = LearnerOptions(max_steps=1000, max_policy_age=most)
-    return Learner(name, setup, options, algorithm, LocalLearner(algorithm), hub, executor, evaluator)
+    handle = LocalLearner(algorithm)
+    return Learner(name, setup, algorithm, handle, hub, executor, evaluator, max_steps=1000, max_policy_age=most)
 
 
 def collect(learner: Learner, rollouts: int = 1, reward: float = 1.0) -> None:
