@@ -40,6 +40,7 @@ class ColumnTable:
         self.columns = tuple(columns)
         self._arrays = {column.name: column.empty(rows) for column in self.columns}
         self._rows = rows
+        self._fitted: NDArray[np.integer[Any]] | None = None
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._arrays[name]
@@ -60,9 +61,10 @@ class ColumnTable:
         self._rows = target
 
     def fit(self, rows: NDArray[np.integer[Any]]) -> None:
-        """Make room for the largest of these row numbers."""
-        if len(rows):
+        """Make room for the largest of these row numbers. Nobody may write to ``rows`` afterwards."""
+        if rows is not self._fitted and len(rows):  # most steps bring the same array
             self.reserve(int(rows.max()) + 1)
+            self._fitted = rows
 
     def clear(self, rows: NDArray[np.integer[Any]] | slice = slice(None)) -> None:
         """Give these rows (all by default) their columns' ``fill`` again."""

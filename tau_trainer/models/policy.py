@@ -236,10 +236,6 @@ class MLPPolicy(_ActorPolicy):
 
     def outputs(self, obs: Observations) -> FloatArray:
         """Means and unmasked logits, float32 [n, c + M]."""
-        if len(obs[0]) > self._most_rows:
-            with torch.inference_mode():
-                large: FloatArray = self._network.outputs(self._network.prepare(obs)).numpy()
-            return large
         hidden = self._template.vectors(obs)
         # NaN and infinity go through without warnings: they are looked for at the end.
         with np.errstate(invalid="ignore", over="ignore"):
@@ -248,6 +244,8 @@ class MLPPolicy(_ActorPolicy):
                 hidden *= self._scale[1]
                 np.maximum(hidden, np.float32(-OBSERVATION_CLIP), out=hidden)
                 np.minimum(hidden, np.float32(OBSERVATION_CLIP), out=hidden)
+            if len(hidden) > self._most_rows:
+                return self._large(hidden)
             for weight, bias in self._half_body:
                 h = hidden @ weight
                 h += bias
@@ -258,9 +256,22 @@ class MLPPolicy(_ActorPolicy):
             outputs += self._head[1]
         return outputs
 
+    @torch.inference_mode()
+    def _large(self, vectors: FloatArray) -> FloatArray:
+        """The same for many rows or large layers."""
+        *body, (weight, bias) = self._tensors
+        hidden = as_tensor(vectors)
+        for layer_weight, layer_bias in body:
+            hidden = torch.nn.functional.silu(torch.addmm(layer_bias, hidden, layer_weight), inplace=True)
+        outputs: FloatArray = torch.addmm(bias, hidden, weight).numpy()
+        return outputs
+
     @cached_property
-    def _network(self) -> ActorCritic:
-        return self.network()
+    def _tensors(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Weight and bias of every layer, the head's last."""
+        names = [f"body.{i}" for i in range(len(self._half_body))]
+        body = [(self.weights[f"{name}.weight"][ACTOR], self.weights[f"{name}.bias"][ACTOR, 0]) for name in names]
+        return [(as_tensor(weight), as_tensor(bias)) for weight, bias in (*body, self._head)]
 
 
 class ModulePolicy(_ActorPolicy):

@@ -205,9 +205,10 @@ class AgentTrainer:
         role.agent.end(rows, reward, ended.obs, ended.truncated)
         returns, lengths = role.episodes.end(rows, engine_reward)
         self._hub.episode(role.agent.learner.name, self.id, returns, lengths)
-        gone = ~np.isin(ended.agent_ids, step.batch.agent_ids)
-        if gone.any():
-            role.agent.table.release(ended.agent_ids[gone])
+        asking = set(step.batch.agent_ids.tolist())
+        gone = [agent for agent in ended.agent_ids.tolist() if agent not in asking]
+        if gone:
+            role.agent.table.release(np.array(gone, np.int32))
 
     def _score(self, role: _Role, result: RewardResult | None) -> None:
         """Count rewards of single decisions."""

@@ -46,7 +46,8 @@ class RowTable:
         missing = rows < 0
         if missing.any():
             rows[missing] = self._give(ids[missing])
-        self._last_ids, self._last_rows = ids, rows
+        if len(ids) >= len(self._last_ids):  # rather those who ask than the few whose episode ended
+            self._last_ids, self._last_rows = ids, rows
         return rows
 
     def _find(self, ids: IntArray) -> Rows:
