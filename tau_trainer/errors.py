@@ -20,6 +20,12 @@ class RunExistsError(SettingsError):
     """The results folder of this run-id holds a run already."""
 
 
+class RunFinishedError(TauError):
+    """The run that is to be resumed has had all its decisions."""
+
+    exit_code = 0
+
+
 class DataError(TauError):
     """A Tau data set that cannot be used."""
 

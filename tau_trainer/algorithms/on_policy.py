@@ -104,7 +104,6 @@ class OnPolicy(Algorithm):
             self.generator.set_state(random_state)
             raise
         result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
-        result |= {keys.mean_reward(name): float(values.mean()) for name, values in rollout.rewards.items()}
         self.version += 1
         result[keys.TRAIN_SECONDS] = time.perf_counter() - started
         return result

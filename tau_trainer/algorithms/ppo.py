@@ -35,6 +35,7 @@ from tau_trainer.algorithms.fused import FusedEpochs, Numbers
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.algorithms.statistics import UpdateSummary, explained_variance, summarize_epoch
+from tau_trainer.columns import Rows
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import MEMORY, Inputs
@@ -68,14 +69,14 @@ class PPO(OnPolicy):
 
     @override
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
-        first = self.network.normalizer is None or self.network.normalizer.untouched
+        first = self.network.normalizer is not None and self.network.normalizer.untouched
         if first:
             self.observe(rollout.observations)
         # Data of older policies is compared with the policy that this update starts from: else much of it would be
-        # outside the clip range before the first step (a proximal policy apart from the one that acted, as in
-        # Hilton et al. 2022, "Batch size-invariance for policy optimization").
-        stale = bool((rollout.version < self.version).any())
-        samples, values = self._samples(rollout, recompute=first or stale)
+        # outside the clip range before the first step. That is the proximal policy of the decoupled objective (Hilton
+        # et al. 2022) without its weight pi_proximal / pi_behavior: stale data counts as if it were fresh.
+        stale = np.arange(len(rollout)) if first else np.flatnonzero(rollout.version < self.version)
+        samples, values = self._samples(rollout, stale)
         numbers = self._numbers(progress)
         summary = self._descend(samples, numbers, publish)
         if not first:
@@ -108,8 +109,8 @@ class PPO(OnPolicy):
             decayed=self.parameters.decayed,
         )
 
-    def _samples(self, rollout: Rollout, *, recompute: bool) -> tuple[Samples, NDArray[np.float64]]:
-        """The update's data, and the values [N, R] of now."""
+    def _samples(self, rollout: Rollout, stale: Rows) -> tuple[Samples, NDArray[np.float64]]:
+        """The update's data, those in ``stale`` with log-probabilities of now, and the values [N, R] of now."""
         inputs, bootstrap = (
             self.network.prepare(obs) for obs in (rollout.observations, rollout.bootstrap_observations)
         )
@@ -129,8 +130,9 @@ class PPO(OnPolicy):
             advantage=self.tensor(advantage.astype(np.float32)),
             returns=self.tensor(returns.astype(np.float32)),
         )
-        if recompute:
-            samples = samples._replace(log_prob=self._log_prob(samples))
+        if len(stale):
+            rows = torch.from_numpy(stale).to(self.device)
+            samples = samples._replace(log_prob=samples.log_prob.index_copy(0, rows, self._log_prob(samples, rows)))
         if self._own.normalize_advantage == "buffer":
             samples = samples._replace(advantage=normalized(samples.advantage))
         return samples, values
@@ -193,8 +195,9 @@ class PPO(OnPolicy):
         self.check_finite(torch.stack(per_epoch))
         return UpdateSummary.mean_of(per_epoch, minibatches)
 
-    def _log_prob(self, samples: Samples) -> torch.Tensor:
-        """Log-probabilities of the samples' actions under the network of now, [N, K]."""
+    def _log_prob(self, samples: Samples, rows: torch.Tensor) -> torch.Tensor:
+        """Log-probabilities under the network of now of the actions in ``rows`` [n]: [n, K]."""
+        samples = shuffled(samples, rows)
         state = samples.state if len(samples.state) else None
         outputs = self.in_pieces(self.network.outputs, samples.inputs, state)
         mask = samples.mask if len(samples.mask) else None

@@ -174,7 +174,8 @@ class Engine:
 
     def _check(self, message: EngineMessage) -> None:
         if message.status != STATUS_OK:
-            raise EngineStoppedError(f"{self._name} closed the connection (status {message.status})")
+            who = "the Unity editor stopped the game" if self._launch is None else f"{self._name} closed the connection"
+            raise EngineStoppedError(f"{who} (status {message.status})")
 
     def _receive(self) -> asyncio.Future[bytes]:
         """The engine's next message; the watcher puts an exception there if none can come."""

@@ -31,13 +31,13 @@ def show_json(value: object) -> None:
     sys.stdout.flush()
 
 
-def show_error(text: str) -> None:
-    """Write ``error: text`` to stderr, red where that is a terminal and plain where it is piped."""
+def show_error(text: str, *, mistake: bool = True) -> None:
+    """Write ``error: text`` to stderr (``note:`` where it is no mistake), coloured where that is a terminal."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text("error:", style="bold red"), Text(text))
+    console.print(Text("error:", style="bold red") if mistake else Text("note:", style="bold"), Text(text))
 
 
 def tell(error: BaseException, *, debug: bool) -> int:
@@ -47,7 +47,7 @@ def tell(error: BaseException, *, debug: bool) -> int:
     mistakes = list(_mistakes(error))
     if mistakes:
         for mistake in mistakes:
-            show_error(str(mistake))
+            show_error(str(mistake), mistake=mistake.exit_code != 0)
         return mistakes[0].exit_code
     hint = "" if debug else "; run again with --debug to see where, and report it"
     show_error(f"internal error: {_described(error)}{hint}")

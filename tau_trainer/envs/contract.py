@@ -62,7 +62,10 @@ class Environment(Protocol):
         """The next step. Raises EngineStoppedError when it ends by itself, else EngineError."""
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Replace a game that failed; its first step. Raises ``error`` where that is not allowed."""
+        """Replace a game that failed; its first step. Raises ``error`` where that is not allowed.
+
+        Raises EngineStoppedError only where a person ended it who may: that is no failure.
+        """
 
     async def close(self) -> None:
         """Say goodbye and wait for its end."""

@@ -17,6 +17,7 @@ Outputs = dict[str, NDArray[Any]]
 """A model's outputs by name."""
 
 _ERRORS_ONLY = 3
+onnxruntime.disable_telemetry_events()  # on Windows it would tell its makers of every session
 
 
 def session_of(model: bytes, seed: int = 0) -> onnxruntime.InferenceSession:

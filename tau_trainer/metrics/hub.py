@@ -51,6 +51,8 @@ class MetricsHub:
         self._lock = threading.Lock()
         self._series: dict[str, _SeriesByKey] = {}
         self._behaviors: dict[str, _Behavior] = {}
+        self.losses: list[str] = []
+        """A sentence for each recorder of files that could not write all it was given."""
         self._dispatcher = Dispatcher(recorders, self._recorder_failed)
 
     @property
@@ -97,17 +99,11 @@ class MetricsHub:
         for key, value in values.items():
             self.add(behavior, key, value, pair=pair)
 
-    def episode(
-        self, behavior: str, pair: PairId | None, returns: ArrayLike, lengths: ArrayLike, group: bool = False
-    ) -> None:
-        """Count ``k`` finished episodes. ``returns`` [k]: undiscounted sums of reward; ``lengths`` [k]: decisions.
-
-        ``group``: the returns are a group's, for ``Environment/Group Cumulative Reward``.
-        """
+    def episode(self, behavior: str, pair: PairId | None, returns: ArrayLike, lengths: ArrayLike) -> None:
+        """Count ``k`` finished episodes. ``returns`` [k]: undiscounted sums of reward; ``lengths`` [k]: decisions."""
         if np.size(returns) == 0:
             return
-        key = keys.GROUP_CUMULATIVE_REWARD if group else keys.CUMULATIVE_REWARD
-        self.add(behavior, key, returns, Aggregation.HISTOGRAM, pair=pair)
+        self.add(behavior, keys.CUMULATIVE_REWARD, returns, Aggregation.HISTOGRAM, pair=pair)
         self.add(behavior, keys.EPISODE_LENGTH, lengths, pair=pair)
 
     def flush(self, behavior: str, step: int, *, training: bool = True) -> Summary:
@@ -178,6 +174,8 @@ class MetricsHub:
 
     def _recorder_failed(self, recorder: Recorder, error: Exception) -> None:
         name = type(recorder).__name__
+        if recorder.keeps:
+            self.losses.append(f"{name} could not write everything: {error}")
         self.warning(f"{name} cannot record and is skipped where it fails: {error}", recorder=name)
 
 

@@ -44,6 +44,8 @@ class JsonLines(JsonRecorder):
     A line that a kill cut short is closed with a line break on the next start, so that it spoils no other.
     """
 
+    keeps = True
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: TextIO | None = None

@@ -47,8 +47,8 @@ class TaskKeys:
     """Binary reward aggregated over a window of decisions."""
 
 
-def mean_reward(stream: str) -> str:
-    """``Policy/Extrinsic Reward``, ``Policy/Curiosity Reward``, ...: mean reward of one decision."""
+def episode_reward(stream: str) -> str:
+    """``Policy/Extrinsic Reward``, ``Policy/Curiosity Reward``, ...: the sum of an episode's rewards."""
     return f"Policy/{stream.capitalize()} Reward"
 
 

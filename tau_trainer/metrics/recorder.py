@@ -12,6 +12,9 @@ class Recorder:
     An exception from any of these never stops a run: the hub tells the other recorders once and goes on.
     """
 
+    keeps = False
+    """Whether it writes files that are to last: where it cannot, the run has lost something."""
+
     def on_summary(self, summary: Summary) -> None:
         """Every ``summary_freq`` decisions of a behavior. None is ever left out."""
 

@@ -125,7 +125,7 @@ class RunReport:
     command: str
     """``parallel`` or ``learn``."""
     outcome: str
-    """``completed``, ``cancelled`` or ``failed``."""
+    """``completed``, ``cancelled``, ``stopped by the editor`` or ``failed``."""
     decisions: int
     wall_seconds: float
     decisions_per_second: float
@@ -142,14 +142,14 @@ class RunReport:
     files: Mapping[str, Path] = field(default_factory=dict)
     """What lies where: ``policy``, ``checkpoints``, ``curve``, ..."""
     errors: tuple[str, ...] = ()
-    """One sentence for each pair that failed, and for what else went wrong."""
+    """One sentence for each pair that failed, and for what else went wrong or could not be saved."""
 
     @property
     def exit_code(self) -> int:
-        """0: all pairs ended as they should; 1: some failed; 2: all failed, or something ended the whole run."""
+        """0: all went well; 1: some pairs failed, or something could not be saved; 2: nothing came to its end."""
         if self.outcome == "failed":
             return 2
-        return int(any(pair.state is PairState.FAILED for pair in self.pairs))
+        return int(bool(self.errors) or any(pair.state is PairState.FAILED for pair in self.pairs))
 
     def score(self, name: str) -> float | None:
         """``reward``, ``accuracy``, ... of the evaluation; None where there is none."""

@@ -27,6 +27,8 @@ class TensorBoard(Recorder):
     ``Pair 3/Mean Reward`` while there are at most ``max_pairs`` pairs, so that a run with 200 stays legible.
     """
 
+    keeps = True
+
     def __init__(self, run_dir: Path, max_pairs: int = 32) -> None:
         self.run_dir = run_dir
         self.max_pairs = max_pairs

@@ -48,7 +48,8 @@ class MLP(torch.nn.ModuleList):
     def forward(self, x: torch.Tensor, tower: int) -> torch.Tensor:
         """Features [n, H] of one tower from inputs [n, in]."""
         for layer in self.layers:
-            x = torch.nn.functional.silu(torch.addmm(layer.bias[tower], x, layer.weight[tower]))
+            linear = torch.addmm(layer.bias[tower], x, layer.weight[tower])
+            x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
         return x
 
     def write(self, graph: GraphWriter, x: str, tower: int = 0) -> str:

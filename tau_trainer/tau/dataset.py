@@ -5,6 +5,7 @@ Loaded once and shared read-only by everyone in the process; every lookup goes t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -73,6 +74,15 @@ class TauDataset:
         if name == "evaluation":
             return self.evaluation
         raise ValueError(f"no split {name!r}; use 'train' or 'evaluation'")
+
+    def digest(self) -> str:
+        """SHA-256 of all that can be learned from or evaluated on, wherever the file lies."""
+        digest = hashlib.sha256("\0".join(self.answers).encode())
+        digest.update(self.answer_vectors.tobytes())
+        for split in (self.train, self.evaluation):
+            digest.update(split.prompts.tobytes())
+            digest.update(split.answer_index.tobytes())
+        return digest.hexdigest()
 
     def skipped_sentence(self) -> str | None:
         """One sentence on the rows that were left out, with numbers and the remedy; ``None`` if all are used."""

@@ -75,6 +75,11 @@ class TauTask:
         }
 
     @property
+    def identity(self) -> Mapping[str, str]:
+        """The data set, where policies are evaluated on it; else the engine alone knows what it plays."""
+        return {"data set": self.dataset.digest()} if self.evaluates else {}
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Rows of the data set that cannot be used."""
         skipped = self.dataset.skipped_sentence() if self.evaluates else None

@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 
 from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.columns import Rows
-from tau_trainer.metrics import MetricsHub, PairState, TaskKeys
+from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
 from tau_trainer.models import Decision
-from tau_trainer.rewards import Rewarder, RewardResult
+from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
-from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, Observations, StepBatch
+from tau_trainer.specs import (
+    Actions,
+    Aggregation,
+    BehaviorSpec,
+    BoolArray,
+    FloatArray,
+    Observations,
+    StepBatch,
+)
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.rows import RowTable
 from tau_trainer.training.scores import DecisionScores, EpisodeScores
@@ -36,6 +44,8 @@ class TauAgent:
         self._batcher = batcher
         self._actor = batcher.actors.setdefault((learner.name, spec.team), learner.actor)
         self._actor.parties += 1
+        self.strength = learner.settings.reward_signals[EXTRINSIC].strength
+        """Factor on rewards before they are learned from."""
         names = [sensor.name for sensor in learner.spec.observations]
         self._visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
 
@@ -75,6 +85,18 @@ class _Role:
     agent: TauAgent
     rewarder: Rewarder
     episodes: EpisodeScores = field(default_factory=EpisodeScores)
+    has_group: bool = False
+    """Whether a reward for a group was ever sent."""
+
+    @property
+    def paid_apart(self) -> bool:
+        """Whether what is learned from is something else than what the engine sends."""
+        return not isinstance(self.rewarder, EngineReward)
+
+    def others(self, group_reward: FloatArray, paid: FloatArray) -> dict[str, FloatArray]:
+        """Rewards [n] beside the agents' own that have to be summed up; ``paid`` [n, R] as a mean, by its strength."""
+        others = {"group": group_reward} if self.has_group else {}
+        return others | {"paid": paid.mean(axis=1) * self.agent.strength} if self.paid_apart else others
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +153,9 @@ class AgentTrainer:
         self.state = state
         self._hub.event("pair", pair=self.id, state=state.value)
 
-    @property
-    def agents(self) -> list[TauAgent]:
-        """Its TauAgents, one a behavior."""
-        return [role.agent for role in self._roles.values()]
+    def episodes_of(self, learner: Learner) -> list[EpisodeScores]:
+        """Episodes of the behaviors that ``learner`` learns from."""
+        return [role.episodes for role in self._roles.values() if role.agent.learner is learner]
 
     @property
     def episodes(self) -> int:
@@ -187,10 +208,11 @@ class AgentTrainer:
         """Agents that decided: the reward of their decision before, and this one to remember."""
         role, batch, rows = step.role, step.batch, step.rows
         engine_reward = batch.reward + batch.group_reward
+        self._warn_of_groups(role, batch.group_reward)
         acted = role.episodes.acted(rows)
         reward, result = role.rewarder.answered(rows, engine_reward, acted=acted, ended=False)
         self._score(role, result)
-        role.episodes.step(rows, engine_reward)
+        role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, reward))
         role.agent.remember(rows, reward, batch, decision)
         self.decisions += len(rows)
         self._score(role, role.rewarder.decided(rows, sent, batch.obs))
@@ -199,16 +221,36 @@ class AgentTrainer:
         """Episodes that ended: their last reward, their return, and their rows."""
         role, ended, rows = step.role, step.batch.terminals, step.ended
         engine_reward = ended.reward + ended.group_reward
+        self._warn_of_groups(role, ended.group_reward)
         acted = role.episodes.acted(rows)
         reward, result = role.rewarder.answered(rows, engine_reward, acted=acted, ended=True)
         self._score(role, result)
         role.agent.end(rows, reward, ended.obs, ended.truncated)
-        returns, lengths = role.episodes.end(rows, engine_reward)
-        self._hub.episode(role.agent.learner.name, self.id, returns, lengths)
+        others = role.others(ended.group_reward, reward)
+        returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)
+        name = role.agent.learner.name
+        self._hub.episode(name, self.id, returns["own"], lengths)
+        if len(lengths):
+            paid = returns["paid"] if role.paid_apart else (returns["own"] + returns["group"]) * role.agent.strength
+            self._hub.add(name, keys.episode_reward(EXTRINSIC), paid)
+        in_group = ended.group_id[acted] != 0
+        if in_group.any():
+            self._hub.add(name, keys.GROUP_CUMULATIVE_REWARD, returns["group"][in_group], Aggregation.HISTOGRAM)
         asking = set(step.batch.agent_ids.tolist())
         gone = [agent for agent in ended.agent_ids.tolist() if agent not in asking]
         if gone:
             role.agent.table.release(np.array(gone, np.int32))
+
+    def _warn_of_groups(self, role: _Role, group_reward: FloatArray) -> None:
+        if not role.has_group and group_reward.any():
+            role.has_group = True
+            learner = role.agent.learner
+            self._hub.warning(
+                f"'{learner.name}' gets rewards for its group, which {learner.settings.trainer_type} adds to each "
+                "agent's own: nobody learns what he did for the group; that is what ML-Agents has poca for, which is "
+                "not trained yet",
+                pair=self.id,
+            )
 
     def _score(self, role: _Role, result: RewardResult | None) -> None:
         """Count rewards of single decisions."""

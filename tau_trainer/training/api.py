@@ -38,9 +38,13 @@ def wait_in_foreground(session: Session) -> RunReport:
         return session.wait()
 
 
+_ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+"""Ctrl-C, a polite `kill` as job schedulers send it, a terminal that is closed (POSIX; Windows)."""
+
+
 @contextmanager
 def _on_interrupt(react: Callable[[], None]) -> Iterator[None]:
-    """Call ``react`` for every Ctrl-C, and for a polite `kill`, as job schedulers send it.
+    """Call ``react`` for every signal that asks for the end. `nohup` has the terminal's ignored, and so it stays.
 
     Nothing is raised, so there is no moment at which a second Ctrl-C could break off the saving.
     """
@@ -51,7 +55,9 @@ def _on_interrupt(react: Callable[[], None]) -> Iterator[None]:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         react()
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [getattr(signal, name) for name in _ASKING if hasattr(signal, name)]
+    asking = [one for one in numbers if one == signal.SIGINT or signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in asking}
     try:
         yield
     finally:

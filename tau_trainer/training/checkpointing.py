@@ -23,13 +23,19 @@ class Checkpointer:
     never interrupted saw.
     """
 
-    def __init__(self, folder: Path, hub: MetricsHub, *, resume: bool) -> None:
-        """``folder``: the run's ``checkpoints``; ``resume``: restore learners as they appear."""
+    def __init__(self, folder: Path, hub: MetricsHub, agreed: Mapping[str, str] | None = None, *, resume: bool) -> None:
+        """``folder``: the run's ``checkpoints``; ``resume``: restore learners as they appear.
+
+        ``agreed``: the :attr:`~tau_trainer.training.task.Task.identity` of what is learned.
+        """
         self.generation = 0
         self.pair_decisions: dict[int, int] = {}
         """Decisions of each pair in the runs before, where this one goes on from them."""
+        self.failures: dict[str, str] = {}
+        """Why the last checkpoint of a learner could not be written, in a sentence."""
         self._folder = folder
         self._hub = hub
+        self._agreed = dict(agreed or {})
         self._resume = resume
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
@@ -42,7 +48,10 @@ class Checkpointer:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
                 self._restore(learner, latest.checkpoint.tensors, latest.checkpoint.manifest)
+            else:
+                self._hub.warning(f"'{learner.name}' begins from zero: the run that is resumed saved nothing of it")
         self._schedule(learner)
+        self._saved_versions[learner.name] = learner.policy.version
 
     def _latest(self, name: str) -> Latest:
         """The newest of the generation that all learners have; where that was not kept, the newest there is."""
@@ -59,7 +68,6 @@ class Checkpointer:
         """The next checkpoint is due at the next multiple of the interval, if anything was learned until then."""
         every = learner.settings.checkpoint_every
         self._next[learner.name] = (learner.decisions // every + 1) * every
-        self._saved_versions[learner.name] = learner.policy.version
 
     def _restore(self, learner: Learner, tensors: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
         try:
@@ -98,17 +106,25 @@ class Checkpointer:
         )
 
     async def save(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
-        """Write these learners, in their thread; what cannot be written is a warning, for training goes on."""
-        counts = {str(pair.id): pair.trainer.decisions for pair in pairs}
+        """Write these learners, in their thread; what cannot be written is a warning, for training goes on.
+
+        It is tried again when the next checkpoint is due, and at the end.
+        """
+        now = {pair.id: pair.trainer.decisions for pair in pairs}
+        counts = {str(pair): decisions for pair, decisions in (self.pair_decisions | now).items()}
         for learner in learners:
             self._schedule(learner)
             # Counters as they are now; the weights as the thread finds them, after the last update.
-            decisions, generation = learner.decisions, self.generation
+            decisions, generation, version = learner.decisions, self.generation, learner.policy.version
             try:
                 path = await learner.run_in_thread(partial(self._write, learner, decisions, counts, generation))
-                self._hub.event("checkpoint", behavior=learner.name, step=decisions, path=str(path))
             except TauError as error:
+                self.failures[learner.name] = str(error)
                 self._hub.warning(str(error))
+                continue
+            self.failures.pop(learner.name, None)
+            self._saved_versions[learner.name] = version
+            self._hub.event("checkpoint", behavior=learner.name, step=decisions, path=str(path))
 
     async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """A deterministic run's checkpoint: all learners at once, nothing left open; engines must begin anew then."""
@@ -121,7 +137,7 @@ class Checkpointer:
     def _write(self, learner: Learner, decisions: int, pairs: Mapping[str, int], generation: int) -> Path:
         tensors, values = learner.state()
         values["decisions"] = decisions
-        manifest = {"learner": values, "pairs": dict(pairs), "generation": generation}
+        manifest = {"learner": values, "pairs": dict(pairs), "generation": generation, "task": self._agreed}
         return save_checkpoint(
             self._folder, decisions, tensors, manifest, learner.settings.keep_checkpoints, name=learner.name
         )

@@ -17,6 +17,9 @@ from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 from tau_trainer.training.states import told
 from tau_trainer.training.task import Evaluation
 
+_MOST_LISTED = 8
+"""Policies that the last panel names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -26,8 +29,11 @@ class Candidate:
     evaluation: Evaluation | None
 
 
-async def save(run: TrainingRun) -> None:
-    """Write the last summaries and checkpoints; say which learners never had enough to learn from."""
+async def save(run: TrainingRun) -> list[str]:
+    """Write the last summaries and checkpoints; say which learners never had enough to learn from.
+
+    Returns a sentence for each learner that could not be saved.
+    """
     for learner in run.learners:
         learner.flush()
         if learner.policy.version == 0:
@@ -37,6 +43,7 @@ async def save(run: TrainingRun) -> None:
             )
     if run.learners:
         await run.checkpointer.save(run.learners, run.pairs)
+    return list(run.checkpointer.failures.values())
 
 
 async def evaluate_policies(run: TrainingRun) -> list[Candidate]:
@@ -126,6 +133,8 @@ def make_report(
         outcome = "failed"
     elif run.cancelled:
         outcome = "cancelled"
+    elif any(pair.goodbye is not None and not pair.complete for pair in run.pairs):
+        outcome = "stopped by the editor"
     told_by_pairs = [f"pair {pair.id}: {pair.trainer.error}" for pair in run.pairs if pair.trainer.error]
     told_by_run = [told(run.error)] if run.error is not None else []
     files = {
@@ -151,9 +160,18 @@ def make_report(
         baselines=run.examiner.baselines if run.examiner is not None and not run.at_once else {},
         behaviors=run.snapshot().behaviors,
         models=tuple(models),
-        files={"policy": models[0], **files} if models else files,
+        files=_listed(models) | files,
         errors=(*told_by_pairs, *told_by_run, *errors),
     )
+
+
+def _listed(models: Sequence[Path]) -> dict[str, Path]:
+    """Models by what they are called in the last panel; where there are very many, the folder of those left out."""
+    if len(models) < 2:
+        return {"policy": models[0]} if models else {}
+    named = {f"policy {path.stem}": path for path in models[:_MOST_LISTED]}
+    more = len(models) - len(named)
+    return named | ({f"{more} policies more": models[-1].parent} if more else {})
 
 
 def draw_curve(run: TrainingRun, folder: RunFolder) -> None:

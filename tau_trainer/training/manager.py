@@ -25,6 +25,7 @@ from tau_trainer.metrics import (
 from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
 from tau_trainer.training.plan import RunKind, make_plan
 from tau_trainer.training.provenance import provenance
+from tau_trainer.training.resuming import check_resume
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
 from tau_trainer.training.runner import run_to_end
@@ -58,6 +59,7 @@ class Session:
             self._run.hub.close()
             if self._failure is not None and self._run.nothing_learned:
                 self._folder.discard()
+            self._folder.release()
 
     @property
     def running(self) -> bool:
@@ -65,8 +67,8 @@ class Session:
         return self._thread.is_alive()
 
     def status(self) -> RunSnapshot:
-        """The run now."""
-        return self._run.snapshot()
+        """The run as it was a moment ago: it is looked at a few times a second. Call from any thread."""
+        return self._run.seen
 
     def cancel(self, *, at_once: bool = False) -> None:
         """Let every pair finish its exchange, then save, evaluate and export; ``at_once``: do not wait for pairs."""
@@ -109,8 +111,8 @@ class ParallelTrainerManager:
         """Begin a run in the background.
 
         ``recorders`` makes them from the run's folder; by default log.jsonl, TensorBoard, and the terminal in mode
-        ``terminal``. Raises SettingsError (RunExistsError), DataError, LaunchError, PortInUseError before anything is
-        left behind.
+        ``terminal``. Raises SettingsError (RunExistsError), DataError, LaunchError, PortInUseError, CheckpointError and
+        RunFinishedError (a run that cannot be resumed, or need not) before anything is left behind.
         """
         settings = resolve_seed(settings)
         check_device(settings)
@@ -121,6 +123,8 @@ class ParallelTrainerManager:
         hub: MetricsHub | None = None
         try:
             plan = make_plan(command, settings, folder.engine_logs)
+            if checkpoint.resume:
+                check_resume(folder, plan)
             hub = MetricsHub(
                 recorders(folder.path)
                 if recorders

@@ -32,20 +32,20 @@ class AgentTrainerPair:
         self.finishing = False
         """Set from outside: the pair ends after the exchange it is in."""
         self.goodbye: str | None = None
-        """What the environment said when it ended by itself."""
+        """What a person's environment said when that person ended it."""
         self._done = done
         self._parameters = parameters
         self._actions: dict[str, Actions] = {}
 
     @property
     def complete(self) -> bool:
-        """Whether it has had its decisions, or its environment has said goodbye."""
-        return self.goodbye is not None or self._done(self)
+        """Whether it has had its decisions."""
+        return self._done(self)
 
     @property
     def finished(self) -> bool:
         """Whether there is nothing more to do."""
-        return self.finishing or self.complete
+        return self.finishing or self.goodbye is not None or self.complete
 
     async def initialize(self) -> None:
         """Start the environment and decide for its first observations. Raises EngineError."""
@@ -68,13 +68,13 @@ class AgentTrainerPair:
         """Decide for what the environment says, or a fresh one in its place."""
         try:
             batches = await exchange
-        except EngineStoppedError as error:
-            self.trainer.abandon()
-            self.goodbye = str(error)
-            return
         except EngineError as error:
             self.trainer.abandon()
-            batches = await self.environment.recover(error)
+            try:
+                batches = await self.environment.recover(error)
+            except EngineStoppedError as stopped:
+                self.goodbye = str(stopped)
+                return
         self._actions = await self.trainer.decide(batches, self.environment.specs)
 
     async def start(self) -> None:

@@ -148,8 +148,10 @@ class ParallelTrainer:
         pair.trainer.enter(PairState.TRAINING)
 
     async def _conclude(self, pair: AgentTrainerPair) -> None:
-        """A pair has had its decisions, or was asked to end, or its environment said goodbye."""
+        """A pair has had its decisions, or was asked to end, or its environment was ended by a person."""
         early = not pair.complete
+        if early and pair.goodbye is not None:
+            self._hub.event("stopped", message=f"{pair.goodbye}: saving what was learned", pair=pair.id)
         await pair.stop()
         if self._evaluate is not None and not early:
             pair.trainer.enter(PairState.EVALUATING)

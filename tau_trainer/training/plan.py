@@ -49,11 +49,18 @@ class RunPlan:
     stall_s: float
     """Seconds without any progress after which the run is given up."""
 
-    @property
-    def quota(self) -> int:
-        """Decisions of each pair of `parallel`: its share of all behaviors' max_steps."""
+    def quota(self, gone: int = 0) -> int:
+        """Decisions of each pair of `parallel`: its share of all behaviors' max_steps.
+
+        ``gone``: decisions of pairs that only an earlier run had, where this one goes on from it.
+        """
         trainers = list(self.settings.behaviors.values()) or [self.settings.default_settings or PPOTrainerSettings()]
-        return -(-sum(trainer.max_steps for trainer in trainers) // self.pairs)
+        return -(-(sum(trainer.max_steps for trainer in trainers) - gone) // self.pairs)
+
+    def max_steps(self, behavior: str) -> int:
+        """Decisions of one learner of a behavior (its short name), after which it is done."""
+        share = 1 if self.shared else self.pairs
+        return -(-self.settings.of_behavior(behavior).max_steps // share)
 
     @property
     def max_policy_age(self) -> int:

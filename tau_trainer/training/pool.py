@@ -81,7 +81,6 @@ class LearnerPool:
 
     def _make(self, name: str, spec: BehaviorSpec, reward_width: int) -> Learner:
         settings = self._plan.settings.of_behavior(spec.short_name)
-        share = 1 if self._plan.shared else self._plan.pairs
         device = self._plan.settings.torch_settings.device or "cpu"
         setup = Setup(spec, settings, _seed_of(self._plan.seed, name), reward_width, device)
         algorithm = make_algorithm(setup)
@@ -94,7 +93,7 @@ class LearnerPool:
             self._hub,
             self.executor,
             self._evaluator,
-            max_steps=-(-settings.max_steps // share),
+            max_steps=self._plan.max_steps(spec.short_name),
             max_policy_age=self._plan.max_policy_age,
         )
         self._on_new(learner)

@@ -57,13 +57,18 @@ class TrainingRun:
             hub.task(plan.task.keys)
         for sentence in (*plan.source.warnings, *(plan.task.warnings if plan.task is not None else ())):
             hub.warning(sentence)
-        self.checkpointer = Checkpointer(folder / "checkpoints", hub, resume=resume)
+        agreed = plan.task.identity if plan.task is not None else {}
+        self.checkpointer = Checkpointer(folder / "checkpoints", hub, agreed, resume=resume)
         self.checkpointer.prepare()
+        earlier = self.checkpointer.pair_decisions
+        self._gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
         evaluator = self.examiner.quick_scores if self.examiner is not None else None
         self.pool = LearnerPool(plan, hub, evaluator, self._learner_appears)
         self.pairs = [self._make_pair(i) for i in range(plan.pairs)]
         self._first_decisions = self.decisions
         self._snapshots = Snapshots(self)
+        self.seen = self._snapshots.take()
+        """The run as it was a moment ago, for any thread to look at."""
         self.parallel = ParallelTrainer(
             self.pairs,
             plan.max_concurrent,
@@ -80,8 +85,8 @@ class TrainingRun:
 
     @property
     def decisions(self) -> int:
-        """Decisions of all pairs, earlier runs that were resumed included."""
-        return sum(pair.trainer.decisions for pair in self.pairs)
+        """Decisions of all pairs, earlier runs that were resumed included, and pairs that only those had."""
+        return self._gone + sum(pair.trainer.decisions for pair in self.pairs)
 
     @property
     def new_decisions(self) -> int:
@@ -107,17 +112,14 @@ class TrainingRun:
         return next(iter(failures.values())) if len(failures) == len(self.pairs) else None
 
     def snapshot(self) -> RunSnapshot:
-        """The run now."""
-        return self._snapshots.take()
+        """The run now; what other threads see as :attr:`seen` from then on. Belongs to the event loop."""
+        self.seen = self._snapshots.take()
+        return self.seen
 
     def announce(self) -> None:
-        """Say what a person has to do, or that there is nothing left to do."""
+        """Say what a person has to do."""
         if self.plan.source.invitation is not None:
             self.hub.event("waiting", message=self.plan.source.invitation)
-        if not self.cancelled and all(pair.finished for pair in self.pairs):
-            self.hub.warning(
-                f"run '{self.run_id}' has had its {self.decisions} decisions already; raise --max-steps to go on"
-            )
 
     async def collect_and_learn(self) -> None:
         """Run all pairs to their ends; learners learn beside them. What ends the whole run is in :attr:`error`."""
@@ -183,7 +185,7 @@ class TrainingRun:
         """A pair of `parallel` has its share of the decisions; those of `learn` run until all behaviors are done."""
         if self.plan.command == "learn":
             return bool(self.pool.learners) and all(learner.done for learner in self.learners)
-        return pair.trainer.decisions >= self.plan.quota
+        return pair.trainer.decisions >= self.plan.quota(self._gone if self.plan.shared else 0)
 
     def _stat(self, index: int, stat: Stat) -> None:
         """A value that the game reported; MostRecent counts from engine 0 only, as in ML-Agents."""
@@ -202,7 +204,10 @@ class TrainingRun:
         if not self.plan.deterministic:
             learner.after_update = self._after_update
         loop = asyncio.get_running_loop()
-        self._export_checks.append(loop.run_in_executor(self.pool.executor, check_export, learner.policy, learner.spec))
+        check = loop.run_in_executor(self.pool.executor, check_export, learner.policy, learner.spec)
+        # A run that ends earlier asks no more what came of it, and must not be told of that either.
+        check.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._export_checks.append(check)
 
     async def _supervise(self) -> None:
         """Raises what the whole run cannot go on with: a failed export check, a stall."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import platform
 import shutil
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from tau_trainer.errors import RunExistsError, SettingsError
 from tau_trainer.files import (
@@ -23,6 +28,7 @@ __all__ = ["RunFolder", "atomic_write_bytes", "atomic_write_json", "atomic_write
 
 _MARKS = ("configuration.yaml", "run.json", "checkpoints", "run_logs", "log.jsonl", "evaluation.json")
 """What tells a run's folder from any other; the first is also ML-Agents'."""
+_LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class RunFolder:
 
     Made by :meth:`create` before anything else is known to work. Call :meth:`commit` once the run has really started
     (a run that ``force`` replaces is deleted only then), or :meth:`discard` when it could not start (what was there
-    before comes back).
+    before comes back). It is locked until :meth:`release`; the lock of a process that died is free.
     """
 
     path: Path
@@ -42,6 +48,10 @@ class RunFolder:
     """Where the run that this one replaces waits for :meth:`commit`."""
     made_results: Path | None = None
     """The topmost folder that did not exist before; None when the results folder did."""
+    kept: Mapping[Path, bytes] = field(default_factory=dict)
+    """What a resumed run had written down of itself before."""
+    lock: FileLock | None = None
+    """Held while this process trains the run."""
 
     @classmethod
     def create(cls, results_dir: Path, run_id: str, *, resume: bool = False, force: bool = False) -> RunFolder:
@@ -54,7 +64,7 @@ class RunFolder:
             force: replace the run that is there.
 
         Raises:
-            RunExistsError: there is a run and neither ``resume`` nor ``force`` is given.
+            RunExistsError: there is a run and neither ``resume`` nor ``force`` is given, or a process trains it now.
             SettingsError: a run-id that is no folder name, nothing to resume, a folder that is no run, or one that
                 cannot be made.
         """
@@ -78,9 +88,11 @@ class RunFolder:
     def _resume(cls, path: Path) -> RunFolder:
         if not _is_run(path):
             raise SettingsError(f"There is no run to resume in '{path}'; check --run-id, or start it without --resume.")
+        lock = _locked(path)
         for leftover in path.glob(f".*{STAGED_SUFFIX}"):
             leftover.unlink(missing_ok=True)
-        return cls(path, resumed=True)
+        written = [one for one in (path / "configuration.yaml", path / "run.json") if one.is_file()]
+        return cls(path, resumed=True, kept={one: one.read_bytes() for one in written}, lock=lock)
 
     @classmethod
     def _make(cls, path: Path, force: bool) -> RunFolder:
@@ -88,6 +100,8 @@ class RunFolder:
             raise SettingsError(f"'{path}' is a file, not a run's folder; choose another --run-id.")
         missing = next((parent for parent in reversed(path.parents) if not parent.exists()), None)
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir() and [one.name for one in path.iterdir()] == [_LOCK]:
+            _unlock(_locked(path))  # its process was killed before it had written anything
         with contextlib.suppress(OSError):
             path.rmdir()  # succeeds only where it is empty
         aside = _move_aside(path) if force and path.exists() else None
@@ -98,7 +112,7 @@ class RunFolder:
                 f"The run-id '{path.name}' is taken by '{path}'; add --resume to go on with it, --force to replace it, "
                 "or choose another --run-id."
             ) from error
-        return cls(path, replaced=aside, made_results=missing)
+        return cls(path, replaced=aside, made_results=missing, lock=_locked(path))
 
     @property
     def configuration(self) -> Path:
@@ -151,9 +165,14 @@ class RunFolder:
                     shutil.rmtree(old, ignore_errors=True)
 
     def discard(self) -> None:
-        """The run could not start: removes its folder and puts back what it replaced. A resumed run stays."""
+        """The run could not start: removes its folder and puts back what it replaced. A resumed run is as before."""
         if self.resumed:
+            for path, data in self.kept.items():
+                if path.read_bytes() != data:
+                    atomic_write_bytes(path, data)
+            self.release()
             return
+        self.release()
         shutil.rmtree(self.path, ignore_errors=True)
         with contextlib.suppress(OSError):
             if self.replaced is not None and not self.path.exists():
@@ -162,6 +181,40 @@ class RunFolder:
                 parent.rmdir()  # stops at the first that holds something
                 if parent == self.made_results:
                     break
+
+    def release(self) -> None:
+        """This process is done with the run."""
+        if self.lock is not None and self.lock.is_locked:
+            _unlock(self.lock)
+
+
+def _locked(path: Path) -> FileLock:
+    """The lock on a run's folder. Raises RunExistsError where another process holds it."""
+    file = path / _LOCK
+    # Two threads of this process hold it in turn: the one that starts the run, and the one that ends it.
+    lock = FileLock(file, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        holder = "another process"
+        with contextlib.suppress(OSError):
+            holder = file.read_text("utf-8") or holder
+        raise RunExistsError(
+            f"the run in '{path}' is being trained by {holder}; wait for its end, end it, or choose another --run-id"
+        ) from None
+    file.write_text(f"process {os.getpid()} on {platform.node()}", "utf-8")
+    return lock
+
+
+def _unlock(lock: FileLock) -> None:
+    file = Path(lock.lock_file)
+    try:
+        file.unlink(missing_ok=True)
+    except OSError:  # Windows deletes no file that is open
+        lock.release()
+        with contextlib.suppress(OSError):
+            file.unlink(missing_ok=True)
+    lock.release()
 
 
 def _is_run(path: Path) -> bool:
@@ -178,6 +231,7 @@ def _move_aside(path: Path) -> Path:
         raise SettingsError(
             f"'{path}' holds files but no run, so --force will not delete it; choose another --run-id or empty it."
         )
+    _unlock(_locked(path))  # raises where it is being trained
     aside = path.with_name(f"{_aside_prefix(path)}{uuid.uuid4().hex}")
     rename(path, aside)
     return aside

@@ -28,13 +28,14 @@ async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
         raise run.first_error
     folder.commit()  # from here on this run replaces what it was told to replace
 
-    await save(run)
+    unsaved = await save(run)
     candidates = await evaluate_policies(run)
-    models, errors = await export_policies(run, folder, candidates)
-    evaluation, more = write_evaluation(run, folder, candidates)
+    models, unexported = await export_policies(run, folder, candidates)
+    evaluation, unwritten = write_evaluation(run, folder, candidates)
     run.hub.snapshot(run.snapshot())
     draw_curve(run, folder)
-    report = make_report(run, folder, candidates, evaluation, models, [*errors, *more])
+    lost = [*unsaved, *unexported, *unwritten, *run.hub.losses]
+    report = make_report(run, folder, candidates, evaluation, models, lost)
     run.hub.result(report)
     run.hub.drain(10.0)
     return report

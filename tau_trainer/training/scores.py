@@ -33,14 +33,18 @@ class RecentMean:
         return self._sum / self._weight if self._weight > 0 else None
 
 
+KINDS = ("own", "group", "paid")
+"""Rewards that are summed up apart: the agents' own, their group's, and what is learned from, by its strength."""
+
+
 class EpisodeScores:
     """Undiscounted returns and lengths of the agents of one behavior in one environment, by row."""
 
     def __init__(self) -> None:
         self.episodes = 0
         self.recent_return = RecentMean(_RECENT_EPISODES)
-        columns = Column("return", (), np.float64), Column("length", (), np.int64), Column("acted", (), np.bool_)
-        self._running = ColumnTable(columns, 64)
+        sums = [Column(kind, (), np.float64) for kind in KINDS]
+        self._running = ColumnTable((*sums, Column("length", (), np.int64), Column("acted", (), np.bool_)), 64)
 
     def acted(self, rows: Rows) -> BoolArray:
         """Bool [n]: whose message answers a decision of this episode (else its reward belongs to none)."""
@@ -48,24 +52,25 @@ class EpisodeScores:
         acted: BoolArray = self._running["acted"][rows]
         return acted
 
-    def step(self, rows: Rows, reward: FloatArray) -> None:
-        """Agents that decide now: ``reward`` [n] came with their observation."""
-        acted = self.acted(rows)
-        self._running["return"][rows] += np.where(acted, reward, 0.0)
+    def step(self, rows: Rows, acted: BoolArray, **rewards: FloatArray) -> None:
+        """Agents that decide now: ``rewards`` [n] by kind came with their observation; a kind left out is 0."""
+        for kind, reward in rewards.items():
+            self._running[kind][rows] += np.where(acted, reward, 0.0)
         self._running["length"][rows] += 1
         self._running["acted"][rows] = True
 
-    def end(self, rows: Rows, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Agents whose episode ended with ``reward`` [m]: their returns and lengths in decisions, float32 [m].
+    def end(self, rows: Rows, acted: BoolArray, **rewards: FloatArray) -> tuple[dict[str, FloatArray], FloatArray]:
+        """Agents whose episode ended with ``rewards`` [m]: returns by kind and lengths in decisions, float32 [k].
 
         Agents that ended without a decision are left out.
         """
-        acted = self.acted(rows)
         known = rows[acted]
-        returns = (self._running["return"][known] + reward[acted]).astype(np.float32)
+        sums = {kind: self._running[kind][known] for kind in KINDS}
+        sums |= {kind: sums[kind] + reward[acted] for kind, reward in rewards.items()}
+        returns = {kind: values.astype(np.float32) for kind, values in sums.items()}
         lengths = self._running["length"][known].astype(np.float32)
         self.episodes += len(known)
-        self.recent_return.add(returns)
+        self.recent_return.add(returns["own"])
         self._running.clear(rows)
         return returns, lengths
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tau_trainer.training.run import TrainingRun
 
 
+_RUN_HALF_LIFE_S = 15.0
+"""Longer than a pair's, so that the change from one pair to the next does not look like a stop."""
+
+
 class Snapshots:
     """Takes pictures of a run, and keeps the speed of its pairs between them."""
 
@@ -21,13 +25,15 @@ class Snapshots:
         self._run = run
         self._rates = [RateMeter() for _ in run.pairs]
         self._first_decisions = [pair.trainer.decisions for pair in run.pairs]
+        self._rate: RateMeter | None = None
+        self._begin = run.decisions
 
     def take(self) -> RunSnapshot:
         """The run now."""
         run = self._run
         pairs = tuple(self._pair(pair) for pair in run.pairs)
         learners = run.learners
-        rate = sum(pair.decisions_per_second for pair in pairs)
+        rate = self._speed(run.decisions)
         most = sum(learner.max_steps for learner in learners)
         left = max(most - run.decisions, 0)
         accuracies = [learner.evaluation.get(keys.HELD_OUT_ACCURACY) for learner in learners]
@@ -50,6 +56,15 @@ class Snapshots:
             baselines=run.baselines,
         )
 
+    def _speed(self, decisions: int) -> float:
+        """Decisions a second of the whole run, over pairs that wait for their turn and engines that start."""
+        if self._rate is None and decisions > self._begin:  # how long the first engines took says nothing
+            self._rate, self._begin = RateMeter(_RUN_HALF_LIFE_S), decisions
+        if self._rate is None:
+            return 0.0
+        self._rate.add(decisions - self._begin - self._rate.total)
+        return self._rate.rate()
+
     def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
         metrics = pair.metrics(per_decision=self._run.plan.task is not None)
         meter = self._rates[pair.id]
@@ -57,12 +72,12 @@ class Snapshots:
         return replace(metrics, decisions_per_second=meter.rate() if metrics.state is PairState.TRAINING else 0.0)
 
     def _behavior(self, learner: Learner) -> BehaviorSnapshot:
-        feeding = [p for p in self._run.pairs if any(agent.learner is learner for agent in p.trainer.agents)]
-        returns = [p.trainer.mean_return for p in feeding if p.trainer.mean_return is not None]
+        scores = [one for pair in self._run.pairs for one in pair.trainer.episodes_of(learner)]
+        returns = [one.recent_return.value for one in scores if one.recent_return.value is not None]
         return BehaviorSnapshot(
             name=learner.name,
             step=learner.decisions,
             max_steps=learner.max_steps,
-            episodes=sum(p.trainer.episodes for p in feeding),
+            episodes=sum(one.episodes for one in scores),
             mean_reward=sum(returns) / len(returns) if returns else None,
         )

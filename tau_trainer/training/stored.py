@@ -44,8 +44,11 @@ def load_policy(checkpoint: Checkpoint, settings: RunSettings) -> tuple[Policy, 
         settings_of = settings.of_behavior(spec.short_name)
         algorithm = make_algorithm(Setup(spec, settings_of, seed=0, reward_width=learner["reward_components"]))
         algorithm.load(checkpoint.tensors, learner["algorithm"])
-    except (KeyError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"'{checkpoint.path}' does not fit the run's configuration.yaml: {error}") from error
+    except (CheckpointError, SettingsError, KeyError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"'{checkpoint.path}' does not fit the settings ({error}); use those of the run's own configuration.yaml, "
+            "or begin a new run with another --run-id"
+        ) from error
     return algorithm.snapshot(), spec
 
 

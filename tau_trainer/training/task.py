@@ -60,6 +60,10 @@ class Task(Protocol):
         """The same for the Unity editor, which has no command line, as environment parameters."""
 
     @property
+    def identity(self) -> Mapping[str, str]:
+        """What a run that goes on must find as it was, by what it is called: ``{"data set": digest}``."""
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a person should know before it begins."""
 

@@ -120,7 +120,8 @@ def test_a_bad_observation_after_a_transition_changes_nothing(path: str, place: 
     [
         # Finite, but its square is not: the value loss overflows in float32.
         ("reward.extrinsic", 1e30, "the loss"),
-        # Its probability is 0 before and after, so the ratio is NaN, and so are gradients and all weights after them.
+        # Its probability is 0 before (it is of an older policy, so that is worked out) and after: the ratio is NaN, and
+        # so are gradients and all weights after them.
         ("continuous", 1e25, r"the gradient of .*action\.bias.*"),
     ],
 )
@@ -129,6 +130,7 @@ def test_an_update_that_overflows_is_rolled_back(path: str, place: str, value: f
     learner, collector = trained(path)
     before = learner.state()
     work = spoilt(collector.collect(learner.snapshot()), place, value)
+    work = {**work, "version": np.zeros_like(work["version"])}
     published: list[Policy] = []
     with pytest.raises(NonFiniteError, match=f"{told} became NaN or infinite in update 2"):
         learner.update(work, 0.0, published.append)
@@ -194,18 +196,14 @@ def test_policies_are_independent_copies_with_versions() -> None:
         assert name == "normalizer.count" or not np.array_equal(array, second.weights[name]), name
 
 
-def test_age_and_reward_are_told() -> None:
+def test_age_is_told() -> None:
     learner, collector = trained()
     policy = learner.snapshot()
     for _ in range(2):
         learner.update(collector.collect(policy), 0.0, None)
-    work = collector.collect(policy)
-    result = learner.update(work, 0.0, None)
+    result = learner.update(collector.collect(policy), 0.0, None)
     # The first record of each agent was still open when the rollout before was taken.
     assert result["Perf/Policy Age"] == 2.0
-    rewards = np.asarray(work["reward.curiosity"])
-    assert result["Policy/Curiosity Reward"] == pytest.approx(rewards.mean(), abs=0.05)
-    assert result["Train/Update Seconds"] > 0
 
 
 def test_large_rollouts_go_through_the_network_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from tau_trainer.algorithms.batch import Samples
+from tau_trainer.algorithms.fused import Numbers
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.statistics import UpdateSummary
 from tau_trainer.memory import Rollout
 from tau_trainer.models import Policy
 from tau_trainer.settings import MemorySettings, RewardSignalSettings
@@ -194,16 +197,39 @@ def test_fresh_data_has_ratio_one(actions: ActionSpec, network: dict[str, Any]) 
             assert result["Train/Clip Fraction"] == 0.0
 
 
-def test_log_probabilities_as_they_were_are_compared_with() -> None:
+@pytest.mark.parametrize("normalize", [False, True])
+def test_log_probabilities_as_they_were_are_compared_with(normalize: bool) -> None:
     """Nothing is worked out again where the policy that acted is the one that learns."""
-    options = settings(NORMALIZED, num_epoch=1, batch_size=200)
+    options = settings(NORMALIZED if normalize else None, num_epoch=1, batch_size=200)
     learner = ppo(HYBRID, options)
-    learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
-    learner.memory.clear()
+    if normalize:  # the first rollout turns no statistics into statistics
+        learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
+        learner.memory.clear()
     work = Collector(learner).collect(learner.snapshot())
-    assert set(Rollout(work).version.tolist()) == {1}
+    assert set(Rollout(work).version.tolist()) == {int(normalize)}
     shifted = {**work, "log_prob": np.asarray(work["log_prob"]) - np.float32(0.01)}
     assert learner.update(shifted, 0.0, None)["Train/KL"] == pytest.approx(4 * (np.expm1(0.01) - 0.01), rel=1e-2)
+
+
+@torch.no_grad()
+def test_only_stale_data_gets_log_probabilities_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One open record of each agent is older than the update before; it must not cost the others theirs."""
+    learner = ppo(HYBRID, settings(NORMALIZED, num_epoch=1, batch_size=200))
+    collector = Collector(learner)
+    learner.update(collector.collect(learner.snapshot()), 0.0, None)
+    rollout = Rollout(collector.collect(learner.snapshot()))
+    stale = np.flatnonzero(rollout.version < learner.version)
+    assert 0 < len(stale) <= 5
+    seen: list[Samples] = []
+
+    def descend(samples: Samples, numbers: Numbers, publish: None) -> UpdateSummary:
+        seen.append(samples)
+        return UpdateSummary(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+
+    monkeypatch.setattr(learner, "_descend", descend)
+    learner.learn(rollout, 0.0, None)
+    changed = np.flatnonzero((seen[0].log_prob.numpy() != rollout.column("log_prob")).any(axis=1))
+    np.testing.assert_array_equal(changed, stale)
 
 
 def test_data_of_an_older_policy_has_ratio_one_too() -> None:
@@ -244,7 +270,6 @@ def test_statistics_have_ml_agents_names_and_plausible_values() -> None:
         "Policy/Learning Rate",
         "Policy/Epsilon",
         "Policy/Beta",
-        "Policy/Extrinsic Reward",
         "Policy/Extrinsic Value Estimate",
         "Perf/Policy Age",
         "Train/KL",
@@ -312,7 +337,7 @@ def test_bootstrap_states_come_after_the_right_transitions(monkeypatch: pytest.M
     collector = Collector(learner)
     for _ in range(2):
         rollout = Rollout(collector.collect(learner.snapshot()))
-        samples, values = learner._samples(rollout, recompute=False)
+        samples, values = learner._samples(rollout, np.zeros(0, np.intp))
         count = rollout.column("memory")[:, 0, 0]
         assert len(set(count.tolist())) > 20
         assert (rollout.truncated.sum(), (rollout.bootstrap >= 0).sum()) == (3, 8)

@@ -57,8 +57,9 @@ class FakeTraining:
             raise self.error
         return self.report
 
-    def module(self) -> ModuleType:
-        module = ModuleType("tau_trainer.training")
+    def modules(self) -> dict[str, ModuleType]:
+        """What stands in for the modules that the commands import."""
+        api, stored = (ModuleType(f"tau_trainer.training.{name}") for name in ("api", "stored"))
 
         def evaluate_run(folder: Path) -> FakeEvaluation:
             self.calls.append(("evaluate", folder, {}))
@@ -68,15 +69,17 @@ class FakeTraining:
             self.calls.append(("export", folder, {"output": output}))
             return [output or folder / "TauAgent.onnx"]
 
-        vars(module).update(run_in_foreground=self._run, evaluate_run=evaluate_run, export_run=export_run)
-        return module
+        vars(api).update(run_in_foreground=self._run)
+        vars(stored).update(evaluate_run=evaluate_run, export_run=export_run)
+        return {module.__name__: module for module in (api, stored)}
 
 
 @pytest.fixture
 def training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTraining:
     """Training replaced by a note of the call, in an empty folder."""
     fake = FakeTraining()
-    monkeypatch.setitem(sys.modules, "tau_trainer.training", fake.module())
+    for name, module in fake.modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.chdir(tmp_path)
     return fake
 

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.metrics import BaselineScore, Event, MetricsHub, Recorder, RunSnapshot, Summary
+from tau_trainer.metrics import (
+    BaselineScore,
+    Event,
+    JsonLines,
+    MetricsHub,
+    PlainLines,
+    Recorder,
+    RunSnapshot,
+    Summary,
+    TensorBoard,
+)
 from tau_trainer.metrics import keys as names
 from tau_trainer.specs import Aggregation
 
@@ -124,12 +134,10 @@ def test_episodes_have_mlagents_names() -> None:
     hub.episode("A", 3, np.array([1.0, 3.0]), np.array([10, 20]))
     hub.episode("A", 4, [], [])
     hub.episode("A", None, [5.0], [30])
-    hub.episode("G", None, [5.0], [30], group=True)
     got = hub.flush("A", 60)
     assert got.values[names.CUMULATIVE_REWARD] == 3.0
     assert got.values[names.EPISODE_LENGTH] == 20.0
     assert got.pair_values() == {"Pair 3/Cumulative Reward": 2.0, "Pair 3/Episode Length": 15.0}
-    assert hub.flush("G", 30).values[names.GROUP_CUMULATIVE_REWARD] == 5.0
 
 
 def test_speed_and_eta_follow_the_clock() -> None:
@@ -191,6 +199,21 @@ def test_a_failing_recorder_costs_one_warning(memory: Memory) -> None:
     assert memory.events[0].message is not None
     assert "disk full" in memory.events[0].message
     assert memory.closed == 1
+    assert hub.losses == []
+
+
+def test_what_was_to_last_and_could_not_be_written_is_a_loss(memory: Memory) -> None:
+    class BrokenFile(Broken):
+        keeps = True
+
+    with MetricsHub([BrokenFile(), memory]) as hub:
+        for step in range(5):
+            hub.flush("A", step)
+        assert hub.drain(5.0)
+        assert hub.losses == ["BrokenFile could not write everything: disk full"]
+    assert JsonLines.keeps
+    assert TensorBoard.keeps
+    assert not PlainLines.keeps
 
 
 class Slow(Recorder):

@@ -12,7 +12,7 @@ def scalars() -> set[str]:
     constants = {value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str)}
     task = TauTask.keys
     own = {task.reward, task.success, task.aggregated}
-    return constants | own | {keys.mean_reward("extrinsic"), keys.value_estimate("extrinsic")}
+    return constants | own | {keys.episode_reward("extrinsic"), keys.value_estimate("extrinsic")}
 
 
 def test_every_scalar_is_explained() -> None:

@@ -102,6 +102,7 @@ class FakeLearner:
             capacity=64,
             horizon=8,
         )
+        self.settings = ppo_settings(reward_signals={EXTRINSIC: {"strength": 0.5}})
         self.rows = self.decisions = self.waits = 0
         self.done = False
 

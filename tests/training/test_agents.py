@@ -11,6 +11,7 @@ from tau_trainer.collection.decisions import Actor, DecisionBatcher
 from tau_trainer.columns import Rows
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys
+from tau_trainer.metrics import keys as names
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.settings import RewardSettings
@@ -139,16 +140,36 @@ def test_the_first_message_of_an_episode_rewards_no_decision(bench: Bench, hub: 
     assert bench.trainer.scores.reward.value == pytest.approx(1.0)
 
 
-def test_group_rewards_count(bench: Bench) -> None:
-    bench.respond(step(SPEC, [1]))
-    batch = step(SPEC, [1], 1.0)
-    batch.group_reward[:] = 0.5
-    last = ended(SPEC, [1], [2.0])
-    last.group_reward[:] = 0.25
+def test_group_rewards_are_learned_from_and_told_apart(bench: Bench, hub: MetricsHub, memory: Memory) -> None:
+    """As ML-Agents has it: only the agents' own are in the cumulative reward, and what is learned from is both."""
+    bench.respond(step(SPEC, [1, 2]))
+    batch = step(SPEC, [1, 2], 1.0)
+    batch.group_reward[0] = 0.5
+    last = ended(SPEC, [1, 2], [2.0, 3.0])
+    last.group_reward[0], last.group_id[0] = 0.25, 7
     bench.respond(batch)
     bench.respond(step(SPEC, [], terminals=last))
-    assert bench.of().of("acted")[-1][1] == [[1.5]]
-    assert bench.of().of("ended")[-1][1] == [[2.25], False]
+    assert bench.of().of("acted")[-1][1] == [[1.5], [1.0]]
+    assert bench.of().of("ended")[-1][1][:2] == [[2.25], [3.0]]
+    found = hub.flush("Agent", 4).statistics
+    assert (found[names.CUMULATIVE_REWARD].count, found[names.CUMULATIVE_REWARD].mean) == (2, 3.5)
+    assert (found[names.GROUP_CUMULATIVE_REWARD].count, found[names.GROUP_CUMULATIVE_REWARD].mean) == (1, 0.75)
+    assert found["Policy/Extrinsic Reward"].mean == pytest.approx(0.5 * (3.75 + 4.0) / 2), (
+        "an episode's sum, by strength"
+    )
+    hub.drain(5.0)
+    assert [text for text in memory.warnings if "poca" in text] == [
+        "'Agent' gets rewards for its group, which ppo adds to each agent's own: nobody learns what he did for the "
+        "group; that is what ML-Agents has poca for, which is not trained yet"
+    ]
+
+
+def test_without_a_group_there_is_no_groups_reward(bench: Bench, hub: MetricsHub, memory: Memory) -> None:
+    bench.respond(step(SPEC, [1]))
+    bench.respond(step(SPEC, [], terminals=ended(SPEC, [1], [2.0])))
+    assert names.GROUP_CUMULATIVE_REWARD not in hub.flush("Agent", 4).statistics
+    hub.drain(5.0)
+    assert memory.warnings == []
 
 
 def test_a_reward_computed_from_the_target_is_that_of_the_action(hub: MetricsHub) -> None:
@@ -191,7 +212,7 @@ def test_without_a_task_no_decision_is_scored(hub: MetricsHub) -> None:
     bench.respond(step(SPEC, [0]))
     bench.respond(step(SPEC, [0], 1.0))
     bench.respond(step(SPEC, [0], terminals=ended(SPEC, [0], [0.5])))
-    assert {key.partition("/")[0] for key in hub.flush("Agent", 3).statistics} == {"Environment", "Perf"}
+    assert {key.partition("/")[0] for key in hub.flush("Agent", 3).statistics} == {"Environment", "Perf", "Policy"}
     assert bench.of().of("ended") == [([0], [[0.5], False])]
     assert bench.trainer.scores.reward.value is bench.trainer.scores.success.value is None
     assert bench.trainer.mean_return == pytest.approx(1.5)
@@ -206,7 +227,9 @@ def test_behaviors_have_their_own_agents(bench: Bench) -> None:
     assert bench.trainer.decisions == 0, "the engine gets its answer first"
     assert bench.of().told == bench.of(other).told == []
     bench.trainer.record()
-    assert [agent.spec.name for agent in bench.trainer.agents] == [SPEC.name, other.name]
+    learners = [cast(Learner, bench.learners[name]) for name in (SPEC.name, other.name)]
+    assert [len(bench.trainer.episodes_of(learner)) for learner in learners] == [1, 1]
+    assert bench.trainer.episodes_of(learners[0]) != bench.trainer.episodes_of(learners[1])
     assert bench.trainer.decisions == 3
     bench.trainer.record()
     assert bench.trainer.decisions == 3, "a step is recorded once"

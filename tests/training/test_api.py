@@ -42,8 +42,10 @@ def test_learn(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself these signals there")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_cancel_and_are_given_back(stage: Stage, tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_signals_cancel_and_are_given_back(stage: Stage, tmp_path: Path, name: str) -> None:
+    number = signal.Signals[name]
+
     async def pause(engine: SceneEngine) -> None:
         await asyncio.sleep(0.002)
 
@@ -59,6 +61,19 @@ def test_signals_cancel_and_are_given_back(stage: Stage, tmp_path: Path, number:
     assert report.outcome == "cancelled"
     assert report.evaluation is not None
     assert signal.getsignal(number) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such signal")
+def test_a_run_under_nohup_outlives_its_terminal(stage: Stage, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        session = begin(tau_settings(tmp_path))
+        until(lambda: session.status().decisions > 0)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert wait_in_foreground(session).outcome == "completed"
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself these signals there")

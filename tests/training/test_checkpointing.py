@@ -106,13 +106,25 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     assert any("Agent-200" in warning for warning in memory.warnings)
 
 
-def test_what_cannot_be_written_is_a_warning(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_a_warning_and_tried_again(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
     checkpointer, learner = Checkpointer(tmp_path / "checkpoints", hub, resume=False), make()
     checkpointer.register(learner)
+    learned(learner, 100)
+    assert checkpointer.due(learner)
     asyncio.run(checkpointer.save([learner], pairs(0)))
     hub.drain(5.0)
     assert any("Cannot save checkpoint" in warning for warning in memory.warnings)
+    assert "Cannot save checkpoint" in checkpointer.failures["Agent"]
+    assert not checkpointer.due(learner), "not again at once"
+    learner.decisions += learner.settings.checkpoint_every
+    assert checkpointer.due(learner), "though nothing was learned since"
+    (tmp_path / "checkpoints").unlink()
+    asyncio.run(checkpointer.save([learner], pairs(0)))
+    assert checkpointer.failures == {}
+    assert latest_checkpoint(tmp_path / "checkpoints", "Agent").checkpoint is not None
 
 
 def test_a_generation_saves_all_learners_and_leaves_nothing_open(make: Any, hub: MetricsHub, tmp_path: Path) -> None:

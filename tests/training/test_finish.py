@@ -65,7 +65,8 @@ def test_independent_policies_are_all_reported_and_the_best_has_the_behaviors_na
     best, *others = (onnx.load(path).SerializeToString() for path in report.models)
     assert best == others[1]
     assert best not in (others[0], others[2])
-    assert memory.results[0].files["policy"].name == "TauAgent.onnx"
+    listed = {name: path.name for name, path in memory.results[0].files.items() if "polic" in name}
+    assert listed == {f"policy {path.stem}": path.name for path in report.models}, "all of them"
     assert {summary.behavior for summary in memory.summaries} == {f"TauAgent-pair{pair}" for pair in range(3)}
 
 
@@ -125,6 +126,12 @@ def test_what_cannot_be_written_costs_nothing_else(
     assert any("no font" in warning for warning in memory.warnings)
     assert any((report.folder / "checkpoints").iterdir())
     assert STAGED_SUFFIX not in " ".join(path.name for path in report.folder.iterdir())
+
+
+def test_very_many_policies_are_counted() -> None:
+    listed = finish._listed([Path(f"run/{i}.onnx") for i in range(64)])
+    assert len(listed) == 9
+    assert listed["56 policies more"] == Path("run")
 
 
 def test_the_last_panel(stage: Stage, tmp_path: Path, memory: Memory) -> None:

@@ -80,7 +80,6 @@ def test_an_update_makes_the_next_version(make: Make, memory: Memory, hub: Metri
     learner.flush()
     hub.drain(5.0)
     values = memory.summaries[-1].values
-    assert values[keys.mean_reward("extrinsic")] == pytest.approx(1.0)
     assert values[keys.HELD_OUT_ACCURACY] == 1.0
     assert values[keys.POLICY_AGE] == 0.0
 

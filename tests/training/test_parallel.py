@@ -26,6 +26,7 @@ class FakePair:
         self.left = exchanges
         self.pause_s = pause_s
         self.finishing = False
+        self.goodbye: str | None = None
         self.fails_at: str | None = None
         self.fails_to_end = False
         self.running = False

@@ -34,7 +34,7 @@ def test_more_at_once_than_pairs_makes_no_sense(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("pairs", "quota"), [(1, 400), (2, 200), (3, 134)])
 def test_each_pairs_share_of_the_decisions(tmp_path: Path, pairs: int, quota: int) -> None:
-    assert plan_of(tmp_path, tau__pairs=pairs).quota == quota
+    assert plan_of(tmp_path, tau__pairs=pairs).quota() == quota
 
 
 def test_the_users_data_and_arguments_reach_the_engine(stage: Stage, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import io
 import json
@@ -23,11 +24,12 @@ from safetensors.numpy import load_file
 from tau_trainer.algorithms import Publish
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Stat
-from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
+from tau_trainer.envs.engines import EngineWorker
+from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
-from tau_trainer.metrics import MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
+from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, StepBatch
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.parallel import ParallelTrainer
@@ -198,16 +200,36 @@ def test_a_restarted_engine_costs_its_open_trajectories_only(stage: Stage, tmp_p
     assert any("restart 1" in warning for warning in memory.warnings)
 
 
-def test_an_engine_that_says_goodbye_ends_its_pair_well(stage: Stage, tmp_path: Path) -> None:
-    async def stop(engine: SceneEngine) -> None:
-        if engine.index == 0 and engine.exchanges > 20:
-            raise EngineStoppedError("engine 0 closed the connection (status 400)")
+async def stop_at_20(engine: SceneEngine) -> None:
+    if engine.index == 0 and engine.exchanges > 20:
+        raise EngineStoppedError("engine 0 closed the connection (status 400)")
 
-    stage.before_step = stop
-    report = train(tau_settings(tmp_path))
-    assert [pair.state for pair in report.pairs] == [PairState.COMPLETED, PairState.COMPLETED]
-    assert report.pairs[0].decisions < report.pairs[1].decisions == 200
-    assert report.exit_code == 0
+
+def test_a_build_that_says_goodbye_is_no_success(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    stage.before_step = stop_at_20
+    report = train(tau_settings(tmp_path, env_settings__max_lifetime_restarts=1), memory)
+    assert [pair.state for pair in report.pairs] == [PairState.FAILED, PairState.COMPLETED]
+    assert (report.pairs[0].restarts, report.exit_code) == (1, 1)
+    assert "training is not over (not started again" in report.errors[0]
+    assert "training is not over; starting it again" in memory.warnings[0], "said at once, not at the end"
+
+
+def test_stop_in_the_editor_is_neither_success_nor_failure(
+    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(self: EngineWorker, error: EngineError) -> list[StepBatch]:
+        raise error
+
+    monkeypatch.setattr(EngineWorker, "recover", refuse)
+    stage.before_step = stop_at_20
+    report = train(tau_settings(tmp_path, tau__pairs=1), memory)
+    assert (report.outcome, report.exit_code) == ("stopped by the editor", 0)
+    assert [pair.state for pair in report.pairs] == [PairState.CANCELLED]
+    assert report.evaluation is not None, "what was learned is saved, evaluated and exported"
+    assert report.models
+    assert [event.message for event in memory.events if event.kind == "stopped"] == [
+        "engine 0 closed the connection (status 400): saving what was learned"
+    ]
 
 
 @pytest.mark.parametrize("policy", ["shared", "independent"])
@@ -295,16 +317,6 @@ def test_resume_counts_on(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     assert steps == sorted(steps)
 
 
-def test_resuming_what_is_done_says_so(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    train(tau_settings(tmp_path))
-    stage.starts.clear()
-    report = train(tau_settings(tmp_path, checkpoint_settings__resume=True), memory)
-    assert report.outcome == "completed"
-    assert stage.starts == [], "no engine is started for nothing"
-    assert any("400 decisions already; raise --max-steps" in warning for warning in memory.warnings)
-    assert (report.folder / "evaluation.json").is_file()
-
-
 def slow_updates(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[tuple[float, float]]:
     """Every update takes so long; returns when each began and ended."""
     spans: list[tuple[float, float]] = []
@@ -361,6 +373,35 @@ def test_an_update_that_meets_nan_is_skipped(
     assert report.exit_code == 0
     assert sum("update was skipped and the weights kept" in warning for warning in memory.warnings) == 1
     assert len(calls) > 3
+
+
+def test_a_full_disk_makes_the_run_no_success(
+    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tau_trainer.training.checkpoints.write_synced", full)
+    report = train(tau_settings(tmp_path, behaviors__TauAgent__checkpoint_interval=100), memory)
+    assert (report.outcome, report.exit_code) == ("completed", 1)
+    assert [
+        ("Cannot save checkpoint 'TauAgent-400'" in error, "No space left" in error) for error in report.errors
+    ] == [(True, True)]
+    assert len([text for text in memory.warnings if "Cannot save" in text]) >= 3, "it was tried again"
+    assert report.models
+    assert report.evaluation is not None
+
+
+def test_a_log_that_cannot_be_written_makes_the_run_no_success(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: JsonLines, record: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(JsonLines, "_write", full)
+    report = train(tau_settings(tmp_path))
+    assert report.exit_code == 1
+    assert report.errors == ("JsonLines could not write everything: [Errno 28] No space left on device",)
 
 
 def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(

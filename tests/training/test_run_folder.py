@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +17,12 @@ def _old_run(results: Path) -> Path:
     folder = RunFolder.create(results, "one")
     atomic_write_text(folder.configuration, "old: true\n")
     folder.commit()
+    folder.release()
     return folder.path
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
 def test_a_new_run(tmp_path: Path) -> None:
@@ -96,13 +100,16 @@ def test_a_force_that_was_killed_is_cleared_by_the_next(tmp_path: Path) -> None:
     _old_run(tmp_path)
     killed = RunFolder.create(tmp_path, "one", force=True)
     atomic_write_text(killed.configuration, "")
+    killed.release()  # as the system does for a process that dies
     RunFolder.create(tmp_path, "one", force=True).commit()
     assert _names(tmp_path) == ["one"]
 
 
 @pytest.mark.parametrize("run_id", ["a[b]c", "x.y", "run 1"])
 def test_force_with_a_name_that_means_more_in_a_pattern(tmp_path: Path, run_id: str) -> None:
-    atomic_write_text(RunFolder.create(tmp_path, run_id).configuration, "")
+    old = RunFolder.create(tmp_path, run_id)
+    atomic_write_text(old.configuration, "")
+    old.release()
     RunFolder.create(tmp_path, run_id, force=True).commit()
     assert _names(tmp_path) == [run_id]
 
@@ -186,3 +193,70 @@ def test_discard_survives_what_it_cannot_delete(tmp_path: Path, monkeypatch: pyt
     folder.discard()
     assert folder.replaced is not None
     assert _names(folder.replaced) == ["configuration.yaml"]
+
+
+_TRAIN = """
+import sys
+from pathlib import Path
+from tau_trainer.training.run_folder import RunFolder
+folder = RunFolder.create(Path(sys.argv[1]), "one")
+folder.configuration.write_text("theirs: true")
+print("training", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def trained_elsewhere(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that trains the run."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _TRAIN, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "training\n"
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("how", ["resume", "force"])
+def test_a_run_that_is_being_trained_is_left_alone(
+    tmp_path: Path, trained_elsewhere: subprocess.Popen[str], how: str
+) -> None:
+    named = rf"one' is being trained by process {trained_elsewhere.pid} on .*; wait for its end, end it"
+    with pytest.raises(RunExistsError, match=named):
+        RunFolder.create(tmp_path, "one", **{how: True})
+    assert (tmp_path / "one" / "configuration.yaml").read_text() == "theirs: true"
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+@pytest.mark.parametrize("how", ["resume", "force"])
+def test_the_lock_of_a_process_that_died_is_free(
+    tmp_path: Path, trained_elsewhere: subprocess.Popen[str], how: str
+) -> None:
+    trained_elsewhere.kill()
+    trained_elsewhere.wait()
+    assert (tmp_path / "one" / ".lock").exists()
+    folder = RunFolder.create(tmp_path, "one", **{how: True})
+    with pytest.raises(RunExistsError, match=f"process {os.getpid()} on"):
+        RunFolder.create(tmp_path, "one", resume=how == "resume", force=how == "force")
+    folder.release()
+    assert not (tmp_path / "one" / ".lock").exists()
+
+
+def test_a_run_that_was_killed_before_it_wrote_anything_is_no_run(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "one")
+    with pytest.raises(RunExistsError, match="is being trained"):
+        RunFolder.create(tmp_path, "one")
+    assert folder.lock is not None
+    folder.lock.release()
+    assert (tmp_path / "one" / ".lock").exists()
+    RunFolder.create(tmp_path, "one").release()
+
+
+def test_a_resume_that_failed_leaves_what_the_run_had_written_down(tmp_path: Path) -> None:
+    path = _old_run(tmp_path)
+    folder = RunFolder.create(tmp_path, "one", resume=True)
+    atomic_write_text(folder.configuration, "new: true\n")
+    folder.discard()
+    assert (path / "configuration.yaml").read_text() == "old: true\n"
+    assert sorted(one.name for one in path.iterdir()) == ["configuration.yaml"]

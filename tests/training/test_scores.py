@@ -41,37 +41,60 @@ def test_old_values_fade() -> None:
     assert mean.value > 0.99
 
 
+def step(scores: EpisodeScores, chosen: np.ndarray[tuple[int], np.dtype[np.intp]], *own: float) -> None:
+    """A group gets ten times as much, and a tenth is learned from."""
+    values = floats(*own)
+    scores.step(chosen, scores.acted(chosen), own=values, group=10 * values, paid=values * np.float32(0.1))
+
+
+def end(
+    scores: EpisodeScores, chosen: np.ndarray[tuple[int], np.dtype[np.intp]], *own: float
+) -> tuple[dict[str, list[float]], list[float]]:
+    values = floats(*own)
+    returns, lengths = scores.end(
+        chosen, scores.acted(chosen), own=values, group=10 * values, paid=values * np.float32(0.1)
+    )
+    return {kind: sums.tolist() for kind, sums in returns.items()}, lengths.tolist()
+
+
 def test_returns_and_lengths_of_an_episode() -> None:
     scores = EpisodeScores()
-    scores.step(rows(0, 1), floats(9.0, 9.0))  # came before any decision of the episode
-    scores.step(rows(0, 1), floats(1.0, 2.0))
-    scores.step(rows(0), floats(1.0))
-    returns, lengths = scores.end(rows(0, 1), floats(0.5, 0.25))
-    assert returns.tolist() == [2.5, 2.25]
-    assert lengths.tolist() == [3.0, 2.0]
+    step(scores, rows(0, 1), 9.0, 9.0)  # came before any decision of the episode
+    step(scores, rows(0, 1), 1.0, 2.0)
+    step(scores, rows(0), 1.0)
+    returns, lengths = end(scores, rows(0, 1), 0.5, 0.25)
+    assert returns == {"own": [2.5, 2.25], "group": [25.0, 22.5], "paid": pytest.approx([0.25, 0.225])}
+    assert lengths == [3.0, 2.0]
     assert scores.episodes == 2
     assert scores.recent_return.value == pytest.approx(2.375, abs=0.01)
 
 
+def test_a_kind_that_nobody_pays_is_0() -> None:
+    scores = EpisodeScores()
+    scores.step(rows(0), scores.acted(rows(0)), own=floats(1.0))
+    returns, _ = scores.end(rows(0), scores.acted(rows(0)), own=floats(2.0))
+    assert {kind: sums.tolist() for kind, sums in returns.items()} == {"own": [2.0], "group": [0.0], "paid": [0.0]}
+
+
 def test_an_end_without_a_decision_is_no_episode() -> None:
     scores = EpisodeScores()
-    returns, lengths = scores.end(rows(4), floats(7.0))
-    assert (len(returns), len(lengths), scores.episodes) == (0, 0, 0)
+    assert end(scores, rows(4), 7.0) == ({"own": [], "group": [], "paid": []}, [])
+    assert scores.episodes == 0
     assert scores.recent_return.value is None
 
 
 def test_the_next_episode_begins_at_zero() -> None:
     scores = EpisodeScores()
-    scores.step(rows(2), floats(0.0))
-    scores.end(rows(2), floats(5.0))
+    step(scores, rows(2), 0.0)
+    end(scores, rows(2), 5.0)
     assert scores.acted(rows(2)).tolist() == [False]
-    scores.step(rows(2), floats(100.0))
-    assert scores.end(rows(2), floats(1.0))[0].tolist() == [1.0]
+    step(scores, rows(2), 100.0)
+    assert end(scores, rows(2), 1.0)[0]["own"] == [1.0]
 
 
 def test_rows_beyond_the_first_table_and_clear() -> None:
     scores = EpisodeScores()
-    scores.step(rows(1000), floats(0.0))
+    step(scores, rows(1000), 0.0)
     assert scores.acted(rows(1000, 5)).tolist() == [True, False]
     scores.clear()
     assert not scores.acted(rows(1000)).any()

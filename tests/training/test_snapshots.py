@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tau_trainer.metrics import PairMetrics, PairState, keys
+from tau_trainer.metrics import PairMetrics, PairState, RateMeter, keys
+from tau_trainer.training import snapshots as module
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.snapshots import Snapshots
 
@@ -19,12 +21,20 @@ def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, *
 class FakePair:
     """A pair that feeds some learners."""
 
-    def __init__(self, number: int, learners: list[Any], decisions: int = 0, mean_return: float | None = None) -> None:
+    def __init__(self, number: int, learners: list[Any], decisions: int = 0, *returns: float | None) -> None:
+        """``returns``: mean return for each learner."""
         self.id = number
         self.state = PairState.TRAINING
         self.asked: list[bool] = []
-        agents = [SimpleNamespace(learner=learner) for learner in learners]
-        self.trainer = SimpleNamespace(decisions=decisions, mean_return=mean_return, agents=agents, episodes=2)
+        found = itertools.zip_longest(learners, returns)
+        self._scores = {
+            id(learner): SimpleNamespace(episodes=2 + place, recent_return=SimpleNamespace(value=value))
+            for place, (learner, value) in enumerate(found)
+        }
+        self.trainer = SimpleNamespace(decisions=decisions, episodes_of=self.episodes_of)
+
+    def episodes_of(self, learner: Any) -> list[Any]:
+        return [self._scores[id(learner)]] if id(learner) in self._scores else []
 
     def metrics(self, *, per_decision: bool) -> PairMetrics:
         self.asked.append(per_decision)
@@ -53,7 +63,7 @@ def test_a_speed_counts_what_this_process_has_done() -> None:
     pair.trainer.decisions += 40
     meter = snapshots._rates[0]
     before = meter.total
-    assert snapshots.take().decisions_per_second > 0.0
+    assert snapshots.take().pairs[0].decisions_per_second > 0.0
     assert (before, meter.total) == (0, 40)
     snapshots.take()
     assert meter.total == 40, "nothing is counted twice"
@@ -67,11 +77,31 @@ def test_a_pair_that_is_not_training_has_no_speed_and_no_share_in_the_runs() -> 
     for pair in pairs:
         pair.trainer.decisions += 10
     pairs[1].state = PairState.COMPLETED
-    picture = snapshots.take()
-    first, second = picture.pairs
+    first, second = snapshots.take().pairs
     assert second.decisions_per_second == 0.0 < first.decisions_per_second
-    assert picture.decisions_per_second == first.decisions_per_second
-    assert picture.eta_s == pytest.approx((1000 - 100) / first.decisions_per_second, rel=0.1)
+
+
+def test_the_runs_speed_outlasts_the_change_from_one_pair_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two pairs at a time, 100 decisions a second, 2 s until the next has started: neither 0 nor 200."""
+    now = 0.0
+    monkeypatch.setattr(module, "RateMeter", lambda half_life=5.0: RateMeter(half_life, lambda: now))
+    learner = fake_learner("A", max_steps=4000)
+    pairs = [FakePair(i, [learner], 500) for i in range(2)]  # a resumed run
+    run = run_of(pairs, [learner])
+    snapshots = snapshots_of(run)
+    now = 30.0  # engines took their time
+    for turn, pair in enumerate(pairs):
+        for _ in range(40):
+            now += 0.25
+            pair.trainer.decisions += 25
+            run.decisions += 25
+            picture = snapshots.take()
+        assert picture.decisions_per_second == pytest.approx(100.0 if turn == 0 else 90.0, rel=0.06)
+        pair.state = PairState.COMPLETED
+        now += 2.0
+        picture = snapshots.take()
+        assert 75.0 < picture.decisions_per_second < 95.0
+        assert picture.eta_s == pytest.approx((4000 - run.decisions) / picture.decisions_per_second)
 
 
 def test_sums_and_the_worst_over_all_learners() -> None:
@@ -88,10 +118,10 @@ def test_sums_and_the_worst_over_all_learners() -> None:
 
 def test_a_behavior_is_told_of_by_the_pairs_that_play_it() -> None:
     learners = [fake_learner("A", 10), fake_learner("B", 20)]
-    pairs = [FakePair(0, learners, mean_return=1.0), FakePair(1, learners[:1], mean_return=2.0), FakePair(2, learners)]
+    pairs = [FakePair(0, learners, 0, 1.0, 100.0), FakePair(1, learners[:1], 0, 2.0), FakePair(2, learners)]
     first, second = snapshots_of(run_of(pairs, learners)).take().behaviors
     assert (first.name, first.step, first.max_steps, first.episodes, first.mean_reward) == ("A", 10, 1000, 6, 1.5)
-    assert (second.name, second.episodes, second.mean_reward) == ("B", 4, 1.0)
+    assert (second.name, second.episodes, second.mean_reward) == ("B", 6, 100.0)
 
 
 @pytest.mark.parametrize(("task", "columns"), [(None, ()), (SimpleNamespace(columns=("success",)), ("success",))])

@@ -1,0 +1,70 @@
+"""Whether a run can go on as it is asked to: found out before anything of it is touched."""
+
+from __future__ import annotations
+
+from tau_trainer.errors import CheckpointError, RunFinishedError
+from tau_trainer.training.checkpoint_index import learner_names
+from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
+from tau_trainer.training.plan import RunPlan
+from tau_trainer.training.run_folder import RunFolder
+from tau_trainer.training.stored import load_policy
+
+
+def check_resume(folder: RunFolder, plan: RunPlan) -> None:
+    """Try everything that resuming needs but the engines.
+
+    Raises:
+        CheckpointError: nothing was saved, all of it is damaged, or it does not fit the settings that are asked for.
+        RunFinishedError: it has had all its decisions.
+    """
+    checkpoints = [_newest(folder, name) for name in learner_names(folder.checkpoints)]
+    if not checkpoints:
+        raise CheckpointError(
+            f"the run in '{folder.path}' ended before anything was saved, so there is nothing to go on from; "
+            "begin it again with --force"
+        )
+    for checkpoint in checkpoints:
+        _, spec = load_policy(checkpoint, plan.settings)
+        _check_sharing(checkpoint, plan, shared=checkpoint.name == spec.short_name)
+        _check_task(checkpoint, plan)
+    if _finished(checkpoints, plan):
+        raise RunFinishedError(
+            f"the run in '{folder.path}' has had all its decisions, so there was nothing to do; raise --max-steps to "
+            f"go on, or write its models again with: tau-train export {folder.path}"
+        )
+
+
+def _newest(folder: RunFolder, name: str) -> Checkpoint:
+    found = latest_checkpoint(folder.checkpoints, name)
+    if found.checkpoint is None:
+        raise CheckpointError(
+            f"no checkpoint of '{name}' can be read: {' '.join(found.warnings)} "
+            "Put back a copy of one, or begin the run again with --force."
+        )
+    return found.checkpoint
+
+
+def _check_sharing(checkpoint: Checkpoint, plan: RunPlan, *, shared: bool) -> None:
+    if shared != plan.shared:
+        kinds = {True: "one policy for all pairs (shared)", False: "a policy for each pair (independent)"}
+        raise CheckpointError(
+            f"'{checkpoint.path}' is of a run with {kinds[shared]}, and now {kinds[plan.shared]} is asked for; "
+            f"resume it with --policy {'shared' if shared else 'independent'}, or begin a new run with another --run-id"
+        )
+
+
+def _check_task(checkpoint: Checkpoint, plan: RunPlan) -> None:
+    asked = plan.task.identity if plan.task is not None else {}
+    for what, known in checkpoint.manifest.get("task", {}).items():  # older checkpoints say nothing
+        if asked.get(what, known) != known:
+            raise CheckpointError(
+                f"'{checkpoint.path}' learned from another {what}; resume it with the one that it began with, or begin "
+                "a new run with another --run-id"
+            )
+
+
+def _finished(checkpoints: list[Checkpoint], plan: RunPlan) -> bool:
+    if not plan.shared and len(checkpoints) < plan.pairs:
+        return False  # a pair that is new
+    learners = [checkpoint.manifest["learner"] for checkpoint in checkpoints]
+    return all(one["decisions"] >= plan.max_steps(one["behavior"]["name"].split("?")[0]) for one in learners)
