@@ -51,7 +51,7 @@ class EngineTimeoutError(EngineError):
 
 
 class EngineStoppedError(EngineError):
-    """The engine closed the connection with status 400 (the user pressed Stop, or the game quit)."""
+    """Whoever runs the Unity editor pressed Stop there: an end, but no failure."""
 
 
 class VersionError(EngineError):

@@ -152,8 +152,8 @@ class Engine:
     async def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """Answer every agent that asked, by behavior, in the order they asked; return the next step.
 
-        Raises EngineStoppedError when the engine says goodbye, else EngineExitedError, EngineTimeoutError,
-        DecodeError.
+        Raises EngineStoppedError when the person at the editor stops the game, else EngineExitedError,
+        EngineTimeoutError, DecodeError.
         """
         self.answer(actions)
         return await self.next()
@@ -174,8 +174,9 @@ class Engine:
 
     def _check(self, message: EngineMessage) -> None:
         if message.status != STATUS_OK:
-            who = "the Unity editor stopped the game" if self._launch is None else f"{self._name} closed the connection"
-            raise EngineStoppedError(f"{who} (status {message.status})")
+            if self._launch is None:
+                raise EngineStoppedError(f"the Unity editor stopped the game (status {message.status})")
+            raise EngineExitedError(f"{self._name} said goodbye before it was asked to (status {message.status})")
 
     def _receive(self) -> asyncio.Future[bytes]:
         """The engine's next message; the watcher puts an exception there if none can come."""

@@ -20,7 +20,7 @@ from tau_trainer.bridge.side_channels import SideChannelHub
 from tau_trainer.bridge.tls import read_tls
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError, PortInUseError, SettingsError
+from tau_trainer.errors import EngineError, PortInUseError, SettingsError
 from tau_trainer.settings import EDITOR, RunSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
@@ -153,12 +153,10 @@ class EngineWorker:
         """Replace an engine that failed while stepping; its first step.
 
         One that never took a step and one that somebody else starts are not replaced: their error is raised, and so is
-        the last one when the budget is spent. A build that says goodbye has ended before its time like any other.
+        the last one when the budget is spent.
         """
         worked = self.engine is not None and self.engine.exchanges > 1
         await self.kill()
-        if self._launch is not None and isinstance(error, EngineStoppedError):
-            error = EngineExitedError(f"{error}, and training is not over")
         if self._launch is None or not (worked or self.restarts):
             raise error
         return await self._budget.revive(error, lambda: self.start(self._parameters))

@@ -68,13 +68,13 @@ class AgentTrainerPair:
         """Decide for what the environment says, or a fresh one in its place."""
         try:
             batches = await exchange
+        except EngineStoppedError as error:
+            self.trainer.abandon()
+            self.goodbye = str(error)
+            return
         except EngineError as error:
             self.trainer.abandon()
-            try:
-                batches = await self.environment.recover(error)
-            except EngineStoppedError as stopped:
-                self.goodbye = str(stopped)
-                return
+            batches = await self.environment.recover(error)
         self._actions = await self.trainer.decide(batches, self.environment.specs)
 
     async def start(self) -> None:

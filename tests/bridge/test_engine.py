@@ -23,7 +23,6 @@ from tau_trainer.errors import (
     DecodeError,
     EngineError,
     EngineExitedError,
-    EngineStoppedError,
     EngineTimeoutError,
     LaunchError,
     PortInUseError,
@@ -235,7 +234,7 @@ def test_an_engine_that_says_goodbye_while_we_owe_it(logs: Path) -> None:
         assert engine.process is not None
         os.kill(engine.process.pid, signal.SIGTERM)
         await asyncio.sleep(0.3)
-        with pytest.raises(EngineStoppedError, match=r"engine 0 closed the connection \(status 400\)"):
+        with pytest.raises(EngineExitedError, match=r"engine 0 said goodbye before it was asked to \(status 400\)"):
             await engine.step(zeros(engine, batches))
         await engine.close()
         assert engine.process.returncode == 0

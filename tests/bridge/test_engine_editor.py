@@ -153,7 +153,7 @@ class TestEditor:
                         waiting = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
                         await answer
                 last = script.says(goodbye)
-                with pytest.raises(EngineStoppedError, match="status 400"):
+                with pytest.raises(EngineStoppedError, match=r"^the Unity editor stopped the game \(status 400\)$"):
                     await waiting
                 await script.engine.close(0.1)
                 await asyncio.wait([last])

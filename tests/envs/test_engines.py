@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 from collections.abc import Awaitable
 from pathlib import Path
@@ -22,7 +24,6 @@ from tau_trainer.errors import (
     DecodeError,
     EngineError,
     EngineExitedError,
-    EngineStoppedError,
     EngineTimeoutError,
     LaunchError,
     PortInUseError,
@@ -197,35 +198,19 @@ def test_a_replacement_that_cannot_start_costs_budget_too(workers: Workers, tmp_
     run(workers, main())
 
 
-def test_a_build_that_says_goodbye_has_ended_before_its_time(workers: Workers) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
+def test_a_build_that_says_goodbye_is_started_again(workers: Workers) -> None:
     async def main() -> None:
         worker = workers()
-        goodbye = EngineStoppedError("engine 0 closed the connection (status 400)")
-        await worker.start({})
-        with pytest.raises(EngineExitedError, match=r"status 400\), and training is not over$"):
-            await worker.recover(goodbye)  # it never took a step
-        await play(worker, await worker.start({}), 3)
-        await worker.recover(goodbye)
-        assert worker.restarts == 1
-        worker._budget._lifetime = 1
-        await play(worker, [], 3)
-        with pytest.raises(EngineExitedError, match=r"not over \(not started again: it was restarted once"):
-            await worker.recover(goodbye)
-
-    run(workers, main())
-
-
-def test_the_editor_may_say_goodbye(workers: Workers) -> None:
-    async def main() -> None:
-        worker = workers()
-        await play(worker, await worker.start({}), 3)
-        worker._launch = None
-        with pytest.raises(EngineStoppedError, match="stopped the game"):
-            await worker.recover(EngineStoppedError("the Unity editor stopped the game (status 400)"))
-        assert worker.restarts == 0
+        batches, _ = await play(worker, await worker.start({}), 3)
         assert worker.engine is not None
         assert worker.engine.process is not None
-        assert worker.engine.process.returncode is not None
+        os.kill(worker.engine.process.pid, signal.SIGTERM)
+        _, error = await play(worker, batches, 100_000)
+        assert isinstance(error, EngineExitedError)
+        assert "engine 0 said goodbye before it was asked to (status 400)" in str(error)
+        assert await worker.recover(error)
+        assert worker.restarts == 1
 
     run(workers, main())
 

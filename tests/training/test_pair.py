@@ -128,7 +128,7 @@ def test_an_engine_that_cannot_be_replaced_is_the_pairs_end() -> None:
 
 
 def test_goodbye() -> None:
-    pair, trainer = pair_of(FakeEnvironment([None, EngineStoppedError("closed (status 400)")], recovers=False), 500)
+    pair, trainer = pair_of(FakeEnvironment([None, EngineStoppedError("closed (status 400)")]), 500)
     asyncio.run(live(pair))
     assert pair.goodbye == "closed (status 400)"
     assert pair.finished

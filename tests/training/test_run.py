@@ -24,12 +24,11 @@ from safetensors.numpy import load_file
 from tau_trainer.algorithms import Publish
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Stat
-from tau_trainer.envs.engines import EngineWorker
-from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
+from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import Aggregation, StepBatch
+from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.parallel import ParallelTrainer
@@ -200,35 +199,19 @@ def test_a_restarted_engine_costs_its_open_trajectories_only(stage: Stage, tmp_p
     assert any("restart 1" in warning for warning in memory.warnings)
 
 
-async def stop_at_20(engine: SceneEngine) -> None:
-    if engine.index == 0 and engine.exchanges > 20:
-        raise EngineStoppedError("engine 0 closed the connection (status 400)")
+def test_stop_in_the_editor_is_neither_success_nor_failure(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    async def stop(engine: SceneEngine) -> None:
+        if engine.exchanges > 20:
+            raise EngineStoppedError("the Unity editor stopped the game (status 400)")
 
-
-def test_a_build_that_says_goodbye_is_no_success(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    stage.before_step = stop_at_20
-    report = train(tau_settings(tmp_path, env_settings__max_lifetime_restarts=1), memory)
-    assert [pair.state for pair in report.pairs] == [PairState.FAILED, PairState.COMPLETED]
-    assert (report.pairs[0].restarts, report.exit_code) == (1, 1)
-    assert "training is not over (not started again" in report.errors[0]
-    assert "training is not over; starting it again" in memory.warnings[0], "said at once, not at the end"
-
-
-def test_stop_in_the_editor_is_neither_success_nor_failure(
-    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(self: EngineWorker, error: EngineError) -> list[StepBatch]:
-        raise error
-
-    monkeypatch.setattr(EngineWorker, "recover", refuse)
-    stage.before_step = stop_at_20
+    stage.before_step = stop
     report = train(tau_settings(tmp_path, tau__pairs=1), memory)
     assert (report.outcome, report.exit_code) == ("stopped by the editor", 0)
     assert [pair.state for pair in report.pairs] == [PairState.CANCELLED]
     assert report.evaluation is not None, "what was learned is saved, evaluated and exported"
     assert report.models
     assert [event.message for event in memory.events if event.kind == "stopped"] == [
-        "engine 0 closed the connection (status 400): saving what was learned"
+        "the Unity editor stopped the game (status 400): saving what was learned"
     ]
 
 

@@ -25,7 +25,7 @@ import pytest
 from tau_trainer.bridge.engine import Engine, EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.side_channels import SideChannelHub, Stat
-from tau_trainer.errors import EngineStoppedError
+from tau_trainer.errors import EngineExitedError
 from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes import create_scene
@@ -125,7 +125,7 @@ def play(player: Path, folder: Path, flags: Sequence[str], wishes: Wishes, code:
             seen.batches += await engine.reset(dict(wishes.parameters))
             for step in range(wishes.steps):
                 seen.batches.append(await _step(engine, seen, step, wishes))
-        except EngineStoppedError:
+        except EngineExitedError:
             assert code != 0, (folder / "Player-0.log").read_text("utf-8")
         finally:
             seen.specs.update(engine.specs)
