@@ -16,7 +16,7 @@ from tau_trainer.algorithms.base import Algorithm, Counters, Publish, Setup, Sta
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
-from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData
+from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, joined
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
 from tau_trainer.models.actor_critic import Inputs, as_tensor
@@ -28,7 +28,7 @@ _FORWARD_ROWS = 2048
 
 
 class OnPolicy(Algorithm):
-    """Learns from everything that was gathered since the last update, once.
+    """Learns from the newest ``buffer_size`` transitions, of which :attr:`rollout_size` are new in every update.
 
     Not thread-safe: one thread updates. torch's number of threads is a setting of the *calling thread*.
 
@@ -52,13 +52,15 @@ class OnPolicy(Algorithm):
         self.device = torch.device(setup.device)
         self.generator = torch.Generator().manual_seed(setup.seed)
         self._setup = setup
+        self._older: WorkData | None = None
+        """What the last update learned from first, where this one learns from it again."""
         self.network = self.build_network()
         self.parameters = FlatParameters(self.network, self.device)
         self.memory: RolloutMemory = RolloutMemory(
             observation_columns(spec),
             (*action_columns(spec), *self.columns),
             rewards={stream.name: stream.width for stream in self.streams},
-            capacity=settings.hyperparameters.buffer_size,
+            capacity=self.rollout_size,
             horizon=settings.time_horizon,
         )
 
@@ -73,36 +75,46 @@ class OnPolicy(Algorithm):
         )
 
     @property
+    def rollout_size(self) -> int:
+        """New transitions that an update waits for: all of the buffer, or a half of it."""
+        return self.settings.hyperparameters.buffer_size
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """What the memory keeps of a decision besides observations and actions, from its ``extras``."""
         return (Column("log_prob", (self.spec.actions.components,)), *self.network.state_columns)
 
     @override
     def ready(self, counters: Counters) -> Work | None:
-        if self.memory.completed < self.settings.hyperparameters.buffer_size:
+        if self.memory.completed < self.rollout_size:
             return None
         return self.memory.take()
 
     @property
     @override
     def missing(self) -> str:
-        return f"a buffer of {self.settings.hyperparameters.buffer_size:,}"
+        return f"a buffer of {self.rollout_size:,}"
 
     @override
     @torch.no_grad()
     def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         started = time.perf_counter()
-        rollout = Rollout(work)
+        rollout, older = Rollout(work), self._older
         if len(rollout) == 0:
             raise ValueError("an update needs at least one transition")
         backup, random_state = self.parameters.backup(), self.generator.get_state()
+        self._older = None
         try:
             self._check_input(rollout)
-            result = self.learn(rollout, progress, publish)
+            result = self.learn(rollout if older is None else Rollout(joined(older, work)), progress, publish)
         except BaseException:  # no half of an update stays, whatever ended it
             self.parameters.restore(backup)
             self.generator.set_state(random_state)
             raise
+        if self.rollout_size < self.settings.hyperparameters.buffer_size:
+            self._older = {
+                name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()
+            }
         result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
         self.version += 1
         result[keys.TRAIN_SECONDS] = time.perf_counter() - started
@@ -110,7 +122,13 @@ class OnPolicy(Algorithm):
 
     @abstractmethod
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
-        """Change the network. What becomes NaN or infinite is a NonFiniteError; then everything is put back."""
+        """Change the network. What becomes NaN or infinite is a NonFiniteError; then everything is put back.
+
+        Args:
+            rollout: the first :attr:`Rollout.older` of its transitions were learned from before.
+            progress: see :meth:`Algorithm.update`.
+            publish: see :meth:`Algorithm.update`.
+        """
 
     @override
     def weights(self) -> dict[str, NDArray[Any]]:
@@ -124,6 +142,8 @@ class OnPolicy(Algorithm):
     def state(self) -> State:
         arrays = self.parameters.state()
         arrays["random.generator"] = self.generator.get_state().numpy()
+        older = {} if self._older is None else self._older
+        arrays |= {f"older.{name}": np.asarray(value) for name, value in older.items()}
         return arrays, {**self._facts(), "version": self.version}
 
     @override
@@ -138,6 +158,8 @@ class OnPolicy(Algorithm):
         with torch.no_grad():
             self.parameters.load(arrays)
         self.generator.set_state(torch.from_numpy(np.array(random_state)))
+        older = {name.removeprefix("older."): values for name, values in arrays.items() if name.startswith("older.")}
+        self._older = {name: values if values.ndim else values.item() for name, values in older.items()} or None
         self.version = int(facts["version"])
 
     def _facts(self) -> dict[str, Any]:

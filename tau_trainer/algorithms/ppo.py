@@ -6,6 +6,9 @@
   (what ML-Agents does; the paper's single ratio of the whole action is the same where there is one component).
 - Advantages by GAE, normalised once a buffer or in each minibatch; ends by a limit are bootstrapped, real ends not.
 - Every epoch shuffles anew; ``floor(N / batch_size)`` minibatches, the rest of that epoch's order is left out.
+- Where a half of what is learned from is new (``updates_per_buffer`` 2), there are half as many epochs, so that every
+  decision is learned from ``num_epoch`` times in all. Reusing the last rollouts is GePPO's idea (Queeney, Paschalidis
+  and Cassandras 2021); here with the proximal policy described below in place of its clip range.
 - Gaussian entropy is the mean over dimensions, branch entropies are summed, as in ML-Agents' ``Policy/Entropy``.
 - The observation statistics take in a rollout *after* it was learned from, so that the probability ratio of fresh data
   is exactly 1 when learning starts. Only the very first rollout comes before: it turns "no statistics" into statistics,
@@ -61,11 +64,16 @@ class PPO(OnPolicy):
     name = "ppo"
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
-        super().__init__(setup)
         self._own = cast("PPOHyperparameters", setup.settings.hyperparameters)
+        super().__init__(setup)
         plain = fused and self.network.plain
         self._epochs = (FusedEpochs if plain else AutogradEpochs)(self.network, self.parameters)
         self.holds_lock = not (isinstance(self._epochs, FusedEpochs) and self._epochs.scripted)
+
+    @property
+    @override
+    def rollout_size(self) -> int:
+        return self._own.rollout_size
 
     @override
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
@@ -78,9 +86,9 @@ class PPO(OnPolicy):
         stale = np.arange(len(rollout)) if first else np.flatnonzero(rollout.version < self.version)
         samples, values = self._samples(rollout, stale)
         numbers = self._numbers(progress)
-        summary = self._descend(samples, numbers, publish)
+        summary = self._descend(samples, len(rollout) - rollout.older, numbers, publish)
         if not first:
-            self.observe(rollout.observations)
+            self.observe(tuple(sensor[rollout.older :] for sensor in rollout.observations))
         return {
             keys.POLICY_LOSS: summary.policy_loss,
             keys.VALUE_LOSS: summary.value_loss,
@@ -171,14 +179,15 @@ class PPO(OnPolicy):
             begin += stream.width
         return estimates
 
-    def _descend(self, samples: Samples, numbers: Numbers, publish: Publish | None) -> UpdateSummary:
-        """Epochs of minibatches."""
+    def _descend(self, samples: Samples, new: int, numbers: Numbers, publish: Publish | None) -> UpdateSummary:
+        """Epochs of minibatches over all samples: ``num_epoch`` times as many as the ``new`` ones fill."""
         own, count = self._own, len(samples.returns)
         batch = min(own.batch_size, count)
-        minibatches = count // batch
-        rows = minibatches * batch
+        steps = own.num_epoch * max(1, new // batch)
         per_epoch: list[torch.Tensor] = []
-        for _ in range(own.num_epoch):
+        for done in range(0, steps, count // batch):
+            minibatches = min(count // batch, steps - done)
+            rows = minibatches * batch
             order = torch.randperm(count, generator=self.generator)[:rows].to(self.device)
             epoch = shuffled(samples, order)
             if own.normalize_advantage == "minibatch":
@@ -193,7 +202,7 @@ class PPO(OnPolicy):
             if own.target_kl is not None and UpdateSummary.kl_of(per_epoch[-1]) > own.target_kl:
                 break
         self.check_finite(torch.stack(per_epoch))
-        return UpdateSummary.mean_of(per_epoch, minibatches)
+        return UpdateSummary.mean_of(per_epoch, done + minibatches)
 
     def _log_prob(self, samples: Samples, rows: torch.Tensor) -> torch.Tensor:
         """Log-probabilities under the network of now of the actions in ``rows`` [n]: [n, K]."""

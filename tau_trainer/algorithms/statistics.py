@@ -40,10 +40,10 @@ class UpdateSummary:
 
     @staticmethod
     def mean_of(per_epoch: list[torch.Tensor], minibatches: int) -> UpdateSummary:
-        """Join the rows of :func:`summarize_epoch`; ``minibatches`` in each epoch."""
+        """Join the rows of :func:`summarize_epoch`; ``minibatches`` in all."""
         mean = torch.stack(per_epoch).mean(dim=0).tolist()
         last = per_epoch[-1].tolist()
-        return UpdateSummary(mean[0], mean[1], mean[2], last[3], last[4], mean[5], minibatches * len(per_epoch))
+        return UpdateSummary(mean[0], mean[1], mean[2], last[3], last[4], mean[5], minibatches)
 
 
 def summarize_epoch(samples: Samples, statistics: EpochStatistics, epsilon: float) -> torch.Tensor:

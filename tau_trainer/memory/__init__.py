@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tau_trainer.memory.base import Memory, Work, WorkData
 from tau_trainer.memory.rollout import RolloutMemory
-from tau_trainer.memory.trajectories import Rollout
+from tau_trainer.memory.trajectories import Rollout, joined
 
-__all__ = ["Memory", "Rollout", "RolloutMemory", "Work", "WorkData"]
+__all__ = ["Memory", "Rollout", "RolloutMemory", "Work", "WorkData", "joined"]

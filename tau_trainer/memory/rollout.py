@@ -62,6 +62,8 @@ class _Log:
         """Forget all records; the memory stays."""
         self.size = 1
         self.final_size = 0
+        self.carried = 0
+        """Records at the beginning that were open when the log before was taken."""
         self.given: set[str] = set()
         """Columns that a decision brought values for."""
         self.records["step"][0] = -1
@@ -193,7 +195,8 @@ class RolloutMemory:
         taken, fresh = self._log, self._free.popleft() if self._free else self._new_log()
         fresh.clear()
         rows = self.open_rows
-        self._carry(taken, fresh, self._open["record"][rows])
+        records = self._open["record"][rows]
+        self._carry(taken, fresh, records)
         self._open["record"][rows] = np.arange(1, 1 + len(rows))
         self._log, self._completed = fresh, 0
         free, leases = self._free, [taken]
@@ -202,27 +205,29 @@ class RolloutMemory:
             if leases:
                 free.append(leases.pop())
 
-        return Work({**self._data(taken), "horizon": self.horizon}, release)
+        facts = {"horizon": self.horizon, "open": records, "carried": taken.carried}
+        return Work({**self._data(taken), **facts}, release)
 
     def _new_log(self) -> _Log:
         return _Log(self.columns, self._rewards, self._observations, self._room)
 
-    def _data(self, log: _Log) -> dict[str, NDArray[Any] | int]:
+    def _data(self, log: _Log) -> dict[str, NDArray[Any]]:
         """Views of what was written. A column that no decision brought a value for is left out."""
         kept = [one.name for one in log.records.columns if one not in self.columns or one.name in log.given]
-        data: dict[str, NDArray[Any] | int] = {name: log.records[name][: log.size] for name in kept}
+        data = {name: log.records[name][: log.size] for name in kept}
         return data | {f"final.{one.name}": log.finals[one.name][: log.final_size] for one in log.finals.columns}
 
     def _carry(self, source: _Log, target: _Log, records: Rows) -> None:
         """Copy open ``records`` [m] to 1..m of an empty log, as decisions without a predecessor."""
         end = 1 + len(records)
         target.records.reserve(end)
-        for name in (*(column.name for column in self.columns), "version", "row"):
+        for name in (*(column.name for column in self.columns), "version", "row", "step"):
             target.records[name][1:end] = source.records[name][records]
-        for name in ("previous", "step", "state"):
+        for name in ("previous", "state"):
             target.records[name][1:end] = 0
         target.given |= source.given
         target.size = end
+        target.carried = len(records)
 
     def _close(self, rows: Rows, rewards: Rewards) -> Rows:
         """Give ``rewards`` to the open records of ``rows`` and return them (0 where there is none)."""

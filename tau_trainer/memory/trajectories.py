@@ -25,10 +25,16 @@ class Rollout:
         self._data = data
         self._size = len(data["row"])
         self._horizon = data["horizon"]
+        self._older = data.get("older", 0)
 
     def __len__(self) -> int:
         """Number of transitions, ``N``."""
         return len(self._records)
+
+    @cached_property
+    def older(self) -> int:
+        """How many transitions, the first ones, were handed out before: see :func:`joined`."""
+        return int(np.searchsorted(self._records, self._older, side="right"))
 
     def column(self, name: str) -> NDArray[Any]:
         """[N, *shape] of a declared column. Raises KeyError for one that no decision brought a value for."""
@@ -179,6 +185,35 @@ class Rollout:
     def _hanging(self) -> Rows:
         """The records of those decisions."""
         return self._successor[self._records[self._hanging_after]]
+
+
+def joined(older: WorkData, newer: WorkData) -> WorkData:
+    """What two successive takes handed out, as one: decisions that were open in between go on.
+
+    Where the memory was cleared in between, trajectories are cut there.
+    """
+    last = len(older["row"]) - 1  # the newer log's own sentinel is left out
+    result: dict[str, Any] = {"horizon": newer["horizon"], "open": newer["open"] + last, "carried": older["carried"]}
+    for name in (older.keys() | newer.keys()) - result.keys():
+        skip = 0 if name.startswith("final.") else 1
+        result[name] = np.concatenate((_column(name, older, newer), _column(name, newer, older)[skip:]))
+    previous = result["previous"]
+    previous[last + 1 :] += np.where(newer["previous"][1:] > 0, last, 0)
+    result["final.record"][len(older["final.record"]) :] += last
+    still_open = older["open"]
+    if newer["carried"] == len(still_open):
+        previous[last + 1 : last + 1 + len(still_open)] = older["previous"][still_open]
+        previous[still_open] = 0
+    return result | {"older": last}
+
+
+def _column(name: str, data: WorkData, other: WorkData) -> NDArray[Any]:
+    """A column, or zeros like the other's where no decision brought a value for it."""
+    values: NDArray[Any] | None = data.get(name)
+    if values is not None:
+        return values
+    like: NDArray[Any] = other[name]
+    return np.zeros((len(data["row"]), *like.shape[1:]), like.dtype)
 
 
 def accumulate(delta: Float64Array, factor: Float64Array, following: Rows) -> Float64Array:

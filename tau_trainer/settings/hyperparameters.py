@@ -21,6 +21,10 @@ Schedule = Literal["constant", "linear"]
 """How a number changes over ``max_steps``: not at all, or linearly down to its floor."""
 
 
+_LEAST_MINIBATCHES = 16
+"""Of new decisions, in an update that learns from older ones as well: smaller ones cost time and gain nothing."""
+
+
 class Hyperparameters(Section):
     """What every algorithm has."""
 
@@ -72,7 +76,7 @@ class POCAHyperparameters(Hyperparameters):
 
 
 class PPOHyperparameters(POCAHyperparameters):
-    """Numbers of PPO; the last four keys are Tau Trainer's own."""
+    """Numbers of PPO; the last five keys are Tau Trainer's own."""
 
     shared_critic: Bool = False
     """Policy and value function share one body."""
@@ -84,6 +88,17 @@ class PPOHyperparameters(POCAHyperparameters):
     """An update ends early once the policy has moved this far (mean KL in nats); null = never."""
     weight_decay: NaturalFloat = 0.0
     """Decoupled weight decay of the optimizer."""
+    updates_per_buffer: Literal["auto", 1, 2] = "auto"
+    """2: an update begins once half of the buffer_size decisions that it learns from are new, so each is learned from
+    in two updates, num_epoch times in all, and agents act with a fresher policy. 1: once all are new, as in ML-Agents.
+    auto = 2 where the new half fills 16 minibatches."""
+
+    @property
+    def rollout_size(self) -> int:
+        """New decisions that an update waits for."""
+        half = self.buffer_size // 2
+        halves = half >= (_LEAST_MINIBATCHES if self.updates_per_buffer == "auto" else 1) * self.batch_size
+        return half if halves and self.updates_per_buffer != 1 else self.buffer_size
 
 
 class SACHyperparameters(Hyperparameters):

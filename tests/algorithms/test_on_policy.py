@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.algorithms import on_policy
+from tau_trainer.algorithms import Counters, on_policy
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import CheckpointError, NonFiniteError
-from tau_trainer.memory import WorkData
+from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.models import Policy
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import BehaviorSpec
@@ -46,9 +46,9 @@ def made(path: str = "fused", network: dict[str, Any] | None = None, **numbers: 
     return ppo(spec, settings(network or PATHS[path], TWO_STREAMS, **numbers), fused=path != "autograd")
 
 
-def trained(path: str = "fused") -> tuple[PPO, Collector]:
+def trained(path: str = "fused", **numbers: Any) -> tuple[PPO, Collector]:
     """After one update, so that optimizer and normaliser hold something."""
-    learner = made(path)
+    learner = made(path, **numbers)
     collector = Collector(learner)
     learner.update(collector.collect(learner.snapshot()), 0.0, None)
     return learner, collector
@@ -153,11 +153,12 @@ def test_an_update_that_went_wrong_leaves_no_trace() -> None:
     assert_same_state(learner, *straight.state())
 
 
+@pytest.mark.parametrize("numbers", [{}, {"updates_per_buffer": 2, "buffer_size": 400}])
 @pytest.mark.parametrize("path", PATHS)
-def test_resume_is_exact_to_the_bit(path: str) -> None:
-    straight, collector = trained(path)
+def test_resume_is_exact_to_the_bit(path: str, numbers: dict[str, Any]) -> None:
+    straight, collector = trained(path, **numbers)
     arrays, facts = straight.state()
-    resumed = made(path)
+    resumed = made(path, **numbers)
     resumed.load({name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(facts)))
     assert resumed.version == 1
     assert_same_state(resumed, arrays, facts)
@@ -166,6 +167,68 @@ def test_resume_is_exact_to_the_bit(path: str) -> None:
         for learner in (straight, resumed):
             learner.update(work, number / 3, None)
     assert_same_state(resumed, *straight.state())
+
+
+# --- updates that learn from the rollout before as well ---------------------------------------------------------------
+
+
+HALVES: dict[str, Any] = {"updates_per_buffer": 2, "buffer_size": 400}
+
+
+def watched(learner: PPO, monkeypatch: pytest.MonkeyPatch) -> list[Rollout]:
+    """Every rollout that the learner learns from."""
+    seen, learn = list[Rollout](), learner.learn
+
+    def see(rollout: Rollout, *arguments: Any) -> dict[str, float]:
+        seen.append(rollout)
+        return learn(rollout, *arguments)
+
+    monkeypatch.setattr(learner, "learn", see)
+    return seen
+
+
+@pytest.mark.parametrize("updates", [1, 2])
+def test_the_rollout_before_is_learned_from_again(monkeypatch: pytest.MonkeyPatch, updates: int) -> None:
+    learner = made(**(HALVES | {"updates_per_buffer": updates}))
+    collector, seen, new = Collector(learner), watched(learner, monkeypatch), list[np.ndarray]()
+    assert learner.memory.completed == 0
+    for number in range(3):
+        work = collector.collect(learner.snapshot())
+        new.append(Rollout(work).observations[1].copy())
+        statistics = learner.update(work, 0.0, None)
+        for values in work.values():  # the memory's arrays serve again
+            if isinstance(values, np.ndarray):
+                values[...] = 77
+        before = new[number - 1] if number and updates == 2 else new[number][:0]
+        assert seen[number].older == len(before)
+        np.testing.assert_array_equal(seen[number].observations[1], np.concatenate((before, new[number])))
+        assert statistics["Perf/Policy Age"] < 0.1, "of what is new"
+        minibatches = 2 * (len(new[number]) // 32)
+        assert statistics["Train/Minibatches"] == minibatches, "each is learned from num_epoch times in all"
+    assert learner.network.normalizer is not None
+    assert float(learner.network.normalizer.count) == 1 + sum(map(len, new)), "every observation counts once"
+
+
+def test_half_a_buffer_is_waited_for() -> None:
+    learner = made(**HALVES)
+    assert learner.missing == "a buffer of 200"
+    collector, policy = Collector(learner), learner.snapshot()
+    for step in range(41):
+        assert learner.ready(Counters(0, 0)) is None, step
+        collector.step(policy)
+    assert learner.memory.completed == 200
+    assert learner.ready(Counters(0, 0)) is not None
+
+
+def test_after_a_bad_rollout_the_one_before_is_gone_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it would be joined with is missing."""
+    learner = made(**HALVES)
+    collector, seen = Collector(learner), watched(learner, monkeypatch)
+    learner.update(collector.collect(learner.snapshot()), 0.0, None)
+    with pytest.raises(NonFiniteError):
+        learner.update(spoilt(collector.collect(learner.snapshot()), "reward.extrinsic", np.nan), 0.0, None)
+    learner.update(collector.collect(learner.snapshot()), 0.0, None)
+    assert [rollout.older for rollout in seen] == [0, 0]
 
 
 def test_saved_state_does_not_move_with_the_learner() -> None:

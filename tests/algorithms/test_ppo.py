@@ -222,7 +222,7 @@ def test_only_stale_data_gets_log_probabilities_of_now(monkeypatch: pytest.Monke
     assert 0 < len(stale) <= 5
     seen: list[Samples] = []
 
-    def descend(samples: Samples, numbers: Numbers, publish: None) -> UpdateSummary:
+    def descend(samples: Samples, new: int, numbers: Numbers, publish: None) -> UpdateSummary:
         seen.append(samples)
         return UpdateSummary(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
 

@@ -55,7 +55,7 @@ class OracleMemory:
         self.records = []
         for row in sorted(self.open):
             old = self.open[row]
-            self.records.append(Record(old.marker, row, 0, old.masked, old.version))
+            self.records.append(Record(old.marker, row, old.step, old.masked, old.version))
             self.open[row] = self.records[-1]
         return taken
 

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tau_trainer.memory import Rollout, joined
 from tau_trainer.memory.trajectories import accumulate
+from tests.memory.test_rollout import Driver, operations
 
 
 def test_one_chain_sums_with_discount() -> None:
@@ -30,3 +36,49 @@ def test_any_length_equals_the_loop(length: int) -> None:
         expected[row] += factor[row] * expected[row + 1]
     following = np.minimum(np.arange(length) + 1, length - 1)
     np.testing.assert_allclose(accumulate(delta, factor, following), expected, rtol=1e-12, atol=1e-12)
+
+
+def story(rollout: Rollout) -> dict[float, tuple[Any, ...]]:
+    """What is known of each transition, by its observation, which is different everywhere."""
+    if len(rollout) == 0:
+        return {}
+    here, after = (np.sin(obs[0]) for obs in (rollout.observations, rollout.bootstrap_observations))
+    advantage, returns = rollout.gae(rollout.rewards["extrinsic"], here, after, 0.9, 0.8)
+    mask = rollout.mask if rollout.mask is not None else np.zeros((len(rollout), 5), np.bool_)
+    columns: tuple[Any, ...] = (rollout.rows, rollout.terminated, rollout.truncated, rollout.cut, mask)
+    columns += (rollout.column("continuous"), advantage.round(9), returns.round(9))
+    return {
+        float(marker): tuple(np.asarray(column[index]).tolist() for column in columns)
+        for index, marker in enumerate(rollout.observations[0][:, 0])
+    }
+
+
+@given(operations(20), operations(20), st.integers(1, 6), st.booleans())
+def test_two_takes_joined_are_what_one_would_have_been(
+    before: list[Any], after: list[Any], horizon: int, cleared: bool
+) -> None:
+    whole, halves = Driver(horizon, 1), Driver(horizon, 1)
+    before, after = ([one for one in some if one[0] != "take"] for some in (before, after))
+    for driver in (whole, halves):
+        driver.run(before, last=False)
+    first = halves.memory.take().data
+    if cleared:  # what began before is cut, as it is for whoever reads both takes one by one
+        halves.memory.clear()
+        halves.oracle.clear()
+        known = story(Rollout(whole.memory.take().data))
+        whole.memory.clear()
+        whole.oracle.clear()
+    halves.counter = whole.counter
+    for driver in (whole, halves):
+        driver.run(after, last=False)
+    second = halves.memory.take().data
+    rollout = Rollout(joined(first, second))
+    expected = story(Rollout(whole.memory.take().data))
+    if cleared:
+        expected |= known
+    found = story(rollout)
+    assert found.keys() == expected.keys()
+    for marker, told in found.items():
+        assert told == expected[marker]
+    assert rollout.older == len(Rollout(first))
+    assert list(found)[: rollout.older] == list(story(Rollout(first)))

@@ -26,7 +26,7 @@ from tau_trainer.settings.signals import (
     SelfPlaySettings,
 )
 
-OUR_OWN = {"max_grad_norm", "normalize_advantage", "target_kl", "weight_decay"}
+OUR_OWN = {"max_grad_norm", "normalize_advantage", "target_kl", "weight_decay", "updates_per_buffer"}
 PPO = {
     "batch_size": 1024,
     "buffer_size": 10240,
@@ -126,6 +126,23 @@ DEFAULTS: list[tuple[BaseModel, dict[str, Any]]] = [
 @pytest.mark.parametrize(("section", "expected"), DEFAULTS, ids=lambda value: type(value).__name__)
 def test_names_and_defaults_are_those_of_mlagents(section: BaseModel, expected: dict[str, Any]) -> None:
     assert {key: value for key, value in section.model_dump().items() if key not in OUR_OWN} == expected
+
+
+@pytest.mark.parametrize(
+    ("batch", "buffer", "updates", "expected"),
+    [
+        (64, 12000, "auto", 6000),
+        (64, 12000, 1, 12000),
+        (64, 2048, "auto", 1024),
+        (64, 2047, "auto", 2047),
+        (512, 8192, "auto", 8192),
+        (512, 8192, 2, 4096),
+        (512, 1000, 2, 1000),
+    ],
+)
+def test_new_decisions_that_an_update_waits_for(batch: int, buffer: int, updates: Any, expected: int) -> None:
+    numbers = PPOHyperparameters(batch_size=batch, buffer_size=buffer, updates_per_buffer=updates)
+    assert numbers.rollout_size == expected
 
 
 def test_defaults_of_a_behavior_are_those_of_mlagents() -> None:

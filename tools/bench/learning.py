@@ -48,6 +48,8 @@ class Task:
 
 TASKS = {
     "balance": Task("balance", "3DBall", 12, 90.0),
+    "balance-64": Task("balance", "3DBall", 64, 90.0),
+    "balance-256": Task("balance", "3DBall", 256, 90.0),
     "basic": Task("basic", "Basic", 12, 0.90),
 }
 SHARE_OF_RIDGE = 0.9
