@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
@@ -26,6 +27,7 @@ from tau_trainer.training.handles import LearnerHandle
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
 
+_now = time.monotonic
 Evaluator = Callable[[Policy], Mapping[str, float]]
 """Scores a policy, by metric key; called in the learner's thread after every update."""
 
@@ -107,6 +109,8 @@ class Learner:
         self._outstanding = 0
         self._waiting_pairs = 0
         self._moved = asyncio.Event()
+        self._collecting_since = self._held_until = 0.0
+        self._last_update_seconds = 0.0
         self._running: asyncio.Task[None] | None = None
         self._queue: list[Work] = []
         self._next_summary = self.settings.summary_freq
@@ -156,14 +160,29 @@ class Learner:
         """
         work = None if self.done else self.algorithm.ready(Counters(self.decisions, self.policy.version))
         if work is not None:
-            self._outstanding += 1
-            self._queue.append(work)
-            if self._running is None or self._running.done():
-                self._running = asyncio.create_task(self._learn_all())
-        if self._outstanding > self._max_policy_age:
+            self._hand_over(work)
+        if self._outstanding > self._max_policy_age or self._too_early() > 0.0:
             await self._wait_for_update()
         if self.error is not None:
             raise self.error
+
+    def _hand_over(self, work: Work) -> None:
+        """Agents act on towards the end of the update, just in time to fill the next buffer, with weights that are new.
+
+        How long both take is known from the last time. Where filling a buffer takes longer than an update, they go on
+        at once.
+        """
+        now = _now()
+        filling = now - self._collecting_since
+        self._collecting_since = self._held_until = now + max(0.0, self._last_update_seconds - filling)
+        self._outstanding += 1
+        self._queue.append(work)
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._learn_all())
+
+    def _too_early(self) -> float:
+        """Seconds until agents may act beside the update that runs; 0 or less where none does, or they may."""
+        return self._held_until - _now() if self._outstanding else 0.0
 
     async def _wait_for_update(self) -> None:
         """Time in which several pairs wait counts once."""
@@ -171,9 +190,13 @@ class Learner:
         first = self._waiting_pairs == 0
         self._waiting_pairs += 1
         try:
-            while self._outstanding > self._max_policy_age and self.error is None:
+            while self.error is None:
+                limit = None if self._outstanding > self._max_policy_age else self._too_early()
+                if limit is not None and limit <= 0.0:
+                    break
                 self._moved.clear()
-                await self._moved.wait()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._moved.wait(), limit)
         finally:
             self._waiting_pairs -= 1
         if first:
@@ -227,6 +250,7 @@ class Learner:
 
     def _take_over(self, outcome: _Outcome) -> None:
         self.update_seconds += outcome.seconds
+        self._last_update_seconds = outcome.seconds
         self._hub.add(self.name, keys.UPDATE_SECONDS, outcome.seconds)
         self.policy = outcome.policy
         self._act_with(outcome.policy)

@@ -15,6 +15,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import WorkData
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
+from tau_trainer.training import learner as learner_module
 from tau_trainer.training.learner import Learner
 from tests.training.fakes import Memory
 from tests.training.learners import collect, make_learner
@@ -133,6 +134,47 @@ def test_agents_act_with_the_policy_so_far_unless_they_take_turns(
     assert (len(acted_with) > 1) == publishes
     assert acted_with[-1] is learner.policy
     assert first not in acted_with
+
+
+def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an update takes longer than filling a buffer, what is collected at its begin would only be older."""
+    learner = make(most=1)
+    gate = Gate(learner, monkeypatch)
+    now = 100.0
+    monkeypatch.setattr(learner_module, "_now", lambda: now)
+
+    async def work() -> None:
+        nonlocal now
+        learner._last_update_seconds, learner._collecting_since = 5.0, now
+        now += 3.0  # seconds that filling took: agents would fill the next in the last three of five
+        collect(learner)
+        waiting = asyncio.create_task(learner.wait_for_learner())
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        now += 2.0
+        await asyncio.wait_for(learner.wait_for_learner(), 5)
+        assert not learner.idle, "others that come later do not wait"
+        gate.open.set()
+        await asyncio.wait_for(waiting, 5)  # an update that ends early ends the wait
+        assert learner.idle
+
+    run(work)
+    assert learner._last_update_seconds != 5.0
+
+
+def test_where_filling_a_buffer_takes_longer_nobody_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = make(most=1)
+    gate = Gate(learner, monkeypatch)
+
+    async def work() -> None:
+        learner._last_update_seconds, learner._collecting_since = 5.0, learner_module._now() - 6.0
+        collect(learner)
+        await asyncio.wait_for(learner.wait_for_learner(), 5)
+        assert not learner.idle
+        gate.open.set()
+        await learner.drain()
+
+    run(work)
 
 
 def test_a_bound_of_zero_takes_turns(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
