@@ -250,7 +250,7 @@ def test_once_finishes_saves_evaluates_and_exports(tmp_path: Path, name: str) ->
     assert list((run / "checkpoints").glob("TauAgent-*"))
     assert (run / "TauAgent.onnx").is_file()
     evaluation = json.loads((run / "evaluation.json").read_text())
-    assert f"{100 * evaluation['accuracy']:.1f} %" in shown
+    assert shown == ""
     assert evaluation["decisions"] == sum(pair["decisions"] for pair in evaluation["pairs"].values())
 
 

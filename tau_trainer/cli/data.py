@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Group, Parameter
 
 from tau_trainer.cli.evaluate import Debug, Json
-from tau_trainer.cli.messages import set_up_logging, show_json, show_lines
+from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ Packaged = Annotated[
 Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
 
+_LARGE = 10_000_000
+"""Bytes of a file that takes a moment to read."""
 NOT_CLEAN = 2
 """Exit code of an audit that found rows that cannot be used."""
 
@@ -40,9 +42,7 @@ def embed_command(
     *,
     encoder: Annotated[
         Literal["minilm", "hashing"],
-        Parameter(
-            help="minilm needs the extra `encoder`; hashing is a stand-in that sees spelling only.  [default: minilm]"
-        ),
+        Parameter(help="minilm needs a package more; hashing is a stand-in that sees spelling only. [default: minilm]"),
     ] = "minilm",
     json: Json = False,
     debug: Debug = False,
@@ -55,7 +55,9 @@ def embed_command(
     from tau_trainer.tau.data import embed
     from tau_trainer.tau.encoder import get_encoder
 
-    return _show(embed(_existing(file), get_encoder(encoder)), json)
+    source = _existing(file)
+    show_status(f"embedding the texts of {source} with {encoder}")
+    return _show(embed(source, get_encoder(encoder)), json)
 
 
 @app.command(name="audit")
@@ -153,6 +155,8 @@ def _existing(path: Path) -> Path:
         raise SettingsError(f"{path}: is a folder; name a Tau data set (JSON)")
     if not path.is_file():
         raise SettingsError(f"{path}: no such file; check the path")
+    if path.stat().st_size > _LARGE:
+        show_status(f"reading {path} ({path.stat().st_size / 1e6:,.0f} MB)")
     return path
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.messages import set_up_logging, show_json, show_lines
+from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
 from tau_trainer.cli.options import OUTPUT
 from tau_trainer.errors import SettingsError
 
@@ -31,6 +31,7 @@ def evaluate_command(
     """Evaluate and show the result; returns the exit code."""
     set_up_logging(debug=debug)
     folder = run_folder(run, Path(results_dir))
+    show_status(f"evaluating {folder}")
     from tau_trainer.training.stored import evaluate_run
 
     result = evaluate_run(folder)

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tau_trainer.cli.evaluate import Debug, ResultsDir, Run, run_folder
-from tau_trainer.cli.messages import set_up_logging, show_lines
+from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.errors import SettingsError
 
 
@@ -31,6 +31,7 @@ def export(
     target = None if output is None else Path(output)
     if target is not None and not target.is_dir() and not target.parent.is_dir():
         raise SettingsError(f"--output {output}: the folder {target.parent} does not exist; make it first")
+    show_status(f"exporting {folder}")
     from tau_trainer.training.stored import export_run
 
     show_lines(f"written and checked: {path}" for path in export_run(folder, target))

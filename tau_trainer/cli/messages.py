@@ -25,6 +25,11 @@ def show_lines(lines: Iterable[str]) -> None:
         console.print(line)
 
 
+def show_status(text: str) -> None:
+    """Say on stderr what is being done now, before something that takes a while."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
 def show_json(value: object) -> None:
     """Write one JSON line to stdout."""
     sys.stdout.write(json.dumps(value, allow_nan=False, ensure_ascii=False) + "\n")

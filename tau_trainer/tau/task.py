@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import BaselineScore, TaskKeys, keys
-from tau_trainer.models import Policy, to_env
 from tau_trainer.settings import TauSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tau_trainer.tau.baselines import Act, ConfiguredFormula, baselines, require_evaluation, score
-from tau_trainer.tau.dataset import TauDataset, load_dataset
+from tau_trainer.tau.dataset import PACKAGED_DATA, TauDataset, load_dataset
 from tau_trainer.tau.evaluation import TauEvaluation, evaluate
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES
 from tau_trainer.tau.rewarder import RewardComputer
+
+if TYPE_CHECKING:
+    from tau_trainer.models import Policy
 
 TARGET_SENSOR = "target"
 """The sensor from which an AgentTrainer computes rewards; the policy never sees it."""
@@ -26,7 +29,7 @@ TARGET_SENSOR = "target"
 def acting(policy: Policy) -> Act:
     """A policy's deterministic action, as the engine gets it: prompts [n, 384] to [n, A] in [-1, 1]."""
     rng = np.random.default_rng(0)  # a deterministic action draws nothing from it
-    return lambda prompts: to_env(policy.act((prompts,), None, rng, deterministic=True).continuous)
+    return lambda prompts: policy.act((prompts,), None, rng, deterministic=True).to_env().continuous
 
 
 class TauTask:
@@ -41,6 +44,7 @@ class TauTask:
         self.max_concurrent = settings.max_concurrent
         self.shared = settings.policy == "shared"
         self.evaluates = settings.evaluate
+        self.subject = f"data {(settings.data or PACKAGED_DATA).name}"
         self.profile = PROFILES[settings.profile]
         self._settings = settings
         self._reward = settings.reward

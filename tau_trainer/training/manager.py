@@ -1,4 +1,7 @@
-"""ParallelTrainerManager: starts, watches and cancels runs for the command line and the Python API."""
+"""ParallelTrainerManager: starts, watches and cancels runs for the command line and the Python API.
+
+Imports no torch, which takes seconds: what is wrong with a run for other reasons is told before.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from tau_trainer.errors import TauError
 from tau_trainer.metrics import (
+    Event,
     JsonLines,
     MetricsHub,
     Recorder,
@@ -23,12 +26,13 @@ from tau_trainer.metrics import (
     terminal_recorder,
 )
 from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
-from tau_trainer.training.plan import RunKind, make_plan
+from tau_trainer.training.plan import RunKind, RunPlan, make_plan
 from tau_trainer.training.provenance import provenance
 from tau_trainer.training.resuming import check_resume
-from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
-from tau_trainer.training.runner import run_to_end
+
+if TYPE_CHECKING:
+    from tau_trainer.training.run import TrainingRun
 
 _POLL_S = 0.2
 """How often waiting looks up, so that Ctrl-C is noticed on Windows too."""
@@ -48,6 +52,10 @@ class Session:
         self._thread.start()
 
     def _work(self) -> None:
+        import torch
+
+        from tau_trainer.training.runner import run_to_end
+
         # Small networks gain nothing from a second thread inside one operation. torch keeps this number by thread.
         torch.set_num_threads(1)
         try:
@@ -123,13 +131,18 @@ class ParallelTrainerManager:
         hub: MetricsHub | None = None
         try:
             plan = make_plan(command, settings, folder.engine_logs)
+            shown = None if recorders else terminal_recorder(terminal)
+            if shown is not None:
+                shown.on_event(Event("starting", 0.0, {"message": _starting(checkpoint.run_id, plan)}))
             if checkpoint.resume:
                 check_resume(folder, plan)
+            from tau_trainer.training.run import TrainingRun
+
+            # What is kept comes before what is shown.
             hub = MetricsHub(
                 recorders(folder.path)
                 if recorders
-                # What is kept comes before what is shown.
-                else [JsonLines(folder.log), TensorBoard(folder.path), terminal_recorder(terminal)]
+                else [JsonLines(folder.log), TensorBoard(folder.path), *([shown] if shown else [])]
             )
             run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=checkpoint.resume)
             atomic_write_text(folder.configuration, dump_settings(_lasting(settings)))
@@ -157,6 +170,13 @@ class ParallelTrainerManager:
             with contextlib.suppress(TauError):
                 reports[run_id] = session.wait()
         return reports
+
+
+def _starting(run_id: str, plan: RunPlan) -> str:
+    """The first line of a run: what begins, before everything that takes long."""
+    of = f" of {plan.pairs}" if plan.max_concurrent < plan.pairs else ""
+    engines = f"{plan.max_concurrent}{of} engine{'s' if plan.pairs > 1 else ''} ({plan.environment})"
+    return f"{run_id}: starting {plan.environment if plan.source.invitation else engines}, seed {plan.seed}"
 
 
 def _lasting(settings: RunSettings) -> RunSettings:

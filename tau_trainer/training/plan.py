@@ -49,6 +49,17 @@ class RunPlan:
     stall_s: float
     """Seconds without any progress after which the run is given up."""
 
+    @property
+    def environment(self) -> str:
+        """What is played on, as a person calls it."""
+        path = self.settings.env_settings.env_path
+        return "the Unity editor" if path in (None, EDITOR) else path if ":" in path else Path(path).name
+
+    @property
+    def subject(self) -> str:
+        """What is learned from: the task's data, else the environment."""
+        return self.task.subject if self.task is not None else self.environment
+
     def quota(self, gone: int = 0) -> int:
         """Decisions of each pair of `parallel`: its share of all behaviors' max_steps.
 

@@ -1,16 +1,13 @@
-"""Runs that have ended: their policies, evaluated or exported again."""
+"""Runs that have ended: their policies, evaluated or exported again. Imports torch only to load a policy."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.export import export_onnx
-from tau_trainer.models import Policy
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
@@ -18,6 +15,9 @@ from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 from tau_trainer.training.task import Evaluation, task_of
+
+if TYPE_CHECKING:
+    from tau_trainer.models import Policy
 
 
 def _open(run: Path) -> tuple[RunFolder, RunSettings]:
@@ -38,6 +38,8 @@ def _newest(folder: RunFolder) -> Iterator[Checkpoint]:
 
 def load_policy(checkpoint: Checkpoint, settings: RunSettings) -> tuple[Policy, BehaviorSpec]:
     """The policy of a checkpoint and the behavior it acts for. Raises CheckpointError."""
+    from tau_trainer.algorithms import Setup, make_algorithm
+
     try:
         learner = checkpoint.manifest["learner"]
         spec = behavior_json.from_json(learner["behavior"])
@@ -91,6 +93,8 @@ def export_run(run: Path, output: Path | None = None) -> list[Path]:
     checkpoints = list(_newest(folder))
     if output is not None and output.suffix == ".onnx" and len(checkpoints) > 1:
         raise SettingsError(f"'{run}' has {len(checkpoints)} policies; give --output a folder instead of a file")
+    from tau_trainer.export import export_onnx
+
     best = _evaluated(folder).get("policy")
     written = []
     for checkpoint in checkpoints:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau_trainer import plugins
 from tau_trainer.metrics import BaselineScore, TaskKeys
-from tau_trainer.models import Policy
 from tau_trainer.rewards import Rewarder
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import BehaviorSpec
+
+if TYPE_CHECKING:
+    from tau_trainer.models import Policy
 
 
 class Evaluation(Protocol):
@@ -50,6 +52,8 @@ class Task(Protocol):
     """Whether all pairs feed one learner a behavior."""
     evaluates: bool
     """Whether policies are to be evaluated."""
+    subject: str
+    """What is learned from, in a word or two."""
 
     @property
     def engine_args(self) -> tuple[str, ...]:

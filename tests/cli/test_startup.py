@@ -1,0 +1,99 @@
+"""What is said before torch, which takes seconds, is loaded: the first line, and every mistake that needs no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_data import message
+
+WITHOUT_TORCH = """
+import json, os, sys
+sys.modules["torch"] = None  # whoever imports it now, fails
+from tau_trainer.cli import main
+for words in json.loads(sys.argv[1]):
+    print("$", *words, flush=True)
+    print("code", main(words), flush=True)
+"""
+
+
+def said_without_torch(folder: Path, *commands: str) -> list[list[str]]:
+    """What each command prints in a process where torch cannot be imported, its exit code last."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, json.dumps([command.split() for command in commands])],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "80"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    )
+    parts = [part.splitlines() for part in done.stdout.split("$ ")[1:]]
+    assert [part[0] for part in parts] == list(commands)
+    return [part[1:] for part in parts]
+
+
+MISTAKES = {
+    "parallel --pairs 0": "--pairs must be at least 1, not 0",
+    "parallel nothing.yaml": "nothing.yaml: no such file",
+    "parallel --run-id taken": "The run-id 'taken' is taken",
+    "parallel --run-id nothing --resume": "There is no run to resume",
+    "parallel --run-id taken --resume": "ended before anything was saved",
+    "parallel --data nothing.json": "There is no data file nothing.json",
+    "parallel --data broken.json": "broken.json",
+    "parallel --data bare.json": "tau-train data embed bare.json",
+    "parallel --env nothing.x86_64": "no program found at 'nothing.x86_64'",
+    "learn --env gym:NoSuch-v0": "gym:NoSuch-v0",
+    "evaluate nothing": "nothing: no run of this name",
+    "evaluate taken": "holds no whole checkpoint",
+    "export taken": "holds no whole checkpoint",
+    "data embed broken.json": "broken.json",
+    "data audit broken.json": "broken.json",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run that saved nothing, a file that is no data set, and one without vectors."""
+    run = tmp_path / "results" / "taken"
+    run.mkdir(parents=True)
+    (run / "configuration.yaml").write_text("tau: {}\nbehaviors: {}\n")
+    (tmp_path / "broken.json").write_text('{"training_data": [')
+    rows = [message("What comes once?", "one")]
+    header = {"version": "0.1.0", "model_name": "m", "organization": "o"}
+    content = {**header, "training_data": rows, "evaluation_data": rows}
+    (tmp_path / "bare.json").write_text(json.dumps(content))
+    return tmp_path
+
+
+def test_a_mistake_that_needs_no_torch_is_told_before_it_is_loaded(folder: Path) -> None:
+    for (command, sentence), said in zip(MISTAKES.items(), said_without_torch(folder, *MISTAKES), strict=True):
+        assert said[-1] == "code 2", (command, said)
+        assert any(sentence in line and line.startswith("error: ") for line in said), (command, said)
+        assert "--resume" in command or "starting" not in "".join(said), command
+
+
+def test_a_sign_of_life_comes_before_torch(folder: Path) -> None:
+    first = {
+        "parallel --pairs 3 --seed 7": "[INFO] tau3: starting 3 engines (headless:tau), seed 7",
+        "parallel --pairs 9 --max-concurrent 2 --seed 7": "[INFO] tau3: starting 2 of 9 engines (headless:tau), seed 7",
+        "learn 3DBall --env headless:balance --seed 1": "[INFO] ppo: starting 1 engine (headless:balance), seed 1",
+        "learn CartPole --env gym:CartPole-v1 --seed 1": "[INFO] ppo: starting 1 engine (gym:CartPole-v1), seed 1",
+        "parallel --env editor --seed 1": "[INFO] tau3: starting the Unity editor, seed 1",
+        "evaluate taken": f"evaluating {Path('results', 'taken')}",
+        "export taken": f"exporting {Path('results', 'taken')}",
+        "data embed bare.json": "embedding the texts of bare.json with minilm",
+    }
+    for (command, line), said in zip(first.items(), said_without_torch(folder, *first), strict=True):
+        assert said[0] == line, (command, said)
+
+
+def test_quiet_says_nothing_of_it(folder: Path) -> None:
+    [said] = said_without_torch(folder, "parallel --quiet")
+    assert [line.split(":")[0] for line in said] == ["error", "code 1"]
