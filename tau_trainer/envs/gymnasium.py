@@ -62,7 +62,10 @@ class GymnasiumSource:
                 importlib.import_module(module)
             gymnasium.spec(name)
         except (gymnasium.error.Error, ImportError) as error:
-            raise SettingsError(f"--env {env.env_path}: {error}") from error
+            which = "the package that brings it" if module else "what brings it and write gym:MODULE:ID"
+            raise SettingsError(
+                f"--env {env.env_path}: {str(error).rstrip('.')}; check the name, or install {which}"
+            ) from error
         self._arguments = dict(_argument(text) for text in env.env_args or ())
         self.warnings: tuple[str, ...] = ()
         if settings.environment_parameters:
@@ -78,9 +81,15 @@ class GymnasiumSource:
 
     def _make(self) -> VectorEnv[Any, Any, Any]:
         mode = {"autoreset_mode": AutoresetMode.SAME_STEP}
-        return gymnasium.make_vec(
-            self._id, self._env.num_areas, vectorization_mode="sync", vector_kwargs=mode, **self._arguments
-        )
+        try:
+            return gymnasium.make_vec(
+                self._id, self._env.num_areas, vectorization_mode="sync", vector_kwargs=mode, **self._arguments
+            )
+        except TypeError as error:
+            if not self._arguments:
+                raise
+            given = " ".join(f"{name}={value}" for name, value in self._arguments.items())
+            raise SettingsError(f"--env-args {given}: {error}; leave out or correct what {self._id} takes not") from error
 
 
 def _argument(text: str) -> tuple[str, Any]:

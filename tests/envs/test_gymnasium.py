@@ -533,8 +533,16 @@ def settings_of(path: str = "gym:CartPole-v1", env_args: list[str] | None = None
 
 @pytest.mark.parametrize("name", ["Nothing-v0", "CartPole-v7", "", "Cart Pole", "nothing/Env-v0"])
 def test_an_id_that_gymnasium_does_not_know(name: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=rf"^--env gym:{name}: [^\n]+$"):
+    with pytest.raises(SettingsError, match=rf"^--env gym:{name}: [^\n]+; check the name, or install what brings it"):
         open_source(settings_of(f"gym:{name}"), 1, tmp_path)
+
+
+def test_a_module_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as raised:
+        open_source(settings_of("gym:nomodule:Foo-v0"), 1, tmp_path)
+    assert str(raised.value) == (
+        "--env gym:nomodule:Foo-v0: No module named 'nomodule'; check the name, or install the package that brings it"
+    )
 
 
 def test_arguments_reach_the_environment(tmp_path: Path) -> None:
@@ -561,7 +569,7 @@ def test_an_argument_that_the_environment_does_not_take(tmp_path: Path) -> None:
     environment = open_source(settings_of(env_args=["height=3"]), 1, tmp_path).make(0, lambda _: None, lambda _: None)
 
     async def work() -> None:
-        with pytest.raises(EngineError, match=r"environment 0 failed: TypeError: .*unexpected .* 'height'"):
+        with pytest.raises(SettingsError, match=r"^--env-args height=3: .*unexpected .* 'height'.*; leave out or correct"):
             await environment.start({})
 
     run(environment, work)
