@@ -7,6 +7,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
+from typing import TextIO
 
 from tau_trainer.errors import TauError
 
@@ -76,13 +77,21 @@ def _mistakes(error: BaseException) -> Iterator[TauError]:
 
 def set_up_logging(*, debug: bool = False, quiet: bool = False) -> None:
     """Send the package's log records to stderr: warnings, with ``debug`` everything, with ``quiet`` errors only."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Stderr()
     form = "%(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s: %(message)s"
     handler.setFormatter(_LowerCase(form))
     logger = logging.getLogger("tau_trainer")
     logger.handlers[:] = [handler]
     logger.propagate = False
     logger.setLevel(logging.DEBUG if debug else logging.ERROR if quiet else logging.WARNING)
+
+
+class _Stderr(logging.StreamHandler[TextIO]):
+    """Writes to whatever stderr is at that moment: a live table puts its own in place, to scroll lines above it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.setStream(sys.stderr)
+        super().emit(record)
 
 
 class _LowerCase(logging.Formatter):

@@ -89,7 +89,9 @@ class GymnasiumSource:
             if not self._arguments:
                 raise
             given = " ".join(f"{name}={value}" for name, value in self._arguments.items())
-            raise SettingsError(f"--env-args {given}: {error}; leave out or correct what {self._id} takes not") from error
+            raise SettingsError(
+                f"--env-args {given}: {error}; leave out or correct what {self._id} takes not"
+            ) from error
 
 
 def _argument(text: str) -> tuple[str, Any]:

@@ -17,6 +17,11 @@ def format_reward(reward: float | None) -> str:
     return MISSING if reward is None or not math.isfinite(reward) else f"{reward:.3f}"
 
 
+def format_loss(loss: float) -> str:
+    """Three digits that count: ``0.0213``, ``1.38``, ``2.1e-05``."""
+    return f"{loss:.3g}"
+
+
 def format_percent(share: float | None) -> str:
     """A share from 0 to 1 as ``81.2 %``."""
     return MISSING if share is None or not math.isfinite(share) else f"{100.0 * share:.1f} %"

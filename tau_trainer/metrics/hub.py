@@ -35,6 +35,8 @@ class _Behavior:
     step: int
     time: float
     max_steps: int = 0
+    rested: float | None = None
+    """When it had had what was perhaps its last decision."""
 
 
 class MetricsHub:
@@ -106,6 +108,11 @@ class MetricsHub:
         self.add(behavior, keys.CUMULATIVE_REWARD, returns, Aggregation.HISTOGRAM, pair=pair)
         self.add(behavior, keys.EPISODE_LENGTH, lengths, pair=pair)
 
+    def rest(self, behavior: str) -> None:
+        """Perhaps no decision follows: then the time from here to the next flush says nothing of its speed."""
+        with self._lock:
+            self._behaviors.setdefault(behavior, _Behavior(0, self._started)).rested = self._clock()
+
     def flush(self, behavior: str, step: int, *, training: bool = True) -> Summary:
         """Aggregate all values since the last flush, hand them to the recorders, and return them.
 
@@ -115,8 +122,9 @@ class MetricsHub:
         with self._lock:
             series = self._series.pop(behavior, {})
             state = self._behaviors.setdefault(behavior, _Behavior(0, self._started))
-            seconds, decisions = now - state.time, step - state.step
-            state.step, state.time = step, now
+            end = now if state.rested is None else state.rested
+            seconds, decisions = end - state.time, step - state.step
+            state.step, state.time, state.rested = step, now, None
         rate = max(decisions, 0) / seconds if seconds > 0 else 0.0
         statistics, pairs = _aggregate(series, rate)
         summary = Summary(

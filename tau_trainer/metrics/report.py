@@ -11,8 +11,10 @@ from rich.text import Text
 
 from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
 from tau_trainer.metrics.snapshot import RunReport
-from tau_trainer.metrics.table import MAX_WIDTH, marks_for
+from tau_trainer.metrics.table import marks_for
 
+MAX_WIDTH = 110
+"""A wider panel would be mostly empty."""
 BORDER_STYLES = {"completed": "green", "cancelled": "yellow", "failed": "red"}
 
 

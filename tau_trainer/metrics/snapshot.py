@@ -83,6 +83,9 @@ class RunSnapshot:
     run_id: str
     command: str
     """``parallel`` or ``learn``."""
+    subject: str = ""
+    """What is learned from, in a word or two: the data, or the environment."""
+    seed: int | None = None
     elapsed_s: float = 0.0
     decisions: int = 0
     """Decisions of all pairs together."""

@@ -1,4 +1,4 @@
-"""The live table: a pure function from a :class:`RunSnapshot` to something rich can draw.
+"""The live table: a pure function from a :class:`RunSnapshot`, and the trends so far, to something rich can draw.
 
 It adapts when it is drawn: columns that do not fit are left out, pairs that do not fit are one row of aggregates,
 and on a console without Unicode (Windows' legacy console) nothing but ASCII is used. Rows are laid out by hand
@@ -8,16 +8,24 @@ instead of by ``rich.table``, which makes a drawing about five times cheaper.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
-from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
+from tau_trainer.metrics.format import (
+    format_count,
+    format_loss,
+    format_percent,
+    format_reward,
+    format_seconds,
+    format_speed,
+)
 from tau_trainer.metrics.snapshot import BehaviorSnapshot, PairMetrics, PairState, RunSnapshot
+from tau_trainer.metrics.trend import Trend, mean_losses, sparkline
 
 STATE_STYLES = {
     PairState.IDLE: "dim",
@@ -28,9 +36,13 @@ STATE_STYLES = {
     PairState.FAILED: "bold red",
     PairState.CANCELLED: "yellow",
 }
-MAX_WIDTH = 110
-"""Wider tables are harder to read, not easier."""
+RANKS = {PairState.FAILED: 1, PairState.IDLE: 2, PairState.COMPLETED: 3, PairState.CANCELLED: 3}
+"""Pairs that run stand at the top, those that failed below them; what needs nobody to look at it comes last."""
+MAX_WIDTH = 200
+"""Beyond this, lines are hard to follow."""
 MAX_BEHAVIORS = 8
+TREND = "reward so far"
+MAX_TREND = 60
 GAP = "  "
 
 
@@ -42,11 +54,13 @@ class Marks:
     more: str = "…"
     done: str = "━"
     left: str = "─"
+    levels: str = "▁▂▃▄▅▆▇█"
+    """Of a trend, the lowest first."""
     box: box.Box = box.ROUNDED
 
 
 UNICODE = Marks()
-ASCII = Marks("|", "...", "#", "-", box.ASCII)
+ASCII = Marks("|", "...", "#", "-", "_.-=*#", box.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,8 @@ COLUMNS = (
     TableColumn("decisions", 12, lambda pair: format_count(pair.decisions), 48),
     TableColumn("reward", 8, lambda pair: format_reward(pair.mean_reward)),
     TableColumn("success", 8, lambda pair: format_percent(pair.success_rate), 40, of_task=True),
+    TableColumn("held-out", 8, lambda pair: format_percent(pair.accuracy), 110, of_task=True),
+    TableColumn("episodes", 10, lambda pair: format_count(pair.episodes), 130),
     TableColumn("decisions/s", 11, lambda pair: format_speed(pair.decisions_per_second), 64),
 )
 
@@ -74,6 +90,8 @@ class RunView:
     """The live table for this moment, for rich to draw."""
 
     snapshot: RunSnapshot
+    trends: Mapping[str, Trend] = field(default_factory=dict)
+    """By behavior, as far as there are summaries."""
     max_rows: int | None = None
     """Show so many pairs at most; None: as many as the console is high."""
 
@@ -81,20 +99,28 @@ class RunView:
         width = min(options.max_width, MAX_WIDTH)
         inner = max(width - 4, 8)
         marks = marks_for(options)
-        head = list(_head(self.snapshot, inner, marks))
+        head = list(_head(self.snapshot, self.trends, inner, marks))
         foot = list(_foot(self.snapshot, inner, marks))
         # Besides head and foot: two borders, the headings, the sums, the row "and more", the line of the cursor.
         fitting = options.max_height - len(head) - len(foot) - 6
         rows = max(fitting if self.max_rows is None else self.max_rows, 1)
-        table = _pair_rows(self.snapshot, width, inner, rows, marks) if self.snapshot.pairs else ()
+        table = _pair_rows(self.snapshot, self.trends, width, rows, marks) if self.snapshot.pairs else ()
         yield Panel(
             Group(*head, *table, *foot),
-            title=Text.assemble((self.snapshot.run_id, "bold"), f" {marks.dot} {self.snapshot.command}"),
+            title=_title(self.snapshot, inner, marks),
             title_align="left",
             box=marks.box,
             border_style="dim",
             width=width,
         )
+
+
+def _title(snapshot: RunSnapshot, width: int, marks: Marks) -> Text:
+    parts = [snapshot.command, snapshot.subject, "" if snapshot.seed is None else f"seed {snapshot.seed}"]
+    text = f" {marks.dot} ".join([snapshot.run_id, *filter(None, parts)])
+    title = Text(text if len(text) <= width else text[: width - len(marks.more)] + marks.more)
+    title.stylize("bold", 0, len(snapshot.run_id))
+    return title
 
 
 def marks_for(options: ConsoleOptions) -> Marks:
@@ -117,6 +143,8 @@ def merge_pairs(pairs: Sequence[PairMetrics]) -> PairMetrics:
         mean_reward=_weighted_mean(pairs, lambda pair: pair.mean_reward),
         success_rate=_weighted_mean(pairs, lambda pair: pair.success_rate),
         decisions_per_second=sum(pair.decisions_per_second for pair in pairs),
+        episodes=sum(pair.episodes for pair in pairs),
+        accuracy=max((pair.accuracy for pair in pairs if pair.accuracy is not None), default=None),
     )
 
 
@@ -131,16 +159,27 @@ def _weighted_mean(pairs: Sequence[PairMetrics], value: Callable[[PairMetrics], 
     return sum(one * decisions for one, decisions in known) / weight
 
 
-def _pair_rows(snapshot: RunSnapshot, width: int, inner: int, max_rows: int, marks: Marks) -> Iterator[Text]:
-    """Headings, the first pairs, one row for those that do not fit, and the sums."""
-    pairs = snapshot.pairs
+def _pair_rows(
+    snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, max_rows: int, marks: Marks
+) -> Iterator[Text]:
+    """Headings, the pairs that matter most, one row for those that do not fit, and the sums."""
+    pairs = sorted(snapshot.pairs, key=lambda pair: (RANKS.get(pair.state, 0), pair.id))
     known = [column for column in COLUMNS if not column.of_task or column.heading in snapshot.columns]
     columns = [column for column in known if width >= column.min_width]
-    state_width = max(inner - 4 - sum(column.width + len(GAP) for column in columns) - len(GAP), 4)
+    shown = pairs if len(pairs) <= max_rows else pairs[: max(max_rows - 1, 1)]
+    # What is left over is for states and trends; of a pair that failed the reason takes all of it.
+    room = max(width - 10 - sum(column.width + len(GAP) for column in columns), 4)
+    state_width = max((len(_state(pair)) for pair in shown if pair.error is None), default=0)
+    trend_width = room - max(state_width, len(PairState.PREPARING)) - len(GAP)
+    state_width = room - trend_width - len(GAP) if trend_width >= len(TREND) else room
 
-    def row(first: str, state: str, cells: Sequence[str], style: str = "", state_style: str = "") -> Text:
+    def row(first: str, state: str, trend: str, cells: Sequence[str], style: str = "", state_style: str = "") -> Text:
         line = Text(first.rjust(4) + GAP, style=style, no_wrap=True, overflow="crop")
-        line.append(_fit(state, state_width, marks), style=state_style or None)
+        if len(state) > state_width or state_width == room:
+            line.append(_fit(state, room, marks), style=state_style or None)
+        else:
+            line.append(state.ljust(state_width), style=state_style or None)
+            line.append(GAP + trend.ljust(trend_width), style="cyan" if state_style else None)
         for column, cell in zip(columns, cells, strict=True):
             line.append(GAP + cell.rjust(column.width))
         return line
@@ -148,14 +187,25 @@ def _pair_rows(snapshot: RunSnapshot, width: int, inner: int, max_rows: int, mar
     def cells(pair: PairMetrics) -> list[str]:
         return [column.cell(pair) for column in columns]
 
-    shown = pairs if len(pairs) <= max_rows else pairs[: max(max_rows - 1, 1)]
-    yield row("pair", "state", [column.heading for column in columns], "dim")
+    def trend(pair: PairMetrics) -> str:
+        rewards = next((one.pairs[str(pair.id)] for one in trends.values() if str(pair.id) in one.pairs), [])
+        return sparkline(rewards, min(trend_width, MAX_TREND), marks.levels)
+
+    yield row("pair", "state", TREND, [column.heading for column in columns], "dim")
     for pair in shown:
-        yield row(str(pair.id), pair.state, cells(pair), state_style=STATE_STYLES[pair.state])
+        yield row(str(pair.id), _state(pair), trend(pair), cells(pair), state_style=STATE_STYLES[pair.state])
     if hidden := pairs[len(shown) :]:
-        yield row("", f"{marks.more} and {len(hidden)} more: {state_counts(hidden)}", cells(merge_pairs(hidden)), "dim")
+        more = f"{marks.more} and {len(hidden)} more: {state_counts(hidden)}"
+        yield row("", more, "", cells(merge_pairs(hidden)), "dim")
     if len(pairs) > 1:
-        yield row("all", state_counts(pairs), cells(merge_pairs(pairs)), "bold")
+        yield row("all", state_counts(pairs), "", cells(merge_pairs(pairs)), "bold")
+
+
+def _state(pair: PairMetrics) -> str:
+    """The state, with the reason where it failed, and how often its engine was started again."""
+    if pair.error is not None:
+        return f"{pair.state}: {pair.error}"
+    return f"{pair.state}, {pair.restarts} restarts" if pair.restarts else pair.state
 
 
 def _fit(text: str, width: int, marks: Marks) -> str:
@@ -163,8 +213,8 @@ def _fit(text: str, width: int, marks: Marks) -> str:
     return text.ljust(width) if len(text) <= width else text[: max(width - len(marks.more), 0)] + marks.more
 
 
-def _head(snapshot: RunSnapshot, width: int, marks: Marks) -> Iterator[Text]:
-    """Progress, speed, and how far the acting policy is behind."""
+def _head(snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, marks: Marks) -> Iterator[Text]:
+    """Progress, speed, how far the acting policy is behind, and how learning goes."""
     yield _progress(snapshot, width, marks)
     speed = [
         f"{format_speed(snapshot.decisions_per_second)} decisions/s",
@@ -178,9 +228,14 @@ def _head(snapshot: RunSnapshot, width: int, marks: Marks) -> Iterator[Text]:
     ]
     yield from _pack(speed, width, marks)
     yield from _pack(policy, width, marks)
-    if snapshot.command != "parallel":
+    if snapshot.command == "parallel":
+        rewards = next(iter(trends.values())).rewards if len(trends) == 1 else []
+        yield from _pack([*_trend_parts(rewards, width, marks), *_loss_parts(mean_losses(trends))], width, marks)
+    else:
         for behavior in snapshot.behaviors[:MAX_BEHAVIORS]:
-            yield from _pack(_behavior_parts(behavior), width, marks)
+            trend = trends.get(behavior.name, Trend())
+            parts = [*_behavior_parts(behavior), *_trend_parts(trend.rewards, width, marks), *_loss_parts(trend.losses)]
+            yield from _pack(parts, width, marks)
     if snapshot.pairs:
         yield Text()
 
@@ -197,6 +252,16 @@ def _progress(snapshot: RunSnapshot, width: int, marks: Marks) -> Text:
         line.append(" ").append(marks.done * done, style="green").append(marks.left * (room - done), style="dim")
         line.append(f" {percent}")
     return line
+
+
+def _trend_parts(rewards: Sequence[float], width: int, marks: Marks) -> list[str]:
+    """The mean reward by summary, and the newest."""
+    known = sparkline(rewards, max(width // 4, 8), marks.levels)
+    return [f"reward {known} {format_reward(rewards[-1])}"] if rewards else []
+
+
+def _loss_parts(losses: Mapping[str, float]) -> list[str]:
+    return [f"{name} {format_loss(value)}" for name, value in losses.items()]
 
 
 def _behavior_parts(behavior: BehaviorSnapshot) -> list[str]:

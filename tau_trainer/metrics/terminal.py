@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Literal, TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
@@ -16,9 +16,10 @@ from tau_trainer.metrics.plain import PlainLines, QuietLines, print_line
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.report import ResultView
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
-from tau_trainer.metrics.summary import Event
+from tau_trainer.metrics.summary import Event, Summary
 from tau_trainer.metrics.table import RunView
 from tau_trainer.metrics.timing import Clock
+from tau_trainer.metrics.trend import Trend
 
 TerminalMode = Literal["auto", "live", "plain", "quiet", "json"]
 
@@ -89,6 +90,12 @@ class LiveTable(Recorder):
         self._throttle = throttle if throttle is not None else Throttle()
         self._live: Live | None = None
         self._pending: RunSnapshot | None = None
+        self._trends: dict[str, Trend] = {}
+        self._task_reward: str | None = None
+
+    def on_summary(self, summary: Summary) -> None:
+        """Keep what it says of reward and losses for the next drawing."""
+        self._trends.setdefault(summary.behavior, Trend()).add(summary, self._task_reward)
 
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
         """Draw it, unless the last drawing was too recent: then it is drawn by the next call, or at the end."""
@@ -97,7 +104,9 @@ class LiveTable(Recorder):
             self._throttle.run(self._draw)
 
     def on_event(self, event: Event) -> None:
-        """Print the event's message above the table, if it has one."""
+        """Print the event's message above the table, if it has one; remember what a task calls its reward."""
+        if event.kind == "task":
+            self._task_reward = str(event.fields["reward"])
         if event.message is not None:
             self._console.print(Text(event.message, style=EVENT_STYLES.get(event.kind, "")))
 
@@ -119,7 +128,8 @@ class LiveTable(Recorder):
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="ellipsis")
             self._live.start()
-        self._live.update(RunView(self._pending), refresh=True)
+        # The empty line is for what a terminal echoes (^C): beside the table it would move all that is above.
+        self._live.update(Group(RunView(self._pending, self._trends), Text()), refresh=True)
         self._pending = None
 
 

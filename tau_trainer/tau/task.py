@@ -36,7 +36,7 @@ class TauTask:
     """Fulfils :class:`tau_trainer.training.task.Task`; the data set is loaded once for all pairs."""
 
     keys = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
-    columns: tuple[str, ...] = ("success",)
+    columns: tuple[str, ...] = ("success", "held-out")
 
     def __init__(self, settings: TauSettings) -> None:
         """Raises DataError (also where there is nothing to evaluate on), SettingsError."""

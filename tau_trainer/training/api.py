@@ -34,8 +34,18 @@ def wait_in_foreground(session: Session) -> RunReport:
     without waiting for pairs.
     """
     pressed = itertools.count(1)
-    with _on_interrupt(lambda: session.cancel(at_once=next(pressed) > 1)):
+
+    def end() -> None:
+        again = next(pressed) > 1
+        session.say("saving; evaluation and export are left out" if again else _ENDING)
+        session.cancel(at_once=again)
+
+    with _on_interrupt(end):
         return session.wait()
+
+
+_ENDING = "saving, evaluating; press again to skip"
+"""What Ctrl-C is answered at once."""
 
 
 _ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")

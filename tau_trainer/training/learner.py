@@ -24,6 +24,8 @@ from tau_trainer.specs import Aggregation
 from tau_trainer.training import behavior_json
 from tau_trainer.training.handles import LearnerHandle
 
+LEAST_SUMMARIES = 20
+"""Points of a whole run's curve."""
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
 
@@ -113,7 +115,9 @@ class Learner:
         self._last_update_seconds = 0.0
         self._running: asyncio.Task[None] | None = None
         self._queue: list[Work] = []
-        self._next_summary = self.settings.summary_freq
+        # ML-Agents' own number, but for runs so short that their curve would have only a few points.
+        self._summary_freq = min(self.settings.summary_freq, max(max_steps // LEAST_SUMMARIES, 1))
+        self._next_summary = self._summary_freq
 
     @property
     def memory(self) -> Memory:
@@ -137,18 +141,20 @@ class Learner:
         return rows
 
     def count(self, decisions: int) -> None:
-        """Count decisions; write a summary every ``summary_freq`` of them."""
+        """Count decisions; write a summary every ``summary_freq`` of them, and at least a few in every run."""
         before = self.done
         self.decisions += decisions
         if self.done and not before:
             # The last update still has something to say: it comes with the summary that ends the run.
-            self._next_summary = self.decisions + self.settings.summary_freq
+            self._next_summary = self.decisions + self._summary_freq
         elif self.decisions >= self._next_summary:
             self.flush()
+        if self.done:
+            self._hub.rest(self.name)
 
     def flush(self) -> None:
         """Write a summary now."""
-        self._next_summary = (self.decisions // self.settings.summary_freq + 1) * self.settings.summary_freq
+        self._next_summary = (self.decisions // self._summary_freq + 1) * self._summary_freq
         self._hub.flush(self.name, self.decisions, training=not self.done)
 
     async def wait_for_learner(self) -> None:
@@ -291,7 +297,7 @@ class Learner:
         self.actor.rng.bit_generator.state = values["acting_rng"]
         self.policy = self._handle.policy()
         self._act_with(self.policy)
-        self._next_summary = (self.decisions // self.settings.summary_freq + 1) * self.settings.summary_freq
+        self._next_summary = (self.decisions // self._summary_freq + 1) * self._summary_freq
 
     async def run_in_thread(self, work: Callable[[], Any]) -> Any:
         """Run ``work`` in the learner's thread, after what is there already."""

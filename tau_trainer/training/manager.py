@@ -78,6 +78,10 @@ class Session:
         """The run as it was a moment ago: it is looked at a few times a second. Call from any thread."""
         return self._run.seen
 
+    def say(self, message: str) -> None:
+        """Show the person who watches a line. Call from any thread."""
+        self._run.hub.event("note", message=message)
+
     def cancel(self, *, at_once: bool = False) -> None:
         """Let every pair finish its exchange, then save, evaluate and export; ``at_once``: do not wait for pairs."""
         if at_once:

@@ -40,6 +40,8 @@ class Snapshots:
         return RunSnapshot(
             run_id=run.run_id,
             command=run.plan.command,
+            subject=run.plan.subject,
+            seed=run.plan.seed,
             elapsed_s=time.monotonic() - run.started,
             decisions=run.decisions,
             max_decisions=most,
@@ -66,7 +68,7 @@ class Snapshots:
         return self._rate.rate()
 
     def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
-        metrics = pair.metrics(per_decision=self._run.plan.task is not None)
+        metrics = pair.metrics(self._run.accuracy.get(pair.id), per_decision=self._run.plan.task is not None)
         meter = self._rates[pair.id]
         meter.add(metrics.decisions - self._first_decisions[pair.id] - meter.total)
         return replace(metrics, decisions_per_second=meter.rate() if metrics.state is PairState.TRAINING else 0.0)

@@ -569,7 +569,9 @@ def test_an_argument_that_the_environment_does_not_take(tmp_path: Path) -> None:
     environment = open_source(settings_of(env_args=["height=3"]), 1, tmp_path).make(0, lambda _: None, lambda _: None)
 
     async def work() -> None:
-        with pytest.raises(SettingsError, match=r"^--env-args height=3: .*unexpected .* 'height'.*; leave out or correct"):
+        with pytest.raises(
+            SettingsError, match=r"^--env-args height=3: .*unexpected .* 'height'.*; leave out or correct"
+        ):
             await environment.start({})
 
     run(environment, work)

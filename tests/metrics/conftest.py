@@ -60,6 +60,8 @@ def make_snapshot(pairs: int = 4, command: str = "parallel") -> RunSnapshot:
     return RunSnapshot(
         run_id="tau-01",
         command=command,
+        subject="data tau.json",
+        seed=7,
         elapsed_s=12.3,
         decisions=1000 * pairs,
         max_decisions=2000 * pairs,

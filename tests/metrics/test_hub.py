@@ -241,3 +241,16 @@ def test_adding_never_waits_for_a_recorder() -> None:
     hub.close()
     assert slow.seen[-1] == 99
     assert len(slow.seen) <= 3
+
+
+def test_the_time_after_the_last_decision_says_nothing_of_the_speed() -> None:
+    """A behavior that is done is flushed for the last time when all others are."""
+    now = 0.0
+    hub = MetricsHub(clock=lambda: now)
+    hub.begin("A", max_steps=100)
+    now = 10.0
+    hub.rest("A")
+    now = 60.0
+    assert hub.flush("A", 100).decisions_per_second == 10.0
+    now = 70.0
+    assert hub.flush("A", 150).decisions_per_second == 5.0, "it went on"

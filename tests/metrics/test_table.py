@@ -7,13 +7,14 @@ from rich.console import Console
 
 from tau_trainer.metrics import PairMetrics, PairState, RunSnapshot, RunView
 from tau_trainer.metrics.table import merge_pairs, state_counts
+from tau_trainer.metrics.trend import Trend
 
 TextOf = Callable[[Console], str]
 Consoles = Callable[..., Console]
 Snapshots = Callable[..., RunSnapshot]
 
 GOLDEN = """\
-╭─ tau-01 · parallel ──────────────────────────────────────────────────────────╮
+╭─ tau-01 · parallel · data tau.json · seed 7 ─────────────────────────────────╮
 │ 4,000 / 8,000 decisions ━━━━━━━━━━━━━━━━━━━━━━━──────────────────────── 50 % │
 │ 1,000 decisions/s · elapsed 0:00:12 · left 0:00:08                           │
 │ policy version 123, age 0.41 · held 0.2 s · updates 5.3 s                    │
@@ -21,8 +22,8 @@ GOLDEN = """\
 │ pair  state                       decisions    reward   success  decisions/s │
 │    0  Training                        1,000     0.500    25.0 %          250 │
 │    1  Training                        1,000     0.501    25.0 %          250 │
-│    2  Failed                          1,000     0.502    25.0 %          250 │
 │    3  Training                        1,000     0.503    25.0 %          250 │
+│    2  Failed                          1,000     0.502    25.0 %          250 │
 │  all  3 Training, 1 Failed            4,000     0.501    25.0 %        1,000 │
 │                                                                              │
 │ held-out accuracy 91.3 % · zeros 3.3 % · constant 16.7 % · majority 16.7 %   │
@@ -47,7 +48,8 @@ def test_it_fits_every_console(
     target = console(width, height)
     target.print(RunView(snapshot(pairs)))
     lines = text_of(target).splitlines()
-    assert all(len(line) <= min(width, 110) for line in lines)
+    assert all(len(line) <= width for line in lines)
+    assert len(lines[0]) == width, "it uses the width there is"
     if height >= 24 and width >= 60:
         assert len(lines) < height
 
@@ -59,9 +61,38 @@ def test_pairs_that_do_not_fit_are_one_row(snapshot: Snapshots, console: Console
     shown = [line for line in text.splitlines() if line[2:6].strip().isdigit() and "%" in line and "/" not in line]
     [more] = [line for line in text.splitlines() if "more" in line]
     hidden = 200 - len(shown)
-    assert f"… and {hidden} more: {hidden} Training" in more or f"… and {hidden} more: Training" in more
+    assert f"… and {hidden} more: {hidden - 1} Training, 1 Failed" in more
     assert f"{1000 * hidden:,d}" in more
     assert "200,000" in next(line for line in text.splitlines() if " all " in line)
+
+
+def test_pairs_that_run_or_failed_stand_first(console: Consoles, text_of: TextOf) -> None:
+    states = (
+        *(PairState.COMPLETED, PairState.IDLE, PairState.FAILED, PairState.TRAINING, PairState.CANCELLED),
+        *(PairState.PREPARING, PairState.EVALUATING, PairState.FAILED),
+    )
+    pairs = tuple(PairMetrics(number, state) for number, state in enumerate(states))
+    target = console(80, 40)
+    target.print(RunView(RunSnapshot("r", "parallel", pairs=pairs)))
+    shown = [line.split()[1] for line in text_of(target).splitlines() if line[2:6].strip().isdigit()]
+    assert [int(number) for number in shown] == [3, 5, 6, 2, 7, 1, 0, 4]
+
+
+def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(console: Consoles, text_of: TextOf) -> None:
+    error = "engine 0 exited with exit code 70"
+    pairs = (
+        PairMetrics(0, PairState.FAILED, error=error),
+        PairMetrics(1, PairState.TRAINING, restarts=2),
+        PairMetrics(2, PairState.TRAINING, accuracy=0.5, episodes=1234),
+    )
+    for width, whole in ((160, True), (80, False)):
+        target = console(width, 40)
+        columns = ("success", "held-out")
+        target.print(RunView(RunSnapshot("r", "parallel", pairs=pairs, columns=columns), {"A": Trend([1.0])}))
+        text = text_of(target)
+        assert "Training, 2 restarts" in text
+        assert "Failed: engine 0" in text
+        assert (f"Failed: {error}" in text, "1,234" in text, "50.0 %" in text) == (whole,) * 3
 
 
 def test_max_rows_overrides_the_height(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:

@@ -36,7 +36,17 @@ def make_learner(
     setup = Setup(SPEC, ppo_settings(**settings), seed)
     algorithm = make_algorithm(setup)
     handle = LocalLearner(algorithm)
-    return Learner(name, setup, algorithm, handle, hub, executor, evaluator, max_steps=1000, max_policy_age=most)
+    return Learner(
+        name,
+        setup,
+        algorithm,
+        handle,
+        hub,
+        executor,
+        evaluator,
+        max_steps=setup.settings.max_steps,
+        max_policy_age=most,
+    )
 
 
 def collect(learner: Learner, rollouts: int = 1, reward: float = 1.0) -> None:

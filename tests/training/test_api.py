@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import RunExistsError
-from tau_trainer.metrics import RunReport
+from tau_trainer.metrics import RunReport, read_log
 from tau_trainer.training.api import run_in_foreground, wait_in_foreground
 from tau_trainer.training.parallel import ParallelTrainer
 from tests.training.fakes import SceneEngine, Stage, begin, tau_settings, until
@@ -104,6 +104,10 @@ def test_a_second_signal_does_not_wait_for_engines(
     presser.start()
     report = wait_in_foreground(session)
     presser.join()
+    told = [
+        record["fields"]["message"] for record in read_log(report.folder / "log.jsonl") if record.get("kind") == "note"
+    ]
+    assert told == ["saving, evaluating; press again to skip", "saving; evaluation and export are left out"]
     assert report.exit_code == 0
     assert list((report.folder / "checkpoints").glob("TauAgent-*"))
     assert report.evaluation is None

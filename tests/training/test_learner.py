@@ -382,3 +382,14 @@ def test_forget_open_leaves_nothing(make: Make) -> None:
     assert len(learner.memory.open_rows) == 0
     assert learner.algorithm.memory.completed == 0  # type: ignore[attr-defined]
     assert len(learner.algorithm.memory) == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("max_steps", "points"), [(40, 20), (400, 20), (3200, 100), (7, 7)])
+def test_a_short_run_has_a_curve_too(make: Make, memory: Memory, hub: MetricsHub, max_steps: int, points: int) -> None:
+    learner = make(max_steps=max_steps)
+    while not learner.done:
+        learner.count(1)
+    learner.flush()
+    hub.drain(5.0)
+    assert len(memory.summaries) == points
+    assert memory.summaries[-1].step == max_steps

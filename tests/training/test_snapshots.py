@@ -36,14 +36,14 @@ class FakePair:
     def episodes_of(self, learner: Any) -> list[Any]:
         return [self._scores[id(learner)]] if id(learner) in self._scores else []
 
-    def metrics(self, *, per_decision: bool) -> PairMetrics:
+    def metrics(self, accuracy: float | None, *, per_decision: bool) -> PairMetrics:
         self.asked.append(per_decision)
-        return PairMetrics(self.id, self.state, self.trainer.decisions, 0.5)
+        return PairMetrics(self.id, self.state, self.trainer.decisions, 0.5, accuracy=accuracy)
 
 
 def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
-    run = SimpleNamespace(pairs=pairs, learners=learners, run_id="run", started=0.0, baselines=None)
-    run.plan = SimpleNamespace(command="learn", task=task)
+    run = SimpleNamespace(pairs=pairs, learners=learners, run_id="run", started=0.0, baselines=None, accuracy={1: 0.25})
+    run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7)
     run.decisions = sum(pair.trainer.decisions for pair in pairs)
     return run
 
@@ -129,3 +129,9 @@ def test_rewards_are_those_of_decisions_where_a_task_counts_them(task: Any, colu
     pair = FakePair(0, [])
     assert snapshots_of(run_of([pair], [], task)).take().columns == columns
     assert pair.asked == [task is not None]
+
+
+def test_what_a_run_is_about_and_what_its_pairs_scored() -> None:
+    picture = snapshots_of(run_of([FakePair(0, []), FakePair(1, [])], [])).take()
+    assert (picture.subject, picture.seed) == ("a ball", 7)
+    assert [pair.accuracy for pair in picture.pairs] == [None, 0.25]
