@@ -125,3 +125,14 @@ def test_environment_parameters_as_they_travel(tmp_path: Path) -> None:
 def test_a_slow_game_is_given_time_before_it_counts_as_stalled(tmp_path: Path) -> None:
     assert plan_of(tmp_path, env_settings__timeout_wait=7).stall_s >= 3 * 7
     assert plan_of(tmp_path, env_settings__timeout_wait=700).stall_s >= 3 * 700
+
+
+@pytest.mark.parametrize(
+    ("env", "environment"),
+    [("headless:tau", "headless:tau"), ("gym:CartPole-v1", "gym:CartPole-v1"), ("editor", "the Unity editor")],
+)
+def test_what_a_person_calls_it(tmp_path: Path, env: str, environment: str) -> None:
+    settings = load_settings(None, {"env_settings.env_path": env})
+    plan = make_plan("learn", settings, tmp_path)
+    assert (plan.environment, plan.subject) == (environment, environment)
+    assert plan_of(tmp_path).subject == "data tau.json"
