@@ -133,6 +133,11 @@ def plain(value: object, where: str = "value") -> object:
     raise TauError(f"'{where}' is a {type(value).__name__}, which cannot be stored as JSON; convert it first.")
 
 
+def memory_bytes() -> int | None:
+    """This machine's memory, where the system can say (not Windows)."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+
+
 def safe_name(name: str) -> str:
     """``name`` as a file name that every operating system takes: forbidden characters become ``_``."""
     text = re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name).rstrip(". ")

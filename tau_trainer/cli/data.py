@@ -62,16 +62,15 @@ def embed_command(
 
 @app.command(name="audit")
 def audit_command(file: File, /, *, json: Json = False, debug: Debug = False) -> int:
-    """Report every row that training would leave out, by its number.
+    """Report every row that training would leave out, by its number, and prompts that have several answers.
 
-    Changes nothing. Exit code 0 when every row can be used, 2 otherwise.
+    What is alike is one line; --json has every row. Changes nothing. Exit code 0 when every row can be used, 2
+    otherwise.
     """
     set_up_logging(debug=debug)
     from tau_trainer.tau.data import audit
 
     report = audit(_existing(file))
-    if not json:
-        show_lines(f"{report.path}: {problem}" for problem in report.problems)
     _show(report, json)
     return 0 if report.clean else NOT_CLEAN
 
@@ -87,7 +86,7 @@ def concat_command(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Join data sets into one, without repeated prompts, in shuffled order.
+    """Join data sets into one, without repeated prompts, in shuffled order, and say what was left out.
 
     Vectors are carried over where all files were embedded by one encoder.
     """
@@ -146,7 +145,7 @@ def _show(report: DataReport, json: bool) -> int:
     if json:
         show_json(report.to_dict())
     else:
-        show_lines([report.sentence()])
+        show_lines([*report.lines(), report.sentence()])
     return 0
 
 

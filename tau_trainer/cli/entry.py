@@ -18,6 +18,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     # Acting multiplies small matrices, where a second thread only costs; to be said before numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if not (os.environ.get("COLUMNS") or "1").strip("0"):
+        del os.environ["COLUMNS"]  # a terminal of no width shows nothing
     debug = "--debug" in split_env_args(words)[0]
     try:
         return _run(words)

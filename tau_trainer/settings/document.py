@@ -17,6 +17,8 @@ Location = tuple[str | int, ...]
 ValueT = TypeVar("ValueT")
 
 _MAX_NODES = 100_000
+_MAX_BYTES = 500_000
+"""Hundreds of times what a settings file has; reading YAML takes seconds a megabyte."""
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
@@ -51,7 +53,11 @@ def read_document(path: Path) -> Document:
         SettingsError: the file is missing, unreadable, empty, no YAML, or no mapping of keys.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise SettingsError(f"{path}: is larger than {_MAX_BYTES:,} bytes, so it is no settings file; name another")
+        text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise SettingsError(f"{path}: no such file; check the path") from None
     except UnicodeDecodeError:
@@ -109,6 +115,16 @@ class _Loader(yaml.SafeLoader):
             if node.tag != _MERGE_TAG:
                 node.tag = _TEXT_TAG
         return node
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        try:
+            return super().construct_yaml_int(node)
+        except ValueError as error:
+            text = f"a number of {len(node.value):,} digits" if len(node.value) > 100 else str(error)
+            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark) from None
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def _children(node: yaml.Node) -> list[tuple[str | int, int, yaml.Node]]:

@@ -18,6 +18,8 @@ HEADLESS_SCENES = ("tau", "balance", "basic", "faulty")
 """Scenes of the headless engine."""
 Port = Annotated[Int, Field(ge=1, le=65535)]
 """A TCP port."""
+Engines = Annotated[PositiveInt, Field(le=10_000)]
+"""A number of engines, each with a port of its own."""
 Unlimited = Annotated[Int, Field(ge=-1)]
 """A count; -1 = without limit."""
 
@@ -31,7 +33,7 @@ class EnvSettings(Section):
     """Arguments handed on to the engine."""
     base_port: Port = 5005
     """First port; engine i listens for base_port + i or the next free one."""
-    num_envs: PositiveInt = 1
+    num_envs: Engines = 1
     """Engines side by side."""
     num_areas: PositiveInt = 1
     """Copies of the training area in each engine."""

@@ -18,6 +18,7 @@ from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.document import Document, Location, read_document
 from tau_trainer.settings.kinds import Section
+from tau_trainer.settings.legacy import old_format
 from tau_trainer.settings.merging import apply_overrides, over_defaults
 from tau_trainer.settings.problems import Problems, did_you_mean, key_path, without_tags
 from tau_trainer.settings.run import RunSettings
@@ -113,16 +114,11 @@ class _Reader:
                 self.problems.sentences.append(f"{place} stands twice; remove one of the two")
 
     def _old_format(self, data: Mapping[str, Any]) -> bool:
-        """Whether this is a file for ML-Agents 0.16 or older, whose top-level keys were behaviors."""
-        foreign = [key for key in data if key not in RunSettings.model_fields]
-        if not any(isinstance(data[key], dict) and "trainer" in data[key] for key in foreign):
-            return False
-        self.problems.add(
-            (),
-            "is a file for ML-Agents 0.16 or older; convert it with `python -m mlagents.trainers.upgrade_config`, "
-            "or move its behaviors under `behaviors:`",
-        )
-        return True
+        """Whether this is a file for an ML-Agents that wrote them otherwise, which is said in one sentence."""
+        found = old_format(data, set(RunSettings.model_fields))
+        if found is not None:
+            self.problems.add(*found)
+        return found is not None
 
     def _trainer(self, place: Location, entry: Any) -> TrainerSettings | None:
         """One behavior's settings, of the class that its trainer_type asks for."""

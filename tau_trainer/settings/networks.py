@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.kinds import Bool, PositiveInt, Section
@@ -31,9 +31,9 @@ class NetworkSettings(Section):
 
     normalize: Bool = False
     """Normalise vector observations by their running mean and variance."""
-    hidden_units: PositiveInt = 128
+    hidden_units: Annotated[PositiveInt, Field(le=65536)] = 128
     """Units of every hidden layer."""
-    num_layers: PositiveInt = 2
+    num_layers: Annotated[PositiveInt, Field(le=1024)] = 2
     """Number of hidden layers."""
     vis_encode_type: Literal["simple", "nature_cnn", "resnet", "match3", "fully_connected"] = "simple"
     """Encoder of visual observations; means nothing for a behavior that has none."""

@@ -109,6 +109,7 @@ _LIMITS: dict[str, str] = {
     "list_type": "must be a list",
     "tuple_type": "must be a list",
     "string_type": "must be a text",
+    "string_unicode": "must be whole Unicode text, without half a surrogate pair",
     "string_too_short": "must not be an empty text",
     "path_type": "must be a path",
     "too_short": "must have at least {min_length} entries",

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from tau_trainer.settings.engines import Engines
 from tau_trainer.settings.kinds import Bool, Float, NaturalFloat, NaturalInt, PositiveFloat, PositiveInt, Section, Text
 
 Formula = Literal["binary", "binary_strict", "difference", "incremental", "binary01"]
@@ -70,7 +71,7 @@ class TauSettings(Section):
     """Three principal components of the answer's vector, or all 384 numbers."""
     data: Path | None = None
     """A data set in Tau's JSON form with its vectors beside it; None = the one that comes with the package."""
-    pairs: PositiveInt = 4
+    pairs: Engines = 4
     """TauAgent-AgentTrainer pairs, each on an engine of its own."""
     max_concurrent: PositiveInt | None = None
     """Pairs that run at the same time; None = as many as make sense on this machine."""

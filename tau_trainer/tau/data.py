@@ -6,9 +6,11 @@ while the work goes on.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,11 @@ from typing_extensions import override
 
 from tau_trainer.errors import DataError
 from tau_trainer.files import atomic_write_text
+from tau_trainer.specs import FloatArray
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.encoder import TextEncoder
 from tau_trainer.tau.profiles import Profile
-from tau_trainer.tau.schema import Message, Problem, TauFile, places, read_tau_file, text_key, unique_pairs
+from tau_trainer.tau.schema import Message, Pair, Problem, TauFile, places, read_tau_file, text_key, unique_pairs
 from tau_trainer.tau.targets import targets
 from tau_trainer.tau.vectors import read_vectors, vectors_path, write_vectors
 
@@ -35,6 +38,10 @@ class DataReport(ABC):
     @abstractmethod
     def sentence(self) -> str:
         """One sentence for people."""
+
+    def lines(self) -> list[str]:
+        """What was found, a line each, to be shown before."""
+        return []
 
     def to_dict(self) -> dict[str, Any]:
         """The same for machines."""
@@ -72,6 +79,8 @@ class AuditReport(DataReport):
     unseen_answers: int
     """How many of them occur in evaluation only."""
     problems: tuple[Problem, ...]
+    conflicts: tuple[str, ...]
+    """A sentence for each prompt that has several answers."""
 
     @property
     def clean(self) -> bool:
@@ -88,6 +97,13 @@ class AuditReport(DataReport):
         found = "; ".join(f"{kind}: {named}" for kind, named in rows.items() if named)
         remedy = f" Make the missing vectors with: tau-train data embed {self.path}" if rows["missing"] else ""
         return f"{self.path} has rows that cannot be used ({found}); {usable}.{remedy}"
+
+    @override
+    def lines(self) -> list[str]:
+        more = len(self.conflicts) - _MOST_LINES
+        ending = [f"{more} prompts more have several answers"] if more > 0 else []
+        found = [*_grouped(self.problems), *self.conflicts[:_MOST_LINES], *ending]
+        return [f"{self.path}: {line}" for line in found]
 
     @override
     def to_dict(self) -> dict[str, Any]:
@@ -107,9 +123,16 @@ class ConcatReport(DataReport):
     """(source file, problem) for every row that was left out."""
 
     @override
+    def lines(self) -> list[str]:
+        sources = dict.fromkeys(source for source, _ in self.problems)
+        of = {source: [problem for origin, problem in self.problems if origin == source] for source in sources}
+        return [f"{source}: left out {line}" for source in sources for line in _grouped(of[source])]
+
+    @override
     def sentence(self) -> str:
         left = f", {len(self.problems)} rows left out" if self.problems else ""
-        return f"{self.path} holds {self.training} training and {self.evaluation} evaluation messages{left}."
+        remedy = "" if self.vectors else f" It has no vectors; make them with: tau-train data embed {self.path}"
+        return f"{self.path} holds {self.training} training and {self.evaluation} evaluation messages{left}.{remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +155,16 @@ class TargetsReport(DataReport):
 def embed(path: Path, encoder: TextEncoder, *, batch_size: int = 256) -> EmbedReport:
     """Write the embeddings of all texts of a Tau file beside it, encoding only those that are not there yet.
 
-    Vectors of another encoder are made anew, never mixed; malformed rows are left out.
+    Vectors of another encoder, and a vector file that cannot be read, are made anew; malformed rows are left out.
 
     Raises:
         TauError: the file cannot be read or the vectors cannot be written.
     """
     texts = list(dict.fromkeys(text_key(text) for text in _texts(read_tau_file(path))))
-    present = read_vectors(vectors_path(path))
-    known = present.as_dict() if present.encoder == encoder.name else {}
+    known = dict[str, FloatArray]()
+    with contextlib.suppress(DataError):
+        present = read_vectors(vectors_path(path))
+        known = present.as_dict() if present.encoder == encoder.name else {}
     encoded = 0
     for start in range(0, len(texts), batch_size):
         fresh = [text for text in texts[start : start + batch_size] if text not in known]
@@ -171,7 +196,7 @@ def audit(path: Path) -> AuditReport:
     known, later = ({text_key(pair.answer) for pair in pairs} for pairs in usable)
     ordered = sorted(problems, key=lambda problem: (problem.section != "training_data", problem.row))
     counts = (len(usable[0]), len(usable[1]), len(known | later), len(later - known))
-    return AuditReport(path, table.encoder, *file.rows, *counts, tuple(ordered))
+    return AuditReport(path, table.encoder, *file.rows, *counts, tuple(ordered), tuple(_conflicts(file)))
 
 
 def concat(paths: Sequence[Path], output: Path, *, seed: int = 0) -> ConcatReport:
@@ -214,6 +239,34 @@ def build_targets(path: Path | None, profile: Profile, output: Path) -> TargetsR
     content = {**header, "total_tokens": len(tokens), "tokens": tokens}
     atomic_write_text(output, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
     return TargetsReport(output, profile.name, len(tokens), _closest(vectors.astype(np.float64)))
+
+
+def _conflicts(file: TauFile) -> Iterator[str]:
+    """Prompts with more than one answer, in the order of the file, each answer with its first place."""
+    answers: dict[str, dict[str, Pair]] = {}
+    for message in file.training + file.evaluation:
+        for pair in message.pairs():
+            answers.setdefault(text_key(pair.prompt), {}).setdefault(text_key(pair.answer), pair)
+    for known in answers.values():
+        if len(known) > 1:
+            first, *others = known.values()
+            told = " and ".join(f"{pair.answer!r} ({pair.section} row {pair.row})" for pair in (first, *others))
+            yield f"{first.prompt!r} has {len(known)} answers, {told}; the first counts"
+
+
+def _grouped(problems: Iterable[Problem]) -> list[str]:
+    """A line for each kind of problem in each section: the rows, and the first of them in full."""
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault((problem.section, _QUOTED.sub("", problem.reason)), []).append(problem)
+    shown = list(groups.values())[:_MOST_LINES]
+    lines = [f"{places(group)}: {group[0].reason}{' (the first of them)' * (len(group) > 1)}" for group in shown]
+    return [*lines, f"{len(groups) - len(shown)} more kinds of problems"] if len(groups) > len(shown) else lines
+
+
+_MOST_LINES = 20
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d+""")
+"""What differs between problems that are alike."""
 
 
 def _texts(file: TauFile) -> list[str]:

@@ -8,6 +8,7 @@ file at all raises.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -121,8 +122,12 @@ def read_tau_file(path: Path) -> TauFile:
         ) from None
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise DataError(f"The data file {path} is not JSON ({error}); correct it there.") from None
+    except (ValueError, RecursionError):  # of all numbers in it, none means anything
+        raise DataError(
+            f"The data file {path} is nested too deeply, or holds a number of thousands of digits; correct it."
+        ) from None
     return parse_tau(data, str(path))
 
 
@@ -136,7 +141,7 @@ def parse_tau(data: object, source: str) -> TauFile:
         raise DataError(f"The data file {source} holds no JSON object; it needs `training_data` and `evaluation_data`.")
     problems: list[Problem] = []
     sections = [_parse_section(data, section, source, problems) for section in SECTIONS]
-    header = {key: str(data.get(key, default)) for key, default in _HEADER.items()}
+    header = {key: str(given) if _is_text(given := data.get(key)) else _HEADER[key] for key in _HEADER}
     (training, training_rows), (evaluation, evaluation_rows) = sections
     return TauFile(header, training, evaluation, (training_rows, evaluation_rows), tuple(problems))
 
@@ -166,7 +171,7 @@ def _parse_message(entry: object, section: SectionName, row: int) -> Message | s
         return "is not an object"
     labels = [entry.get(key, "") for key in ("domain", "context", "system")]
     for key, label in zip(("domain", "context", "system"), labels, strict=True):
-        if not isinstance(label, str):
+        if not _is_text(label):
             return f"`{key}` is not a text"
     texts = _parse_turns(entry.get("turns"))
     if isinstance(texts, str):
@@ -190,8 +195,19 @@ def _parse_turns(turns: object) -> list[str] | str:
         message = turn.get("message")
         if not isinstance(message, str) or not message.strip():
             return f"turn {position} has no `message` text"
+        if not _is_text(message):
+            return f"turn {position} holds half a surrogate pair, which is no text"
         texts.append(message.strip())
     return texts
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a text that can be written: JSON lets half a surrogate pair through."""
+    if isinstance(value, str):
+        with contextlib.suppress(UnicodeEncodeError):
+            value.encode()
+            return True
+    return False
 
 
 def unique_pairs(

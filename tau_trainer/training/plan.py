@@ -14,7 +14,15 @@ from tau_trainer import plugins
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind
 from tau_trainer.envs import EnvironmentSource, Parameters, open_source
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import EDITOR, GaussianSampler, PPOTrainerSettings, RunSettings, UniformSampler
+from tau_trainer.files import memory_bytes
+from tau_trainer.settings import (
+    EDITOR,
+    GaussianSampler,
+    NetworkSettings,
+    PPOTrainerSettings,
+    RunSettings,
+    UniformSampler,
+)
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
 from tau_trainer.training.task import Task, task_of
 
@@ -23,6 +31,8 @@ RunKind = Literal["parallel", "learn"]
 _SEED_RANGE = 1 << 24
 """Seeds travel as float32 parameters, which hold whole numbers exactly up to here."""
 _LARGEST = float(np.finfo(np.float32).max)
+_BYTES_A_WEIGHT = 16
+"""The weight, its gradient, and Adam's two moments, as float32."""
 _STALL_FACTOR = 3.0
 _STALL_LEAST_S = 120.0
 
@@ -93,6 +103,10 @@ class RunPlan:
 
 def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunPlan:
     """Resolve ``settings`` for a run. Raises DataError, SettingsError, LaunchError, PortInUseError."""
+    for name, trainer in settings.behaviors.items():
+        _check_memory(f"behaviors.{name}", trainer.network_settings)
+    if settings.default_settings is not None:
+        _check_memory("default_settings", settings.default_settings.network_settings)
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.num_envs, None, True
     engine_args: tuple[str, ...] = ()
@@ -120,6 +134,17 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         parameters=parameters,
         stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
     )
+
+
+def _check_memory(name: str, network: NetworkSettings) -> None:
+    """Raises SettingsError for hidden layers that this machine cannot hold, before they take all of its memory."""
+    memory, weights = memory_bytes(), network.hidden_units**2 * (network.num_layers - 1)
+    if memory is not None and weights * _BYTES_A_WEIGHT > memory:
+        raise SettingsError(
+            f"{name}.network_settings asks for {network.num_layers} layers of {network.hidden_units:,} units: learning "
+            f"them takes {weights * _BYTES_A_WEIGHT / 1e9:,.0f} GB, and this machine has {memory / 1e9:,.0f}; "
+            "lower hidden_units"
+        )
 
 
 def _parameters(values: Mapping[str, AnyParameter]) -> dict[str, float | Sampler]:

@@ -14,6 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
 
+from tau_trainer.files import memory_bytes
+
 T = TypeVar("T")
 
 PACKAGES = (
@@ -78,7 +80,7 @@ def hardware() -> dict[str, object]:
         "architecture": platform.machine() or None,
         "cores": os.cpu_count(),
         "usable_cores": _try(_usable_cores),
-        "memory_bytes": _try(_memory_bytes),
+        "memory_bytes": _try(memory_bytes),
         "system": _try(platform.platform),
         "gpus": _try(_gpus) or [],
     }
@@ -116,11 +118,6 @@ def _cpu_model() -> str | None:
 def _usable_cores() -> int | None:
     """Cores that this process may use, where the system can say (Linux); else all."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-def _memory_bytes() -> int | None:
-    """Where the system can say (not Windows)."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
 
 
 def _gpus() -> list[str]:

@@ -35,8 +35,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_from_a_file_to_its_targets(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "audit", str(file)]) == 2
     out = capsys.readouterr().out
-    assert "training_data row 1:" in out
-    assert "evaluation_data row 1:" in out
+    assert "training_data rows 1, 2, 3, 4, 5: " in out
+    assert "evaluation_data row 1: " in out
     assert main(["data", "embed", str(file), "--encoder", "hashing"]) == 0
     assert "embedded by hashing" in capsys.readouterr().out
     assert main(["data", "audit", str(file), "--json"]) == 0

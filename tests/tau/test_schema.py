@@ -65,6 +65,11 @@ def _parse(*rows: object) -> TauFile:
         ({"turns": [{"role": "User", "message": " "}, {"role": "Agent", "message": "x"}]}, "turn 1 has no `message`"),
         ({"turns": [{"role": "User", "message": "x"}, {"role": "Agent", "message": 5}]}, "turn 2 has no `message`"),
         ({**_turns("User", "Agent"), "domain": 3}, "`domain` is not a text"),
+        ({**_turns("User", "Agent"), "context": "\ud800"}, "`context` is not a text"),
+        (
+            {"turns": [{"role": "User", "message": "\udfff"}, {"role": "Agent", "message": "x"}]},
+            "half a surrogate pair",
+        ),
     ],
 )
 def test_a_malformed_row_is_named_and_skipped(row: object, reason: str) -> None:
