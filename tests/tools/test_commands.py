@@ -62,6 +62,17 @@ def test_test_runs_every_gate_and_pytest_last(monkeypatch: pytest.MonkeyPatch, c
     ]
 
 
+@pytest.mark.parametrize("chosen", [[], ["tests/bridge", "-x"]])
+def test_check_runs_every_gate_with_few_tests(
+    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], chosen: list[str]
+) -> None:
+    record_with(monkeypatch, calls, {})
+    assert commands.main(["check", *chosen]) == 0
+    assert [call[2] for call in calls] == ["ruff", "ruff", "mypy", "pytest"]
+    assert calls[-1][3:] == ["-q", "-m", "not slow", *(chosen or [f"tests/{name}" for name in commands.QUICK])]
+    assert all((ROOT / "tests" / name).exists() for name in commands.QUICK)
+
+
 @pytest.mark.parametrize(("codes", "expected"), [({"mypy": 1}, 1), ({"pytest": 5}, 5), ({"ruff": 2, "pytest": 1}, 2)])
 def test_test_fails_if_any_gate_fails_but_runs_them_all(
     monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], codes: dict[str, int], expected: int

@@ -1,4 +1,4 @@
-"""The commands of `tools/bootstrap.py`: setup, train, test, shell-help."""
+"""The commands of `tools/bootstrap.py`: setup, train, check, test, shell-help."""
 
 from __future__ import annotations
 
@@ -12,11 +12,24 @@ from .progress import SetupError
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = "4"
+QUICK = (
+    "settings",
+    "metrics",
+    "memory",
+    "rewards",
+    "models",
+    "collection",
+    "cli",
+    "test_columns.py",
+    "test_plugins.py",
+)
+"""Of `tests/`, what `check` runs: it needs no engine, and the whole of it about half a minute."""
 USAGE = """\
 usage: python3 tools/bootstrap.py COMMAND [ARGUMENTS]
 
   train [ARGUMENTS]   set up, then `tau-train parallel --pairs 4 [ARGUMENTS]`
   test [ARGUMENTS]    set up, then the linters, the type checker and `pytest [ARGUMENTS]`
+  check [ARGUMENTS]   the same with the tests that take seconds, or with those that ARGUMENTS name
   setup               set up only: .venv with the exact versions of constraints.txt
   shell-help          how to use the environment from your own shell
 """
@@ -59,6 +72,16 @@ def train_arguments(arguments: list[str]) -> list[str]:
 
 
 def test(environment: Environment, arguments: list[str]) -> int:
+    """Linters, type checker and the whole test suite."""
+    return _gates(environment, arguments)
+
+
+def check(environment: Environment, arguments: list[str]) -> int:
+    """The same with few tests, to be called after every change."""
+    return _gates(environment, ["-q", "-m", "not slow", *(arguments or [f"tests/{name}" for name in QUICK])])
+
+
+def _gates(environment: Environment, arguments: list[str]) -> int:
     """Every gate in turn, all of them even if one fails; pytest comes last, so that its line closes the output."""
     ensure(environment)
     python = str(environment.python)
@@ -104,6 +127,7 @@ def shell_help(environment: Environment, _arguments: list[str]) -> int:
 COMMANDS: dict[str, Callable[[Environment, list[str]], int]] = {
     "train": train,
     "test": test,
+    "check": check,
     "setup": setup,
     "shell-help": shell_help,
 }

@@ -1,0 +1,51 @@
+"""The workflow that runs README's test command, and what CONTRIBUTING.md promises."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools._bootstrap.commands import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+BOOTSTRAP = re.compile(r"python3? tools/bootstrap\.py ([\w-]+)")
+
+
+def workflow() -> dict[Any, Any]:
+    content = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8"))
+    assert isinstance(content, dict)
+    return content
+
+
+def test_the_readmes_two_commands_run_on_three_systems_with_three_pythons() -> None:
+    (job,) = workflow()["jobs"].values()
+    matrix = job["strategy"]["matrix"]
+    assert job["runs-on"] == "${{ matrix.system }}"
+    assert {name.partition("-")[0] for name in matrix["system"]} == {"ubuntu", "macos", "windows"}
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert matrix["python"] == re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
+    assert not any(name.endswith("latest") for name in matrix["system"])
+    ran = BOOTSTRAP.findall("\n".join(step.get("run", "") for step in job["steps"]))
+    assert set(ran) == set(BOOTSTRAP.findall((ROOT / "README.md").read_text("utf-8"))) - {"shell-help"}
+
+
+def test_it_may_only_read_and_its_actions_are_pinned() -> None:
+    content = workflow()
+    assert content["permissions"] == {"contents": "read"}
+    used = [step["uses"] for job in content["jobs"].values() for step in job["steps"] if "uses" in step]
+    assert used
+    assert all(re.fullmatch(r"[\w.-]+/[\w.-]+@v\d+\.\d+\.\d+", one) for one in used)
+
+
+def test_contributing_fits_on_a_screen_and_names_what_there_is() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 50
+    assert set(BOOTSTRAP.findall(text)) == COMMANDS.keys() - {"train"}
+    homes = ("", "docs", "tau_trainer")
+    for name in re.findall(r"`((?:[\w.]+/)+[\w.]*)`", text):
+        found = itertools.chain.from_iterable((ROOT / home).glob(name.rstrip("/")) for home in homes)
+        assert any(found), name
