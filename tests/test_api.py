@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -54,3 +58,47 @@ def test_the_readmes_example(tmp_path: Path) -> None:
     evaluation = json.loads((runs[0] / "evaluation.json").read_text())
     assert f"{evaluation['accuracy']:.1%}" in done.stdout
     assert (runs[0] / "TauAgent.onnx").is_file()
+
+
+def strictly_checked(python: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`mypy --strict` of the README's example, as somebody sees it who has installed the package for ``python``."""
+    (folder / "example").mkdir(exist_ok=True)
+    (folder / "example" / "example.py").write_text(readme_example(), "utf-8")
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable", str(python)),
+            *("--cache-dir", str(folder / "cache"), "example.py"),
+        ],
+        cwd=folder / "example",
+        env={name: value for name, value in os.environ.items() if name not in ("MYPYPATH", "PYTHONPATH")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_readmes_example_is_well_typed_for_whoever_installs_the_package(tmp_path: Path) -> None:
+    editable = strictly_checked(Path(sys.executable), tmp_path)
+    assert editable.returncode == 0, editable.stdout
+
+    source, environment = tmp_path / "source", tmp_path / "venv"
+    for name in ("tau_trainer", "configs"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), "."]
+    subprocess.run(build, cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("tau_trainer-*.whl")
+    venv.create(environment, with_pip=False)
+    paths = {"base": str(environment), "platbase": str(environment)}
+    site = Path(sysconfig.get_path("purelib", "venv", vars=paths))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    python = Path(sysconfig.get_path("scripts", "venv", vars=paths)) / Path(sys.executable).name
+    installed = strictly_checked(python, tmp_path)
+    assert installed.returncode == 0, installed.stdout
+    (site / "tau_trainer" / "py.typed").unlink()
+    assert "missing library stubs or py.typed marker" in strictly_checked(python, tmp_path).stdout

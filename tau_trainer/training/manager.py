@@ -179,8 +179,8 @@ class ParallelTrainerManager:
 def _starting(run_id: str, plan: RunPlan) -> str:
     """The first line of a run: what begins, before everything that takes long."""
     of = f" of {plan.pairs}" if plan.max_concurrent < plan.pairs else ""
-    engines = f"{plan.max_concurrent}{of} engine{'s' if plan.pairs > 1 else ''} ({plan.environment})"
-    return f"{run_id}: starting {plan.environment if plan.source.invitation else engines}, seed {plan.seed}"
+    engines = f"starting {plan.max_concurrent}{of} engine{'s' if plan.pairs > 1 else ''} ({plan.environment})"
+    return f"{run_id}: {f'preparing for {plan.environment}' if plan.source.invitation else engines}, seed {plan.seed}"
 
 
 def _lasting(settings: RunSettings) -> RunSettings:
