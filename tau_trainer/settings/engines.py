@@ -18,7 +18,7 @@ HEADLESS_SCENES = ("tau", "balance", "basic", "faulty")
 """Scenes of the headless engine."""
 Port = Annotated[Int, Field(ge=1, le=65535)]
 """A TCP port."""
-Engines = Annotated[PositiveInt, Field(le=10_000)]
+Engines = Annotated[PositiveInt, Field(le=1000)]
 """A number of engines, each with a port of its own."""
 Unlimited = Annotated[Int, Field(ge=-1)]
 """A count; -1 = without limit."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import sys
 
 import pytest
 
@@ -52,3 +54,12 @@ def test_debug_tells_who_speaks(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging(debug=True)
     logging.getLogger("tau_trainer.something").debug("d")
     assert capsys.readouterr().err == "debug tau_trainer.something: d\n"
+
+
+def test_log_records_go_to_the_stderr_of_that_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live table puts its own in place, so that what is written there scrolls by above it."""
+    set_up_logging()
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    logging.getLogger("tau_trainer.test").warning("w")
+    assert shown.getvalue() == "warning: w\n"

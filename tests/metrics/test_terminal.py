@@ -45,6 +45,13 @@ def test_json_goes_to_the_stream(result: RunReport) -> None:
     assert stream.getvalue().startswith('{"type":"result","run_id":"tau-01"')
 
 
+def test_quiet_writes_errors_to_stderr(result: RunReport, capsys: pytest.CaptureFixture[str]) -> None:
+    with MetricsHub([terminal_recorder("quiet")]) as hub:
+        hub.warning("engine 3 crashed")
+        hub.result(result)
+    assert capsys.readouterr() == ("", "[ERROR] pair 2: the engine exited by itself\n")
+
+
 class Times:
     """A wall clock and a CPU clock that move when told."""
 

@@ -393,3 +393,13 @@ def test_a_short_run_has_a_curve_too(make: Make, memory: Memory, hub: MetricsHub
     hub.drain(5.0)
     assert len(memory.summaries) == points
     assert memory.summaries[-1].step == max_steps
+
+
+def test_a_learner_that_is_done_is_measured_up_to_its_last_decision(
+    make: Make, hub: MetricsHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner, rested = make(max_steps=40), list[int]()
+    monkeypatch.setattr(hub, "rest", lambda name: rested.append(learner.decisions))
+    for _ in range(5):
+        learner.count(16)
+    assert rested == [48, 64, 80], "its agents may go on while others are not done"
