@@ -205,7 +205,8 @@ def _state(pair: PairMetrics) -> str:
     """The state, with the reason where it failed, and how often its engine was started again."""
     if pair.error is not None:
         return f"{pair.state}: {pair.error}"
-    return f"{pair.state}, {pair.restarts} restarts" if pair.restarts else pair.state
+    restarts = "1 restart" if pair.restarts == 1 else f"{pair.restarts} restarts"
+    return f"{pair.state}, {restarts}" if pair.restarts else pair.state
 
 
 def _fit(text: str, width: int, marks: Marks) -> str:

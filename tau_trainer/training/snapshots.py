@@ -34,7 +34,7 @@ class Snapshots:
         pairs = tuple(self._pair(pair) for pair in run.pairs)
         learners = run.learners
         rate = self._speed(run.decisions)
-        most = sum(learner.max_steps for learner in learners)
+        most = self._most(learners)
         left = max(most - run.decisions, 0)
         accuracies = [learner.evaluation.get(keys.HELD_OUT_ACCURACY) for learner in learners]
         return RunSnapshot(
@@ -57,6 +57,14 @@ class Snapshots:
             accuracy=max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             baselines=run.baselines,
         )
+
+    def _most(self, learners: list[Learner]) -> int:
+        """Decisions of the whole run; pairs that have not begun have no learner of their own yet."""
+        most = sum(learner.max_steps for learner in learners)
+        if self._run.plan.shared or not learners:
+            return most
+        begun = sum(bool(self._run.pool.of_pair(pair.id)) for pair in self._run.pairs)
+        return most * len(self._run.pairs) // begun
 
     def _speed(self, decisions: int) -> float:
         """Decisions a second of the whole run, over pairs that wait for their turn and engines that start."""

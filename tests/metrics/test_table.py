@@ -83,14 +83,15 @@ def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(consol
     pairs = (
         PairMetrics(0, PairState.FAILED, error=error),
         PairMetrics(1, PairState.TRAINING, restarts=2),
-        PairMetrics(2, PairState.TRAINING, accuracy=0.5, episodes=1234),
+        PairMetrics(2, PairState.TRAINING, accuracy=0.5, episodes=1234, restarts=1),
     )
     for width, whole in ((160, True), (80, False)):
         target = console(width, 40)
         columns = ("success", "held-out")
         target.print(RunView(RunSnapshot("r", "parallel", pairs=pairs, columns=columns), {"A": Trend([1.0])}))
         text = text_of(target)
-        assert "Training, 2 restarts" in text
+        assert "Training, 2 restarts " in text
+        assert "Training, 1 restart " in text
         assert "Failed: engine 0" in text
         assert (f"Failed: {error}" in text, "1,234" in text, "50.0 %" in text) == (whole,) * 3
 

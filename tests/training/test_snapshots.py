@@ -43,7 +43,7 @@ class FakePair:
 
 def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
     run = SimpleNamespace(pairs=pairs, learners=learners, run_id="run", started=0.0, baselines=None, accuracy={1: 0.25})
-    run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7)
+    run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True)
     run.decisions = sum(pair.trainer.decisions for pair in pairs)
     return run
 
@@ -135,3 +135,15 @@ def test_what_a_run_is_about_and_what_its_pairs_scored() -> None:
     picture = snapshots_of(run_of([FakePair(0, []), FakePair(1, [])], [])).take()
     assert (picture.subject, picture.seed) == ("a ball", 7)
     assert [pair.accuracy for pair in picture.pairs] == [None, 0.25]
+
+
+def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:
+    """With a policy for each pair, those that have not begun have no learner yet."""
+    learners = [fake_learner("A-pair0"), fake_learner("A-pair1")]
+    run = run_of([FakePair(number, learners[number : number + 1]) for number in range(5)], learners)
+    run.pool = SimpleNamespace(of_pair=lambda pair: learners[pair : pair + 1])
+    assert snapshots_of(run).take().max_decisions == 2000
+    run.plan.shared = False
+    assert snapshots_of(run).take().max_decisions == 5000
+    run.learners = []
+    assert snapshots_of(run).take().max_decisions == 0
