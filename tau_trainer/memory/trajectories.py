@@ -201,9 +201,8 @@ def joined(older: WorkData, newer: WorkData) -> WorkData:
     previous[last + 1 :] += np.where(newer["previous"][1:] > 0, last, 0)
     result["final.record"][len(older["final.record"]) :] += last
     still_open = older["open"]
-    if newer["carried"] == len(still_open):
+    if newer["carried"] == len(still_open):  # they go on as the newer log's first; of two successors the later counts
         previous[last + 1 : last + 1 + len(still_open)] = older["previous"][still_open]
-        previous[still_open] = 0
     return result | {"older": last}
 
 

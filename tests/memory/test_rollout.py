@@ -24,6 +24,9 @@ _append = st.tuples(st.just("append"), _rows, st.booleans())
 _operation = st.one_of(
     _append,
     _append,
+    st.just(("append", list(range(ROWS)), False)),  # else long trajectories would be rare
+    st.just(("append", list(range(ROWS)), True)),
+    st.just(("append", list(range(ROWS)), False)),
     st.tuples(st.just("end"), _rows, st.integers(0, 2**ROWS - 1)),
     st.tuples(st.just("abandon"), _rows),
     st.tuples(st.just("take")),
