@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does: threads wait for each other busily
 
 # A shared machine may stop for a second at any point: time limits are pytest-timeout's business, one for each test.
 settings.register_profile("tau-trainer", deadline=None, suppress_health_check=[HealthCheck.too_slow])

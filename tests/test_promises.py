@@ -185,7 +185,7 @@ def test_a_whole_run_from_the_command_line(tmp_path: Path) -> None:
     assert {
         "Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy", "Policy/Learning Rate", "Policy/Epsilon",
         "Policy/Beta", "Policy/Extrinsic Value Estimate", "Tau/Mean Reward",
-        "Pair 0/Mean Reward", "Pair 1/Mean Reward", "Evaluation/Accuracy", "Perf/Policy Age",
+        "Pair 0/Mean Reward", "Pair 1/Mean Reward", "Validation/Accuracy", "Perf/Policy Age",
     } <= set(reader.Tags()["scalars"])  # fmt: skip
     logs = sorted(path.name for path in (run / "run_logs").iterdir())
     assert logs == ["Player-0.log", "Player-1.log"]

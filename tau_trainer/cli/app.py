@@ -22,10 +22,10 @@ _LEARN = """Train the behaviors of an ML-Agents file.
 
 Flags and keys mean what they mean to mlagents-learn. Without --env it waits for the Unity editor: press Play when it \
 says so."""
-_EVALUATE = """Evaluate a finished run on held-out rows.
+_EVALUATE = """Evaluate a finished run on test rows.
 
-Every row once, with the deterministic action: reward and decoded accuracy beside zeros, the best constant, the \
-majority answer and ridge regression."""
+Every row once, with the deterministic action: reward and decoded accuracy beside what knows nothing (zeros, the best \
+constant, the majority answer) and supervised learners (ridge, nearest neighbour, a logistic classifier)."""
 _EXPORT = """Write a run's policy as ONNX for Unity.
 
 The file is checked with onnxruntime against the network before the command returns."""
@@ -39,7 +39,7 @@ _COMMANDS = (
     ("parallel", "tau_trainer.cli.parallel:parallel", _TRAIN, _PARALLEL),
     ("learn", "tau_trainer.cli.learn:learn", _TRAIN, _LEARN),
     ("evaluate", "tau_trainer.cli.evaluate:evaluate_command", _RESULT, _EVALUATE),
-    ("export", "tau_trainer.cli.export:export", _RESULT, _EXPORT),
+    ("export", "tau_trainer.cli.export:export_command", _RESULT, _EXPORT),
     ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),
     ("data", "tau_trainer.cli.data:app", _PARTS, _DATA),
 )

@@ -1,9 +1,9 @@
-"""``tau-train evaluate``: a finished run's policy on held-out rows, beside its baselines."""
+"""``tau-train evaluate``: a finished run's policy on test rows, beside its baselines."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
 ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")]
+Export = Annotated[
+    Literal["best", "last"] | None,
+    Parameter(help="The best policy by validation, where there is one, or the last. [default: as the run's settings]"),
+]
 Json = Annotated[bool, Parameter(group=OUTPUT, help="One JSON object on stdout, for machines.")]
 Debug = Annotated[bool, Parameter(group=OUTPUT, help="Show tracebacks.")]
 
@@ -24,6 +28,7 @@ def evaluate_command(
     run: Run,
     /,
     *,
+    export: Export = None,
     results_dir: ResultsDir = "results",
     json: Json = False,
     debug: Debug = False,
@@ -34,11 +39,11 @@ def evaluate_command(
     show_status(f"evaluating {folder}")
     from tau_trainer.training.stored import evaluate_run
 
-    result = evaluate_run(folder)
+    result = evaluate_run(folder, export)
     if json:
         show_json(result.to_dict())
-    else:
-        show_lines(table(result))
+    elif result.evaluation is not None:
+        show_lines([*table(result.evaluation), result.sentence()])
     return 0
 
 
@@ -48,7 +53,7 @@ def table(result: Evaluation) -> list[str]:
     scores["the policy"] = (result.reward, result.accuracy)
     rows = sorted(scores.items(), key=lambda row: (row[1][1], row[1][0]))
     lines = [f"{name:<12} {reward:>+8.3f} {accuracy:>9.1%}" for name, (reward, accuracy) in rows]
-    return [f"{'held out':<12} {'reward':>8} {'accuracy':>9}", *lines, "", result.sentence()]
+    return [f"{'test rows':<12} {'reward':>8} {'accuracy':>9}", *lines, "", result.sentence()]
 
 
 def run_folder(run: str, results_dir: Path) -> Path:

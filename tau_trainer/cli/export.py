@@ -7,12 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug, ResultsDir, Run, run_folder
+from tau_trainer.cli.evaluate import Debug, Export, ResultsDir, Run, run_folder
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.errors import SettingsError
 
 
-def export(
+def export_command(
     run: Run,
     /,
     *,
@@ -22,6 +22,7 @@ def export(
             name=("--output", "-o"), help="File or folder to write to. [default: the run's folder]", metavar="PATH"
         ),
     ] = None,
+    export: Export = None,
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
@@ -34,5 +35,5 @@ def export(
     show_status(f"exporting {folder}")
     from tau_trainer.training.stored import export_run
 
-    show_lines(f"written and checked: {path}" for path in export_run(folder, target))
+    show_lines(f"written and checked: {path} ({which})" for path, which in export_run(folder, target, export))
     return 0

@@ -55,6 +55,11 @@ class RunFlags:
     ] = None
     resume: Annotated[Switch, Parameter(help="Go on with the run of this id."), Sets("checkpoint_settings.")] = None
     force: Annotated[Switch, Parameter(help="Overwrite the run of this id."), Sets("checkpoint_settings.")] = None
+    export: Annotated[
+        Literal["best", "last"] | None,
+        Parameter(help="Policy to export: the best by validation, where there is one, or the last. [default: best]"),
+        Sets("checkpoint_settings."),
+    ] = None
     seed: Annotated[
         Text,
         _number("Seed of everything random; engine i gets seed + i. [default: -1, a random one]"),
@@ -94,7 +99,7 @@ class PairFlags:
         Text, _text("Tau data set (JSON) to train on. [default: the one that comes along]", "FILE"), Sets("tau.")
     ] = None
     no_evaluate: Annotated[
-        Switch, Parameter(help="Do not evaluate on held-out rows at the end."), Sets("tau.evaluate", False)
+        Switch, Parameter(help="Choose and evaluate nothing by held-out rows."), Sets("tau.evaluate", False)
     ] = None
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tau_trainer.metrics.jsonl import FILE_NAME, read_log
-from tau_trainer.metrics.keys import HELD_OUT_ACCURACY, HELD_OUT_REWARD
 
 INDEPENDENT = re.compile(r"(?P<behavior>.+)-pair(?P<pair>\d+)")
 """How learners are named when each pair has a policy of its own."""
@@ -40,6 +39,8 @@ class Curve:
         del self.x[end:], self.y[end:]
 
 
+TEST_ACCURACY, TEST_REWARD = "Test/Accuracy", "Test/Reward"
+"""Keys of the exported policy's scores, one point each."""
 Line = tuple[str, str | None]
 """Behavior, and pair; None: all pairs together."""
 
@@ -86,8 +87,6 @@ class History:
                     history._add_baselines(values)
                 case {"type": "result"}:
                     history.run_id = str(record.get("run_id") or "")
-                    history._add_baselines(record.get("baselines") or {})
-                    history._add_final(record.get("accuracy"), record.get("reward"))
         return history
 
     def overall(self, key: str) -> dict[str, Curve]:
@@ -126,15 +125,6 @@ class History:
             for key, value in values.items():
                 self._curve(key, (behavior, str(pair))).add(step, value)
 
-    def _add_final(self, accuracy: object, reward: object) -> None:
-        """The last evaluation belongs to the end of the (only) behavior's curves."""
-        if len(self.steps) == 1:
-            [(behavior, step)] = self.steps.items()
-            for key, value in ((HELD_OUT_ACCURACY, accuracy), (HELD_OUT_REWARD, reward)):
-                curve = self._curve(key, (behavior, None))
-                curve.cut(step - 1)
-                curve.add(step, value)
-
     def _add_baselines(self, values: Mapping[str, Any]) -> None:
         for name, scores in values.items():
             if isinstance(scores, Mapping):
@@ -142,15 +132,21 @@ class History:
                 self.baselines[str(name)] = known
 
     def _read_evaluation(self, path: Path) -> None:
-        """Baselines and the final scores. A damaged file costs its own lines, not the picture."""
+        """What the exported policy gets on test rows. A damaged file costs its own points, not the picture."""
         try:
             evaluation = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return
-        if isinstance(evaluation, dict):
-            if isinstance(baselines := evaluation.get("baselines"), dict):
-                self._add_baselines(baselines)
-            self._add_final(evaluation.get("accuracy"), evaluation.get("reward"))
+        if not isinstance(evaluation, dict):
+            return
+        if not self.baselines and isinstance(baselines := evaluation.get("baselines"), dict):
+            self._add_baselines(baselines)
+        match evaluation:
+            case {"exported": str(name), "policies": dict(policies)} if len(self.steps) == 1:
+                [behavior] = self.steps
+                exported = policies.get(name) or {}
+                for key, score in ((TEST_ACCURACY, "accuracy"), (TEST_REWARD, "reward")):
+                    self._curve(key, (behavior, None)).add(exported.get("decisions", 0), exported.get(score))
 
     def _curve(self, key: str, line: Line) -> Curve:
         return self.curves.setdefault(key, {}).setdefault(line, Curve())

@@ -155,7 +155,7 @@ class MetricsHub:
         return self.event("task", reward=names.reward, success=names.success, aggregated=names.aggregated)
 
     def baselines(self, scores: Mapping[str, BaselineScore]) -> Event:
-        """Say what the policy will be compared with: ``zeros``, ``constant``, ``majority``, ``ridge``."""
+        """Say what policies are compared with while they learn, by name."""
         return self.event("baselines", values=dict(scores))
 
     def snapshot(self, snapshot: RunSnapshot) -> None:

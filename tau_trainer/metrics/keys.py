@@ -1,7 +1,7 @@
 """Names of the scalars, in one place. ``docs/metrics.md`` explains each of them.
 
 Names in ``Environment/``, ``Policy/`` and ``Losses/`` are ML-Agents' own, letter by letter, so that old TensorBoard
-dashboards keep working. ``Evaluation/``, ``Train/`` and ``Perf/`` are ours.
+dashboards keep working. ``Validation/``, ``Train/`` and ``Perf/`` are ours.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ POLICY_BETA = "Policy/Beta"
 POLICY_LOSS = "Losses/Policy Loss"
 VALUE_LOSS = "Losses/Value Loss"
 
-HELD_OUT_ACCURACY = "Evaluation/Accuracy"
-HELD_OUT_REWARD = "Evaluation/Reward"
+VALIDATION_ACCURACY = "Validation/Accuracy"
+VALIDATION_REWARD = "Validation/Reward"
 
 APPROXIMATE_KL = "Train/KL"
 CLIP_FRACTION = "Train/Clip Fraction"

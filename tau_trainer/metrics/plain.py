@@ -82,7 +82,7 @@ def _reward_parts(summary: Summary, task: Mapping[str, Any]) -> list[str]:
             break
     else:
         parts = ["No episode was completed since last summary"]
-    for key, name in ((task.get("success", ""), "Success Rate"), (keys.HELD_OUT_ACCURACY, "Held-out Accuracy")):
+    for key, name in ((task.get("success", ""), "Success Rate"), (keys.VALIDATION_ACCURACY, "Validation Accuracy")):
         if (one := summary.statistics.get(key)) is not None:
             parts.append(f"{name}: {format_reward(one.value)}")
     return parts

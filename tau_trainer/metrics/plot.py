@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.metrics import keys
-from tau_trainer.metrics.history import Curve, History
+from tau_trainer.metrics.history import TEST_ACCURACY, TEST_REWARD, Curve, History
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +24,7 @@ CURVE_NAME = "learning_curve.png"
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Told apart by colour-blind eyes (Okabe & Ito 2008)."""
 ACCURACY_COLOR = "#009E73"
+TEST_COLOR = "#CC79A7"
 BASELINE_COLOR = "#6B6B6B"
 MAX_LEGEND_COLUMNS = 4
 LABEL_GAP = 0.055
@@ -65,10 +66,12 @@ def draw(history: History) -> Figure:
     reward_key, reward_label = next(((k, label) for k, label in rewards if history.overall(k)), EPISODE_REWARDS[0])
     reward = [PlotSeries(reward_key, "training")]
     if reward_key == scored:
-        reward.append(PlotSeries(keys.HELD_OUT_REWARD, "held-out", (ACCURACY_COLOR,), "o"))
+        reward.append(PlotSeries(keys.VALIDATION_REWARD, "validation", (ACCURACY_COLOR,), "o"))
+        reward.append(PlotSeries(TEST_REWARD, "test, exported policy", (TEST_COLOR,), "*"))
     success = [
         PlotSeries(history.task.get("success", ""), "binary success"),
-        PlotSeries(keys.HELD_OUT_ACCURACY, "held-out accuracy", (ACCURACY_COLOR,), "o"),
+        PlotSeries(keys.VALIDATION_ACCURACY, "validation accuracy", (ACCURACY_COLOR,), "o"),
+        PlotSeries(TEST_ACCURACY, "test accuracy, exported policy", (TEST_COLOR,), "*"),
     ]
     two = bool(history.baselines) or any(history.overall(one.key) for one in success)
     figure = Figure(figsize=(9.0, 6.8 if two else 4.2), dpi=120, layout="constrained", facecolor="white")
@@ -77,7 +80,7 @@ def draw(history: History) -> Figure:
     _panel(panels[0], history, reward, reward_label, comparable)
     if two:
         _as_percent(panels[1])
-        _panel(panels[1], history, success, "share of decisions\nor held-out rows (%)", _baselines(history, "accuracy"))
+        _panel(panels[1], history, success, "share of decisions\nor rows (%)", _baselines(history, "accuracy"))
     _x_axis(panels[-1], history, "agent decisions" if history is given else "agent decisions of each pair")
     figure.suptitle(history.run_id or "learning curve", x=0.012, ha="left", fontweight="bold", fontsize=12)
     return figure

@@ -44,7 +44,7 @@ def headline(result: RunReport) -> str:
 
 
 def scores(result: RunReport) -> list[tuple[str, float | None, float | None]]:
-    """Name, reward and accuracy: of the policy and of each baseline on held-out rows; empty: no evaluation."""
+    """Name, reward and accuracy: of the policy and of each baseline on test rows; empty: no evaluation."""
     reward, accuracy, seen = (result.score(name) for name in ("reward", "accuracy", "accuracy_train"))
     if reward is None and accuracy is None and not result.baselines:
         return []
@@ -81,7 +81,7 @@ class ResultView:
 
 def _score_table(result: RunReport) -> Table:
     table = _table()
-    table.add_column("held-out rows", no_wrap=True)
+    table.add_column("test rows", no_wrap=True)
     table.add_column("reward", justify="right", no_wrap=True)
     table.add_column("accuracy", justify="right", no_wrap=True)
     for name, reward, accuracy in scores(result):

@@ -49,8 +49,8 @@ class PairMetrics:
     episodes: int = 0
     restarts: int = 0
     """How often its engine was started again."""
-    accuracy: float | None = None
-    """Held-out accuracy of its policy, 0 to 1; None before an evaluation."""
+    validation_accuracy: float | None = None
+    """Of its policy when it ended, 0 to 1; None before that, and without an evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class BehaviorSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class BaselineScore:
-    """What a policy that knows nothing (or, for ``ridge``, supervised regression) gets on the held-out rows."""
+    """What a policy is compared with gets on the same rows: one that knows nothing, or a supervised learner."""
 
     reward: float
     accuracy: float
@@ -106,10 +106,10 @@ class RunSnapshot:
     columns: tuple[str, ...] = ()
     """Columns of the table of pairs that the run's task adds: ``success``."""
     behaviors: tuple[BehaviorSnapshot, ...] = ()
-    accuracy: float | None = None
-    """Decoded accuracy on held-out rows, newest evaluation, 0 to 1; None: not evaluated."""
+    validation_accuracy: float | None = None
+    """Of the newest policy, 0 to 1; None: not evaluated."""
     baselines: Mapping[str, BaselineScore] | None = None
-    """Keys ``zeros``, ``constant``, ``majority``, ``ridge``; None: the task has none."""
+    """What else gets how much on the same rows, by name; None: the task has none."""
     message: str | None = None
     """One line for the person who watches ("waiting for the engine: press Play")."""
 
@@ -137,8 +137,9 @@ class RunReport:
     evaluation: Mapping[str, Any] | None = None
     """The content of evaluation.json; None where the task has no evaluation."""
     verdict: str | None = None
-    """One sentence: does the policy beat the baselines?"""
+    """Does the policy beat the baselines, and which policy is it?"""
     baselines: Mapping[str, BaselineScore] = field(default_factory=dict)
+    """On the rows of the evaluation."""
     behaviors: tuple[BehaviorSnapshot, ...] = ()
     models: tuple[Path, ...] = ()
     """Exported ONNX files; of independent policies the best one's first."""

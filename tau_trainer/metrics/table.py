@@ -79,7 +79,7 @@ COLUMNS = (
     TableColumn("decisions", 12, lambda pair: format_count(pair.decisions), 48),
     TableColumn("reward", 8, lambda pair: format_reward(pair.mean_reward)),
     TableColumn("success", 8, lambda pair: format_percent(pair.success_rate), 40, of_task=True),
-    TableColumn("held-out", 8, lambda pair: format_percent(pair.accuracy), 110, of_task=True),
+    TableColumn("validation", 10, lambda pair: format_percent(pair.validation_accuracy), 110, of_task=True),
     TableColumn("episodes", 10, lambda pair: format_count(pair.episodes), 130),
     TableColumn("decisions/s", 11, lambda pair: format_speed(pair.decisions_per_second), 64),
 )
@@ -144,7 +144,9 @@ def merge_pairs(pairs: Sequence[PairMetrics]) -> PairMetrics:
         success_rate=_weighted_mean(pairs, lambda pair: pair.success_rate),
         decisions_per_second=sum(pair.decisions_per_second for pair in pairs),
         episodes=sum(pair.episodes for pair in pairs),
-        accuracy=max((pair.accuracy for pair in pairs if pair.accuracy is not None), default=None),
+        validation_accuracy=max(
+            (known for pair in pairs if (known := pair.validation_accuracy) is not None), default=None
+        ),
     )
 
 
@@ -276,10 +278,10 @@ def _behavior_parts(behavior: BehaviorSnapshot) -> list[str]:
 
 
 def _foot(snapshot: RunSnapshot, width: int, marks: Marks) -> Iterator[Text]:
-    """Held-out accuracy beside the baselines, and the message."""
-    if snapshot.accuracy is not None or snapshot.baselines:
+    """Validation accuracy beside the baselines, and the message."""
+    if snapshot.validation_accuracy is not None or snapshot.baselines:
         yield Text()
-        parts = [f"held-out accuracy {format_percent(snapshot.accuracy)}"]
+        parts = [f"validation accuracy {format_percent(snapshot.validation_accuracy)}"]
         parts += [f"{name} {format_percent(score.accuracy)}" for name, score in (snapshot.baselines or {}).items()]
         lines = _pack(parts, width, marks)
         lines[0].stylize("bold", 0, len(parts[0]))

@@ -21,7 +21,14 @@ from tau_trainer.settings.parameters import (
     MultiRangeUniformSampler,
     UniformSampler,
 )
-from tau_trainer.settings.run import CheckpointSettings, RunSettings, TorchSettings, check_device, resolve_seed
+from tau_trainer.settings.run import (
+    CheckpointSettings,
+    ExportChoice,
+    RunSettings,
+    TorchSettings,
+    check_device,
+    resolve_seed,
+)
 from tau_trainer.settings.shipped import find_config, shipped_names
 from tau_trainer.settings.signals import RewardSignalSettings
 from tau_trainer.settings.tasks import CollectionSettings, RewardSettings, TauSettings
@@ -41,6 +48,7 @@ __all__ = [
     "Curriculum",
     "EngineSettings",
     "EnvSettings",
+    "ExportChoice",
     "GaussianSampler",
     "Hyperparameters",
     "MemorySettings",

@@ -6,7 +6,7 @@ import difflib
 import re
 import secrets
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -18,6 +18,8 @@ from tau_trainer.settings.parameters import AnyParameter, Curriculum
 from tau_trainer.settings.tasks import CollectionSettings, TauSettings
 from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings, TrainerSettings
 
+ExportChoice = Literal["best", "last"]
+"""Which policy of a learner is exported."""
 _RANDOM_SEEDS = 10000
 """A seed of -1 becomes one of 0 ... 9999, as in ML-Agents."""
 
@@ -41,6 +43,8 @@ class CheckpointSettings(Section):
     """Act without learning."""
     results_dir: Text = "results"
     """Folder that holds the runs' folders."""
+    export: ExportChoice = "best"
+    """The policy that becomes the model: the best by validation, where a task has one, or the last."""
 
     @model_validator(mode="before")
     @classmethod

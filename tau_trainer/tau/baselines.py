@@ -1,13 +1,14 @@
 """What any claim about a Tau policy must beat, and what it may hope for (tau.md 1.7).
 
-``zeros``: the action is always 0. ``constant``: the best action that does not look at the prompt. ``majority``: the
-target of the most frequent training answer. ``ridge``: linear regression from prompt to target, the supervised ceiling.
-All are fitted on training rows and scored on held-out rows.
+Without a look at the prompt: ``zeros`` (always 0), ``constant`` (of all fixed actions the one that earns most on the
+very rows that are scored, so none can do better), ``majority`` (the target of the most frequent training answer).
+With the right answers of the training rows at hand: ``ridge`` (linear regression from prompt to target), ``nearest``
+(the answer of the most similar training prompt), ``logistic`` (a linear classifier over the training answers).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from tau_trainer.errors import DataError
 from tau_trainer.metrics import BaselineScore
 from tau_trainer.specs import Float64Array, FloatArray
-from tau_trainer.tau.dataset import TauDataset, TauSplit
+from tau_trainer.tau.dataset import SplitName, TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, REWARDS
+from tau_trainer.tau.logistic import Classifier, fit_logistic
 from tau_trainer.tau.profiles import Profile
 from tau_trainer.tau.targets import targets
 
@@ -32,6 +34,9 @@ Predictor = Callable[[ArrayLike], Float64Array]
 
 PENALTIES = tuple(float(value) for value in 10.0 ** np.arange(-4.0, 3.25, 0.25))
 """Ridge penalties that cross-validation chooses from."""
+
+BLIND = ("zeros", "constant", "majority")
+"""Baselines that do not look at the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,10 @@ class ConfiguredFormula:
 
 
 @lru_cache(maxsize=32)
-def baselines(dataset: TauDataset, profile: Profile, formula: ConfiguredFormula) -> dict[str, BaselineScore]:
-    """Held-out scores of ``zeros``, ``constant``, ``majority`` and ``ridge``, in this order.
+def baselines(
+    dataset: TauDataset, profile: Profile, formula: ConfiguredFormula, split: SplitName = "test"
+) -> dict[str, BaselineScore]:
+    """Scores of every baseline on the rows of ``split``, the blind ones first.
 
     Computed once for each combination of arguments; not to be changed.
 
@@ -57,22 +64,38 @@ def baselines(dataset: TauDataset, profile: Profile, formula: ConfiguredFormula)
         DataError: the data set has no evaluation rows.
         SettingsError: the formula or its options do not exist.
     """
-    held_out = require_evaluation(dataset)
-    fitted = predictors(dataset, profile, formula)
-    return {name: score(predict, dataset, profile, formula, held_out) for name, predict in fitted.items()}
+    require_evaluation(dataset)
+    rows = dataset.split(split)
+    wanted = targets(dataset, profile).astype(np.float64)[rows.answer_index]
+    constant = {"constant": _always(best_constant(wanted, formula))} if len(rows) else {}
+    fitted = {name: predict for name, predict in (constant | predictors(dataset, profile)).items() if len(rows)}
+    order = sorted(fitted, key=lambda name: BLIND.index(name) if name in BLIND else len(BLIND))
+    return {name: score(fitted[name], dataset, profile, formula, rows) for name in order}
 
 
-def predictors(dataset: TauDataset, profile: Profile, formula: ConfiguredFormula) -> dict[str, Predictor]:
-    """The four baselines as functions, fitted on the training rows."""
+@lru_cache(maxsize=8)
+def predictors(dataset: TauDataset, profile: Profile) -> dict[str, Predictor]:
+    """The baselines that are fitted on the training rows, as functions."""
     centres = targets(dataset, profile).astype(np.float64)
-    wanted = centres[dataset.train.answer_index]
-    majority = int(np.bincount(dataset.train.answer_index).argmax())
+    prompts, answers = dataset.train.prompts, dataset.train.answer_index
     return {
         "zeros": _always(np.zeros(profile.action_size)),
-        "constant": _always(best_constant(wanted, formula)),
-        "majority": _always(centres[majority]),
-        "ridge": fit_ridge(dataset.train.prompts, wanted),
+        "majority": _always(centres[int(np.bincount(answers).argmax())]),
+        "ridge": fit_ridge(prompts, centres[answers]),
+        "nearest": lambda rows: centres[answers[nearest(rows, prompts)]],  # unit vectors: cosine is distance
+        "logistic": _answering(classifier(dataset), centres),
     }
+
+
+@lru_cache(maxsize=8)
+def classifier(dataset: TauDataset) -> Classifier:
+    """The logistic classifier of a data set, which is the same for every profile and formula."""
+    return fit_logistic(dataset.train.prompts, dataset.train.answer_index)
+
+
+def strongest(scores: Mapping[str, BaselineScore]) -> str:
+    """Name of the baseline with the highest accuracy; of several the one with the higher reward."""
+    return max(scores, key=lambda name: (scores[name].accuracy, scores[name].reward))
 
 
 def score(
@@ -87,13 +110,14 @@ def score(
 
 
 def best_constant(wanted: Float64Array, formula: ConfiguredFormula) -> Float64Array:
-    """The action ``[A]`` with the highest mean reward over training targets ``[n, A]``.
+    """The action ``[A]`` with the highest mean reward over targets ``[n, A]``.
 
     Exact where the formula is a mean over components: the median minimises absolute error, and for ``binary`` the
     middle of the fullest window of width two thresholds catches most rows. Formulas that judge all components
-    together are searched over these, the mean and every distinct target.
+    together are searched over these, the mean, zeros and every distinct target.
     """
     candidates = [np.median(wanted, axis=0), wanted.mean(axis=0), _fullest_windows(wanted, formula.threshold)]
+    candidates.append(np.zeros(wanted.shape[1]))
     if formula.name in ("binary_strict", "binary01"):
         candidates += list(np.unique(wanted, axis=0))
     means = [float(formula(np.broadcast_to(value, wanted.shape), wanted).mean()) for value in candidates]
@@ -134,6 +158,10 @@ def require_evaluation(dataset: TauDataset) -> TauSplit:
             "add rows whose prompts are not in training, or train with --no-evaluate."
         )
     return dataset.evaluation
+
+
+def _answering(classify: Classifier, centres: Float64Array) -> Predictor:
+    return lambda rows: centres[classify(rows)]
 
 
 def _always(action: Float64Array) -> Predictor:

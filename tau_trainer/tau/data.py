@@ -24,7 +24,7 @@ from tau_trainer.specs import FloatArray
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.encoder import TextEncoder
 from tau_trainer.tau.profiles import Profile
-from tau_trainer.tau.schema import Message, Pair, Problem, TauFile, places, read_tau_file, text_key, unique_pairs
+from tau_trainer.tau.schema import Message, Pair, Problem, Prompts, TauFile, places, read_tau_file, text_key
 from tau_trainer.tau.targets import targets
 from tau_trainer.tau.vectors import read_vectors, vectors_path, write_vectors
 
@@ -92,7 +92,7 @@ class AuditReport(DataReport):
         usable = f"{self.training_usable} training and {self.evaluation_usable} evaluation pairs can be used"
         if self.clean:
             return f"{self.path} is clean: {usable}."
-        kinds = ("malformed", "missing", "duplicate", "leak")
+        kinds = ("malformed", "missing", "duplicate", "leak", "near-leak")
         rows = {kind: places(problem for problem in self.problems if problem.kind == kind) for kind in kinds}
         found = "; ".join(f"{kind}: {named}" for kind, named in rows.items() if named)
         remedy = f" Make the missing vectors with: tau-train data embed {self.path}" if rows["missing"] else ""
@@ -212,9 +212,9 @@ def concat(paths: Sequence[Path], output: Path, *, seed: int = 0) -> ConcatRepor
     files = [read_tau_file(path) for path in paths]
     problems = [(str(path), problem) for path, file in zip(paths, files, strict=True) for problem in file.problems]
     generator = np.random.default_rng(seed)
-    seen: set[str] = set()
-    training = _joined(paths, [file.training for file in files], seen, problems, generator)
-    evaluation = _joined(paths, [file.evaluation for file in files], seen, problems, generator)
+    prompts = Prompts()
+    training = _joined(paths, [file.training for file in files], prompts, problems, generator)
+    evaluation = _joined(paths, [file.evaluation for file in files], prompts, problems, generator)
     joined = replace(
         files[0], training=training, evaluation=evaluation, rows=(len(training), len(evaluation)), problems=()
     )
@@ -276,17 +276,16 @@ def _texts(file: TauFile) -> list[str]:
 def _joined(
     paths: Sequence[Path],
     parts: Sequence[Sequence[Message]],
-    seen: set[str],
+    prompts: Prompts,
     problems: list[tuple[str, Problem]],
     generator: np.random.Generator,
 ) -> tuple[Message, ...]:
     """Messages of one section of all files without repeated prompts, in shuffled order."""
-    training = frozenset(seen)
     kept = []
     for path, messages in zip(paths, parts, strict=True):
         for message in messages:
             found: list[Problem] = []
-            pairs = unique_pairs([message], seen, found, training)
+            pairs = prompts.unique_pairs([message], found)
             problems += [(str(path), problem) for problem in found]
             if pairs:
                 turns = tuple((pair.prompt, pair.answer) for pair in pairs)

@@ -6,7 +6,7 @@ Loaded once and shared read-only by everyone in the process; every lookup goes t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +20,9 @@ from tau_trainer.tau.schema import Pair, Problem, places, read_tau_file, row_lis
 from tau_trainer.tau.vectors import VectorTable, read_vectors, vectors_path
 
 _Array = TypeVar("_Array", FloatArray, IntArray)
-SplitName = Literal["train", "evaluation"]
+SplitName = Literal["train", "evaluation", "validation", "test"]
+FEWEST_TO_DIVIDE = 8
+"""Evaluation rows below which all of them are test rows: a choice by three rows would be none."""
 PACKAGED_DATA = Path(__file__).parent / "data" / "tau.json"
 """Our own data set, shipped with its MiniLM vectors."""
 
@@ -46,7 +48,7 @@ class TauSplit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TauDataset:
-    """Both splits over one answer vocabulary. Compared by identity: it is loaded once."""
+    """All splits over one answer vocabulary. Compared by identity: it is loaded once."""
 
     source: str
     """The file it came from, for messages."""
@@ -60,20 +62,19 @@ class TauDataset:
     """How many of :attr:`answers` occur in training; they come first."""
     train: TauSplit
     evaluation: TauSplit
+    validation: TauSplit
+    """The half of ``evaluation`` that chooses between policies; empty where there are few rows."""
+    test: TauSplit
+    """The other half: it is reported and chooses nothing."""
     skipped: tuple[Problem, ...]
     """Every row that was left out, with its number and the reason."""
 
     def split(self, name: SplitName) -> TauSplit:
-        """The split called ``train`` or ``evaluation`` (which may be empty).
-
-        Raises:
-            ValueError: any other name.
-        """
-        if name == "train":
-            return self.train
-        if name == "evaluation":
-            return self.evaluation
-        raise ValueError(f"no split {name!r}; use 'train' or 'evaluation'")
+        """The split of that name, which may be empty. Raises ValueError for any other name."""
+        known = {"train": self.train, "evaluation": self.evaluation, "validation": self.validation, "test": self.test}
+        if name not in known:
+            raise ValueError(f"no split {name!r}; use {', '.join(map(repr, known))}")
+        return known[name]
 
     def digest(self) -> str:
         """SHA-256 of all that can be learned from or evaluated on, wherever the file lies."""
@@ -83,6 +84,15 @@ class TauDataset:
             digest.update(split.prompts.tobytes())
             digest.update(split.answer_index.tobytes())
         return digest.hexdigest()
+
+    def undivided_sentence(self) -> str | None:
+        """One sentence where nothing can be chosen by validation rows; ``None`` if there are some."""
+        if len(self.validation):
+            return None
+        return (
+            f"{self.source} has {len(self.evaluation)} usable evaluation rows, fewer than {FEWEST_TO_DIVIDE}, so all "
+            "of them are test rows and the newest policy counts as the best; add rows to `evaluation_data` to choose"
+        )
 
     def skipped_sentence(self) -> str | None:
         """One sentence on the rows that were left out, with numbers and the remedy; ``None`` if all are used."""
@@ -125,9 +135,14 @@ def _load(path: Path, _json_stamp: tuple[int, int] | None, _vector_stamp: tuple[
     answers, known = _vocabulary(training, evaluation)
     index = {text_key(answer): position for position, answer in enumerate(answers)}
     vectors = _read_only(table.vectors[table.rows(answers)])
-    train = _split("train", training, table, index)
-    held_out = _split("evaluation", evaluation, table, index)
-    return TauDataset(str(path), table.encoder, answers, vectors, known, train, held_out, tuple(skipped))
+    chosen_by = _validation_rows(evaluation, {text_key(answer) for answer in answers[:known]})
+    splits = (
+        _split("train", training, table, index),
+        _split("evaluation", evaluation, table, index),
+        _split("validation", [pair for pair in evaluation if text_key(pair.prompt) in chosen_by], table, index),
+        _split("test", [pair for pair in evaluation if text_key(pair.prompt) not in chosen_by], table, index),
+    )
+    return TauDataset(str(path), table.encoder, answers, vectors, known, *splits, tuple(skipped))
 
 
 def _with_embedding(pairs: Sequence[Pair], table: VectorTable, skipped: list[Problem]) -> list[Pair]:
@@ -150,6 +165,20 @@ def _vocabulary(training: Sequence[Pair], evaluation: Sequence[Pair]) -> tuple[t
     known = [seen[key] for key in sorted(seen)]
     unseen = [later[key] for key in sorted(later.keys() - seen.keys())]
     return (*known, *unseen), len(known)
+
+
+def _validation_rows(evaluation: Sequence[Pair], known: Set[str]) -> set[str]:
+    """Keys of the prompts that choose: of those whose answer is ``known`` and of the others half each.
+
+    It is the half with the smaller SHA-256, so that a row more moves at most one other.
+    """
+    if len(evaluation) < FEWEST_TO_DIVIDE:
+        return set()
+    chosen = set[str]()
+    for answerable in (True, False):
+        prompts = [text_key(pair.prompt) for pair in evaluation if (text_key(pair.answer) in known) is answerable]
+        chosen.update(sorted(prompts, key=lambda key: hashlib.sha256(key.encode()).digest())[: len(prompts) // 2])
+    return chosen
 
 
 def _split(name: SplitName, pairs: Sequence[Pair], table: VectorTable, index: dict[str, int]) -> TauSplit:

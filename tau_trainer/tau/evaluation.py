@@ -1,7 +1,8 @@
-"""Held-out evaluation of a Tau policy beside its baselines (tau.md 5.6).
+"""Evaluation of a Tau policy on the test rows, beside its baselines (tau.md 5.6).
 
-Every row is shown once, the action is the deterministic one, and success means that the nearest answer is the right
-one. Reward is reported too, but it is not accuracy: in ``tau384`` an all-zeros policy already earns about +0.9.
+The test rows chose nothing: neither the policy nor the pair that it comes from. Every row is shown once, the action
+is the deterministic one, and success means that the nearest answer is the right one. Reward is reported too, but it is
+not accuracy: in ``tau384`` an all-zeros policy already earns about +0.9.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import BaselineScore
 from tau_trainer.specs import Float64Array
-from tau_trainer.tau.baselines import Act, ConfiguredFormula, baselines, require_evaluation
+from tau_trainer.tau.baselines import BLIND, Act, ConfiguredFormula, baselines, require_evaluation, strongest
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import REWARDS
@@ -32,57 +33,59 @@ class TauEvaluation:
     encoder: str
     """Text encoder behind the prompts; a stand-in says so in its name."""
     rows: int
-    """Held-out rows."""
+    """Test rows."""
+    rows_validation: int
     rows_train: int
     reward: float
-    """Mean reward on held-out rows."""
+    """Mean reward on test rows."""
     reward_train: float
     accuracy: float
-    """Right answers on held-out rows, decoded among the training answers."""
+    """Right answers on test rows, decoded among the training answers."""
     accuracy_all: float
     """The same, decoded among all answers of the data set."""
     accuracy_seen: float | None
-    """Accuracy on held-out rows whose answer occurs in training; ``None`` if there is no such row."""
+    """Accuracy on test rows whose answer occurs in training; ``None`` if there is no such row."""
     accuracy_train: float
     within_threshold: float
-    """Share of held-out rows with every component within the threshold: the strict binary success."""
+    """Share of test rows with every component within the threshold: the strict binary success."""
     mean_abs_error: float
     accuracy_by_domain: dict[str, float]
     baselines: dict[str, BaselineScore]
-    """``zeros``, ``constant``, ``majority`` and ``ridge`` on the same held-out rows."""
+    """On the same rows, by name."""
 
     @property
     def blind(self) -> BaselineScore:
         """The highest reward and the highest accuracy of policies that do not look at the prompt."""
-        known = [self.baselines[name] for name in ("zeros", "constant", "majority")]
+        known = [self.baselines[name] for name in BLIND]
         return BaselineScore(max(one.reward for one in known), max(one.accuracy for one in known))
 
     @property
-    def beats_baselines(self) -> bool:
+    def beats_blind(self) -> bool:
         """Whether reward and accuracy are above those of every policy that does not look at the prompt."""
         return self.reward > self.blind.reward and self.accuracy > self.blind.accuracy
 
     @property
-    def of_ridge(self) -> float | None:
-        """Accuracy as a share of the ridge ceiling; ``None`` if ridge gets nothing right."""
-        ceiling = self.baselines["ridge"].accuracy
-        return self.accuracy / ceiling if ceiling > 0.0 else None
+    def strongest(self) -> str:
+        """Name of the baseline with the most right answers."""
+        return strongest(self.baselines)
 
     def sentence(self) -> str:
-        """Says whether the policy beats the baselines, in one sentence."""
-        verb = "beats" if self.beats_baselines else "does not beat"
-        share = "" if self.of_ridge is None else f", {100 * self.of_ridge:.0f} % of what ridge regression reaches"
+        """How the policy stands to the strongest baseline, and to those that do not look, in one sentence."""
+        rival = self.baselines[self.strongest].accuracy
+        verb = "beats" if self.accuracy > rival else "equals" if self.accuracy == rival else "stays below"
+        looks = "beats" if self.beats_blind else "does not beat"
         return (
-            f"The policy {verb} the baselines: {100 * self.accuracy:.1f} % of {self.rows} held-out answers right "
-            f"(without looking at the prompt: {100 * self.blind.accuracy:.1f} %){share}, "
-            f"reward {self.reward:+.3f} against {self.blind.reward:+.3f}."
+            f"The policy gets {100 * self.accuracy:.1f} % of {self.rows} test answers right and {verb} the strongest "
+            f"baseline, {self.strongest} ({100 * rival:.1f} %); it {looks} what can be had without looking at the "
+            f"prompt ({100 * self.blind.accuracy:.1f} %), with reward {self.reward:+.3f} against "
+            f"{self.blind.reward:+.3f}."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Content for ``evaluation.json``."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "baselines"}
         table = {name: {"reward": b.reward, "accuracy": b.accuracy} for name, b in self.baselines.items()}
-        return {**fields, "beats_baselines": self.beats_baselines, "of_ridge": self.of_ridge, "baselines": table}
+        return {**fields, "beats_blind": self.beats_blind, "strongest": self.strongest, "baselines": table}
 
 
 def evaluate(
@@ -91,7 +94,7 @@ def evaluate(
     profile: Profile,
     formula: ConfiguredFormula | None = None,
 ) -> TauEvaluation:
-    """Show every held-out row and every training row to ``act`` once and score the answers.
+    """Show every test row and every training row to ``act`` once and score the answers.
 
     Args:
         act: the policy's deterministic action; its output is clipped to [-1, 1] as the environment does.
@@ -105,28 +108,30 @@ def evaluate(
         ValueError: the actions do not have the profile's shape.
     """
     formula = formula or ConfiguredFormula(profile.reward)
-    held_out = require_evaluation(dataset)
+    require_evaluation(dataset)
+    rows = dataset.test
     centres = targets(dataset, profile)
     known = centres[: dataset.training_answers]
-    output, train_output = _actions(act, held_out, profile), _actions(act, dataset.train, profile)
-    wanted, train_wanted = centres[held_out.answer_index], centres[dataset.train.answer_index]
-    right = nearest(output, known) == held_out.answer_index
-    seen = held_out.answer_index < dataset.training_answers
+    output, train_output = _actions(act, rows, profile), _actions(act, dataset.train, profile)
+    wanted, train_wanted = centres[rows.answer_index], centres[dataset.train.answer_index]
+    right = nearest(output, known) == rows.answer_index
+    seen = rows.answer_index < dataset.training_answers
     return TauEvaluation(
         profile=profile.name,
         formula=formula.name,
         encoder=dataset.encoder,
-        rows=len(held_out),
+        rows=len(rows),
+        rows_validation=len(dataset.validation),
         rows_train=len(dataset.train),
         reward=float(formula(output, wanted).mean()),
         reward_train=float(formula(train_output, train_wanted).mean()),
         accuracy=float(right.mean()),
-        accuracy_all=float((nearest(output, centres) == held_out.answer_index).mean()),
+        accuracy_all=float((nearest(output, centres) == rows.answer_index).mean()),
         accuracy_seen=float(right[seen].mean()) if seen.any() else None,
         accuracy_train=float((nearest(train_output, known) == dataset.train.answer_index).mean()),
         within_threshold=float(REWARDS["binary01"](output, wanted, formula.threshold, formula.columns).mean()),
         mean_abs_error=float(np.abs(output - wanted).mean()),
-        accuracy_by_domain=_by_domain(held_out, right),
+        accuracy_by_domain=_by_domain(rows, right),
         baselines=baselines(dataset, profile, formula),
     )
 

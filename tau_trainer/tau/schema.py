@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,8 +20,10 @@ from tau_trainer.errors import DataError
 
 SectionName = Literal["training_data", "evaluation_data"]
 SECTIONS: tuple[SectionName, SectionName] = ("training_data", "evaluation_data")
-ProblemKind = Literal["malformed", "duplicate", "leak", "missing"]
+ProblemKind = Literal["malformed", "missing", "duplicate", "leak", "near-leak"]
 _ROLES = ("User", "Agent")
+_MEANT = frozenset("-/*%&#@\\_")
+"""Punctuation by Unicode's categories that a question may hang on: 3 - 2 is not 3 / 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class Problem:
     row: int
     """Position in its section, counted from 1."""
     kind: ProblemKind
-    """``malformed``; ``duplicate`` (prompt seen before); ``leak`` (evaluation prompt in training); ``missing``."""
+    """``malformed``; ``missing`` (no embedding); ``duplicate`` (prompt seen before); ``leak`` (evaluation prompt in
+    training); ``near-leak`` (the same but for punctuation)."""
     reason: str
     """What is wrong, as the rest of a sentence."""
 
@@ -88,9 +92,9 @@ class TauFile:
 
     def unique_pairs(self) -> tuple[list[Pair], list[Pair], list[Problem]]:
         """Training and evaluation pairs without repeated prompts, and every fault, those of the rows included."""
-        problems, seen = list(self.problems), set[str]()
-        training = unique_pairs(self.training, seen, problems)
-        return training, unique_pairs(self.evaluation, seen, problems, frozenset(seen)), problems
+        problems, prompts = list(self.problems), Prompts()
+        training = prompts.unique_pairs(self.training, problems)
+        return training, prompts.unique_pairs(self.evaluation, problems), problems
 
     def to_json(self) -> dict[str, Any]:
         """The file in Tau's form, malformed rows left out."""
@@ -104,6 +108,27 @@ class TauFile:
 def text_key(text: str) -> str:
     """What identifies a text: lower case, blanks collapsed. The encoder sees no difference beyond that either."""
     return " ".join(text.lower().split())
+
+
+def near_key(text: str) -> str:
+    """What texts that differ in punctuation only have in common: :func:`text_key` with that trimmed off every word.
+
+    Inside a word it stays (3.5, it's), and so does what is rather a sign (-, /, *, %).
+    """
+    return " ".join(word for word in map(_trimmed, text_key(text).split()) if word)
+
+
+def _trimmed(word: str) -> str:
+    first, last = 0, len(word)
+    while first < last and _punctuates(word[first]):
+        first += 1
+    while last > first and _punctuates(word[last - 1]):
+        last -= 1
+    return word[first:last]
+
+
+def _punctuates(character: str) -> bool:
+    return unicodedata.category(character).startswith("P") and character not in _MEANT
 
 
 def read_tau_file(path: Path) -> TauFile:
@@ -210,40 +235,53 @@ def _is_text(value: object) -> bool:
     return False
 
 
-def unique_pairs(
-    messages: Sequence[Message], seen: set[str], problems: list[Problem], training: Set[str] = frozenset()
-) -> list[Pair]:
-    """Pairs of ``messages`` whose prompt is not in ``seen``; adds the prompts there and dropped rows to ``problems``.
+@dataclass(slots=True)
+class Prompts:
+    """The prompts so far, of one file or of several that are joined: training first, then evaluation.
 
-    ``training`` holds the keys of all training prompts while evaluation rows are read: repeating one is a leak.
-
-    A message whose first user text repeats is dropped as a whole, as Tau does; a repeated later text drops its couple.
-    Prompts are compared by :func:`text_key`: Tau compares case-sensitively, yet its encoder is uncased, so two such
-    prompts are the same observation and would leak from training into evaluation.
+    They are compared by :func:`text_key`: Tau compares case-sensitively, yet its encoder is uncased, so two such
+    prompts are the same observation and would leak from training into evaluation. What differs from a training prompt
+    in punctuation only is nearly the same observation and leaves the evaluation, too.
     """
-    pairs: list[Pair] = []
-    for message in messages:
-        kept, dropped = _split_repeated(message, seen)
-        pairs += kept
-        if dropped:
-            leak = any(text_key(pair.prompt) in training for pair in dropped)
-            kind: ProblemKind = "leak" if leak else "duplicate"
-            where = "is a training prompt too" if leak else "repeats an earlier prompt"
-            problems.append(Problem(message.section, message.row, kind, f"{dropped[0].prompt!r} {where}"))
-    return pairs
 
+    seen: dict[str, SectionName] = field(default_factory=dict)
+    """Where each :func:`text_key` stood first."""
+    near: set[str] = field(default_factory=set)
+    """The :func:`near_key` of every training prompt."""
 
-def _split_repeated(message: Message, seen: set[str]) -> tuple[list[Pair], list[Pair]]:
-    pairs = message.pairs()
-    if text_key(pairs[0].prompt) in seen:
-        return [], list(pairs)
-    kept: list[Pair] = []
-    dropped: list[Pair] = []
-    for pair in pairs:
+    def unique_pairs(self, messages: Iterable[Message], problems: list[Problem]) -> list[Pair]:
+        """Pairs of ``messages`` whose prompts are new; adds a problem for every row that lost one.
+
+        A message whose first user text repeats is dropped as a whole, as Tau does; a repeated later text drops its
+        couple.
+        """
+        pairs: list[Pair] = []
+        for message in messages:
+            for position, pair in enumerate(message.pairs()):
+                fault = self._fault(pair)
+                if fault is None:
+                    self._add(pair)
+                    pairs.append(pair)
+                    continue
+                if not problems or (problems[-1].section, problems[-1].row) != (pair.section, pair.row):
+                    problems.append(Problem(pair.section, pair.row, fault[0], f"{pair.prompt!r} {fault[1]}"))
+                if position == 0:
+                    break
+        return pairs
+
+    def _fault(self, pair: Pair) -> tuple[ProblemKind, str] | None:
         key = text_key(pair.prompt)
-        (dropped if key in seen else kept).append(pair)
-        seen.add(key)
-    return kept, dropped
+        if key in self.seen:
+            leak = pair.section == "evaluation_data" and self.seen[key] == "training_data"
+            return ("leak", "is a training prompt too") if leak else ("duplicate", "repeats an earlier prompt")
+        if pair.section == "evaluation_data" and near_key(key) in self.near:
+            return "near-leak", "is a training prompt but for punctuation"
+        return None
+
+    def _add(self, pair: Pair) -> None:
+        self.seen[text_key(pair.prompt)] = pair.section
+        if pair.section == "training_data":
+            self.near.add(near_key(pair.prompt))
 
 
 def row_list(rows: Iterable[int], limit: int = 12) -> str:

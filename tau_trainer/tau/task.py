@@ -36,7 +36,7 @@ class TauTask:
     """Fulfils :class:`tau_trainer.training.task.Task`; the data set is loaded once for all pairs."""
 
     keys = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
-    columns: tuple[str, ...] = ("success", "held-out")
+    columns: tuple[str, ...] = ("success", "validation")
 
     def __init__(self, settings: TauSettings) -> None:
         """Raises DataError (also where there is nothing to evaluate on), SettingsError."""
@@ -85,9 +85,11 @@ class TauTask:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Rows of the data set that cannot be used."""
-        skipped = self.dataset.skipped_sentence() if self.evaluates else None
-        return (skipped,) if skipped else ()
+        """Rows of the data set that cannot be used, and rows too few to choose by."""
+        if not self.evaluates:
+            return ()
+        sentences = (self.dataset.skipped_sentence(), self.dataset.undivided_sentence())
+        return tuple(one for one in sentences if one is not None)
 
     def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
         """The behavior without the target, which is for the AgentTrainer alone."""
@@ -117,14 +119,17 @@ class TauTask:
 
     @cached_property
     def baselines(self) -> Mapping[str, BaselineScore]:
-        """What a policy that knows nothing gets, and supervised regression."""
-        return baselines(self.dataset, self.profile, self.formula)
+        """What a policy that knows nothing gets on the validation rows, and what supervised learners get."""
+        return baselines(self.dataset, self.profile, self.formula, "validation")
 
     def quick_scores(self, policy: Policy) -> Mapping[str, float]:
-        """Reward and accuracy on the held-out rows."""
-        found = score(acting(policy), self.dataset, self.profile, self.formula, self.dataset.evaluation)
-        return {keys.HELD_OUT_ACCURACY: found.accuracy, keys.HELD_OUT_REWARD: found.reward}
+        """Accuracy and reward on the validation rows."""
+        rows = self.dataset.validation
+        if not len(rows):
+            return {}
+        found = score(acting(policy), self.dataset, self.profile, self.formula, rows)
+        return {keys.VALIDATION_ACCURACY: found.accuracy, keys.VALIDATION_REWARD: found.reward}
 
     def evaluate(self, policy: Policy) -> TauEvaluation:
-        """Every held-out row once, with the deterministic action, beside the baselines."""
+        """Every test row once, with the deterministic action, beside the baselines."""
         return evaluate(acting(policy), self.dataset, self.profile, self.formula)

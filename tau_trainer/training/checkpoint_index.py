@@ -1,4 +1,4 @@
-"""Which checkpoints a folder holds: their names, their order, and the best one."""
+"""Which checkpoints a folder holds: their names and their order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tau_trainer.errors import CheckpointError
-from tau_trainer.files import atomic_write_json, safe_name
+from tau_trainer.files import safe_name
 
 Manifest = dict[str, Any]
 """Parsed ``manifest.json``."""
@@ -57,41 +56,10 @@ def free_path(folder: Path, name: str, step: int) -> Path:
     return path
 
 
-def mark_best(path: Path, score: float) -> None:
-    """Remembers the checkpoint at ``path`` as the best of its name; it is kept from then on, its predecessor not.
-
-    Args:
-        path: the checkpoint's folder.
-        score: why, for the reader of the file.
-
-    Raises:
-        CheckpointError: ``path`` is no checkpoint.
-        NonFiniteError: ``score`` is NaN or infinite.
-    """
-    parts = _FOLDER_NAME.fullmatch(path.name)
-    if parts is None or not path.is_dir():
-        raise CheckpointError(f"There is no checkpoint '{path}' to be marked as best; save it first.")
-    atomic_write_json(_best_file(path.parent, parts["name"]), {"checkpoint": path.name, "score": score})
-
-
-def best_checkpoint(folder: Path, name: str) -> Path | None:
-    """The checkpoint last given to :func:`mark_best`; None when there is none."""
-    try:
-        chosen = json.loads(_best_file(folder, safe_name(name)).read_bytes())["checkpoint"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    path = folder / Path(str(chosen)).name
-    return path if path.is_dir() else None
-
-
 def digest_of(manifest: Manifest) -> str:
     """SHA-256 of a manifest without its own ``digest``, whatever its indentation and order of keys."""
     content = {key: value for key, value in manifest.items() if key != "digest"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _best_file(folder: Path, safe: str) -> Path:
-    return folder / f"{safe}-best.json"
 
 
 def _serial(path: Path) -> int:

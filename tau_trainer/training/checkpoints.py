@@ -29,7 +29,7 @@ from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, NonFiniteError, TauError
 from tau_trainer.files import plain, reason, rename, safe_name, sync_folder, write_synced
 from tau_trainer.training import tensors as tensor_file
-from tau_trainer.training.checkpoint_index import Entry, Manifest, best_checkpoint, digest_of, free_path, scan
+from tau_trainer.training.checkpoint_index import Entry, Manifest, digest_of, free_path, scan
 
 FORMAT = "tau-trainer-checkpoint"
 FORMAT_VERSION = 1
@@ -80,14 +80,14 @@ def save_checkpoint(
 
     The tensors are copied when the call begins, so training may go on changing them from then on. A second
     checkpoint of the same step takes the place of the first once it is whole (as ``<name>-<step>.2``). The one just
-    written and the one marked as best are never removed.
+    written is never removed.
 
     Args:
         folder: all checkpoints of a run; made when missing.
         step: decisions so far, at least 0.
         tensors: by name.
         manifest: everything else, of what JSON can hold.
-        keep: how many to keep of this name besides the best; 0 or less keeps all.
+        keep: how many to keep of this name; 0 or less keeps all.
         name: behavior or learner.
 
     Returns:
@@ -246,8 +246,7 @@ def _hidden(folder: Path, name: str) -> Path:
 
 def _retire(folder: Path, name: str, newest: Path, older: list[Entry], step: int, keep: int) -> None:
     """Removes superseded checkpoints; one that cannot be removed now is tried again by the next save."""
-    best = best_checkpoint(folder, name)
-    older = [entry for entry in older if entry.path not in (newest, best)]
+    older = [entry for entry in older if entry.path != newest]
     superseded = [entry for entry in older if entry.step == step]
     others = [entry for entry in older if entry.step != step]
     surplus = others[: max(0, len(others) + 1 - keep)] if keep > 0 else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,22 +10,13 @@ from typing import Any
 from tau_trainer.errors import TauError
 from tau_trainer.export import export_onnx
 from tau_trainer.metrics import PairState, RunReport, plot_learning_curve
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.candidates import Candidate, ScoredPolicy, best_of, make_candidate
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 from tau_trainer.training.states import told
-from tau_trainer.training.task import Evaluation
 
 _MOST_LISTED = 8
 """Policies that the last panel names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A learner, and what its policy scored at the end."""
-
-    learner: Learner
-    evaluation: Evaluation | None
 
 
 async def save(run: TrainingRun) -> list[str]:
@@ -47,20 +37,15 @@ async def save(run: TrainingRun) -> list[str]:
 
 
 async def evaluate_policies(run: TrainingRun) -> list[Candidate]:
-    """Every learner's policy, with its scores where the task has an evaluation."""
+    """Every learner's policies, with their scores where the task has an evaluation."""
+    examiner = None if run.at_once else run.examiner
+    wanted = run.plan.settings.checkpoint_settings.export
     candidates = []
     for learner in run.learners:
-        examiner = None if run.at_once else run.examiner
-        scores = await learner.run_in_thread(partial(examiner.evaluate, learner.policy)) if examiner else None
-        candidates.append(Candidate(learner, scores))
+        last = ScoredPolicy(learner.policy, learner.decisions)
+        work = partial(make_candidate, learner.name, learner.spec, last, learner.best, wanted, examiner)
+        candidates.append(await learner.run_in_thread(work))
     return candidates
-
-
-def _best(candidates: Sequence[Candidate]) -> Candidate | None:
-    """The policy with the highest held-out accuracy; the first where there is none."""
-    if not candidates:
-        return None
-    return max(candidates, key=lambda one: one.evaluation.accuracy if one.evaluation is not None else 0.0)
 
 
 async def export_policies(
@@ -70,15 +55,15 @@ async def export_policies(
 
     Returns the files, and a sentence for each that could not be written.
     """
-    wanted = [(one.learner, one.learner.name) for one in candidates]
-    best = _best(candidates)
+    wanted = [(one, one.name) for one in candidates]
+    best = best_of(candidates)
     if best is not None and not run.plan.shared:
-        wanted.insert(0, (best.learner, best.learner.spec.short_name))
+        wanted.insert(0, (best, best.spec.short_name))
     models, errors = list[Path](), list[str]()
-    for learner, name in () if run.at_once else wanted:
+    for one, name in () if run.at_once else wanted:
         try:
-            work = partial(export_onnx, learner.policy, learner.spec, folder.onnx(name))
-            models.append(await learner.run_in_thread(work))
+            work = partial(export_onnx, one.policy, one.spec, folder.onnx(name))
+            models.append(await run.pool.learners[one.name].run_in_thread(work))
         except TauError as error:
             errors.append(str(error))
     return models, errors
@@ -91,17 +76,19 @@ def write_evaluation(
 
     Returns its content, and a sentence if it could not be written.
     """
-    best = _best(candidates)
+    best = best_of(candidates)
     if best is None or best.evaluation is None:
         return None, []
     content = {
-        **best.evaluation.to_dict(),
-        "policy": best.learner.name,
+        **best.to_dict(),
         "decisions": run.decisions,
         "decisions_per_second": _speed(run),
         "wall_seconds": round(run.elapsed_seconds, 3),
         "pairs": {
-            str(pair.id): {"decisions": pair.trainer.decisions, "accuracy": run.accuracy.get(pair.id)}
+            str(pair.id): {
+                "decisions": pair.trainer.decisions,
+                "validation_accuracy": run.validation_accuracy.get(pair.id),
+            }
             for pair in run.pairs
         },
     }
@@ -126,7 +113,8 @@ def make_report(
     errors: Sequence[str],
 ) -> RunReport:
     """The central report; ``errors``: what could not be written."""
-    best = _best(candidates)
+    best = best_of(candidates)
+    scores = best.evaluation if best is not None else None
     failed = [pair for pair in run.pairs if pair.trainer.state is PairState.FAILED]
     outcome = "completed"
     if run.error is not None or len(failed) == len(run.pairs):
@@ -153,11 +141,12 @@ def make_report(
         wall_seconds=run.elapsed_seconds,
         decisions_per_second=_speed(run),
         pairs=tuple(
-            pair.metrics(run.accuracy.get(pair.id), per_decision=run.plan.task is not None) for pair in run.pairs
+            pair.metrics(run.validation_accuracy.get(pair.id), per_decision=run.plan.task is not None)
+            for pair in run.pairs
         ),
         evaluation=evaluation,
-        verdict=best.evaluation.sentence() if best is not None and best.evaluation is not None else None,
-        baselines=run.examiner.baselines if run.examiner is not None and not run.at_once else {},
+        verdict=f"{scores.sentence()} {best.sentence()}" if best is not None and scores is not None else None,
+        baselines=scores.baselines if scores is not None else {},
         behaviors=run.snapshot().behaviors,
         models=tuple(models),
         files=_listed(models) | files,

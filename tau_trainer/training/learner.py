@@ -22,12 +22,16 @@ from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
 from tau_trainer.specs import Aggregation
 from tau_trainer.training import behavior_json
+from tau_trainer.training.candidates import UPDATES_IN_RANK, ScoredPolicy, rank_of
 from tau_trainer.training.handles import LearnerHandle
 
 LEAST_SUMMARIES = 20
 """Points of a whole run's curve."""
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
+
+_BEST = "best."
+"""What the names of the best policy's weights begin with in a checkpoint."""
 
 _now = time.monotonic
 Evaluator = Callable[[Policy], Mapping[str, float]]
@@ -90,7 +94,10 @@ class Learner:
         self.held_seconds = 0.0
         self.update_seconds = 0.0
         self.policy_age = 0.0
+        self.best: ScoredPolicy | None = None
+        """The policy with the best validation scores so far, in resumed runs too; None: nothing chooses."""
         self.evaluation: Mapping[str, float] = {}
+        """The newest policy's validation scores."""
         self.error: Exception | None = None
         """Why learning has failed for good."""
         self.updates = 0
@@ -115,6 +122,7 @@ class Learner:
         self._last_update_seconds = 0.0
         self._running: asyncio.Task[None] | None = None
         self._queue: list[Work] = []
+        self._recent: list[Mapping[str, float]] = []
         # ML-Agents' own number, but for runs so short that their curve would have only a few points.
         self._summary_freq = min(self.settings.summary_freq, max(max_steps // LEAST_SUMMARIES, 1))
         self._next_summary = self._summary_freq
@@ -248,6 +256,10 @@ class Learner:
         if self._evaluator is not None:
             self.evaluation = self._evaluator(policy)
             stats.update(self.evaluation)
+            self._recent = [*self._recent, self.evaluation][-UPDATES_IN_RANK:]
+            scored = ScoredPolicy(policy, self.decisions, self.evaluation, rank_of(self._recent))
+            if scored.beats(self.best):
+                self.best = scored
         return _Outcome(stats, policy, time.perf_counter() - begin)
 
     def _act_with(self, policy: Policy) -> None:
@@ -282,17 +294,25 @@ class Learner:
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-able values for a checkpoint. Call in the learner's thread."""
         arrays, facts = self._handle.state()
+        if self.best is not None:
+            arrays |= {_BEST + name: values for name, values in self.best.policy.weights.items()}
         return arrays, {
             "algorithm": facts,
             "decisions": self.decisions,
             "acting_rng": self.actor.rng.bit_generator.state,
             "behavior": behavior_json.to_json(self.spec),
             "reward_components": self._setup.reward_width,
+            "best": None if self.best is None else _facts_of(self.best),
+            "recent_scores": [dict(scores) for scores in self._recent],
         }
 
     def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
-        self._handle.load(arrays, values["algorithm"])
+        self._handle.load(
+            {name: array for name, array in arrays.items() if not name.startswith(_BEST)}, values["algorithm"]
+        )
+        self.best = stored_best(self.algorithm, arrays, values)
+        self._recent = list(values.get("recent_scores", []))
         self.decisions = int(values["decisions"])
         self.actor.rng.bit_generator.state = values["acting_rng"]
         self.policy = self._handle.policy()
@@ -302,3 +322,19 @@ class Learner:
     async def run_in_thread(self, work: Callable[[], Any]) -> Any:
         """Run ``work`` in the learner's thread, after what is there already."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+
+def _facts_of(best: ScoredPolicy) -> dict[str, Any]:
+    facts = {"version": best.policy.version, "decisions": best.decisions, "rank": list(best.rank)}
+    return {**facts, "scores": dict(best.scores)}
+
+
+def stored_best(algorithm: Algorithm, arrays: Arrays, values: Mapping[str, Any]) -> ScoredPolicy | None:
+    """The best policy in what :meth:`Learner.state` gave; None where there was none."""
+    facts = values.get("best")  # checkpoints of earlier versions have none
+    if facts is None:
+        return None
+    weights = {name.removeprefix(_BEST): array for name, array in arrays.items() if name.startswith(_BEST)}
+    accuracy, reward = facts["rank"]
+    policy = algorithm.policy(weights, facts["version"])
+    return ScoredPolicy(policy, facts["decisions"], facts["scores"], (accuracy, reward))

@@ -92,7 +92,7 @@ class AgentTrainerPair:
         self.trainer.abandon()
         await self.environment.close()
 
-    def metrics(self, accuracy: float | None = None, *, per_decision: bool = True) -> PairMetrics:
+    def metrics(self, validation_accuracy: float | None = None, *, per_decision: bool = True) -> PairMetrics:
         """What it has done so far; ``per_decision``: mean reward of a decision, else of an episode."""
         scores = self.trainer.scores
         return PairMetrics(
@@ -103,6 +103,6 @@ class AgentTrainerPair:
             mean_reward=scores.reward.value if per_decision else self.trainer.mean_return,
             success_rate=scores.success.value,
             restarts=self.environment.restarts,
-            accuracy=accuracy,
+            validation_accuracy=validation_accuracy,
             error=self.trainer.error,
         )

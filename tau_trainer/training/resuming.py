@@ -24,7 +24,7 @@ def check_resume(folder: RunFolder, plan: RunPlan) -> None:
             "begin it again with --force"
         )
     for checkpoint in checkpoints:
-        _, spec = load_policy(checkpoint, plan.settings)
+        *_, spec = load_policy(checkpoint, plan.settings)
         _check_sharing(checkpoint, plan, shared=checkpoint.name == spec.short_name)
         _check_task(checkpoint, plan)
     if _finished(checkpoints, plan):
@@ -58,8 +58,8 @@ def _check_task(checkpoint: Checkpoint, plan: RunPlan) -> None:
     for what, known in checkpoint.manifest.get("task", {}).items():  # older checkpoints say nothing
         if asked.get(what, known) != known:
             raise CheckpointError(
-                f"'{checkpoint.path}' learned from another {what}; resume it with the one that it began with, or begin "
-                "a new run with another --run-id"
+                f"'{checkpoint.path}' learned from another {what} (or from one that was read otherwise then); "
+                "resume it with the one that it began with, or begin a new run with another --run-id"
             )
 
 

@@ -42,8 +42,8 @@ class TrainingRun:
         """Who evaluates policies; None: nobody."""
         self.baselines: Mapping[str, BaselineScore] | None = None
         """What policies are compared with, once it is worked out."""
-        self.accuracy: dict[int, float] = {}
-        """Held-out accuracy of each pair's policy when it ended."""
+        self.validation_accuracy: dict[int, float] = {}
+        """Of each pair's policy when it ended."""
         self.error: Exception | None = None
         """What ended the whole run, if something did."""
         self.cancelled = False
@@ -252,4 +252,5 @@ class TrainingRun:
             await learner.drain()
             if self.examiner is not None:
                 scores = await learner.run_in_thread(partial(self.examiner.quick_scores, learner.policy))
-                self.accuracy[pair.id] = scores[keys.HELD_OUT_ACCURACY]
+                if keys.VALIDATION_ACCURACY in scores:
+                    self.validation_accuracy[pair.id] = scores[keys.VALIDATION_ACCURACY]

@@ -36,7 +36,7 @@ class Snapshots:
         rate = self._speed(run.decisions)
         most = self._most(learners)
         left = max(most - run.decisions, 0)
-        accuracies = [learner.evaluation.get(keys.HELD_OUT_ACCURACY) for learner in learners]
+        accuracies = [learner.evaluation.get(keys.VALIDATION_ACCURACY) for learner in learners]
         return RunSnapshot(
             run_id=run.run_id,
             command=run.plan.command,
@@ -54,7 +54,7 @@ class Snapshots:
             pairs=pairs,
             columns=run.plan.task.columns if run.plan.task is not None else (),
             behaviors=tuple(self._behavior(learner) for learner in learners),
-            accuracy=max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
+            validation_accuracy=max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             baselines=run.baselines,
         )
 
@@ -76,7 +76,7 @@ class Snapshots:
         return self._rate.rate()
 
     def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
-        metrics = pair.metrics(self._run.accuracy.get(pair.id), per_decision=self._run.plan.task is not None)
+        metrics = pair.metrics(self._run.validation_accuracy.get(pair.id), per_decision=self._run.plan.task is not None)
         meter = self._rates[pair.id]
         meter.add(metrics.decisions - self._first_decisions[pair.id] - meter.total)
         return replace(metrics, decisions_per_second=meter.rate() if metrics.state is PairState.TRAINING else 0.0)

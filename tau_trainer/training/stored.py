@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.settings import ExportChoice, RunSettings, load_settings
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
+from tau_trainer.training.candidates import Candidate, ScoredPolicy, best_of, make_candidate
 from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
-from tau_trainer.training.task import Evaluation, task_of
-
-if TYPE_CHECKING:
-    from tau_trainer.models import Policy
+from tau_trainer.training.task import Task, task_of
 
 
 def _open(run: Path) -> tuple[RunFolder, RunSettings]:
@@ -36,9 +34,12 @@ def _newest(folder: RunFolder) -> Iterator[Checkpoint]:
     yield from whole
 
 
-def load_policy(checkpoint: Checkpoint, settings: RunSettings) -> tuple[Policy, BehaviorSpec]:
-    """The policy of a checkpoint and the behavior it acts for. Raises CheckpointError."""
+def load_policy(
+    checkpoint: Checkpoint, settings: RunSettings
+) -> tuple[ScoredPolicy, ScoredPolicy | None, BehaviorSpec]:
+    """The last policy of a checkpoint, its best one, and the behavior they act for. Raises CheckpointError."""
     from tau_trainer.algorithms import Setup, make_algorithm
+    from tau_trainer.training.learner import stored_best
 
     try:
         learner = checkpoint.manifest["learner"]
@@ -46,37 +47,43 @@ def load_policy(checkpoint: Checkpoint, settings: RunSettings) -> tuple[Policy, 
         settings_of = settings.of_behavior(spec.short_name)
         algorithm = make_algorithm(Setup(spec, settings_of, seed=0, reward_width=learner["reward_components"]))
         algorithm.load(checkpoint.tensors, learner["algorithm"])
+        best = stored_best(algorithm, checkpoint.tensors, learner)
     except (CheckpointError, SettingsError, KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"'{checkpoint.path}' does not fit the settings ({error}); use those of the run's own configuration.yaml, "
             "or begin a new run with another --run-id"
         ) from error
-    return algorithm.snapshot(), spec
+    return ScoredPolicy(algorithm.snapshot(), learner["decisions"]), best, spec
 
 
-def evaluate_run(run: Path) -> Evaluation:
-    """Evaluate the best policy of a run on its task's held-out rows; evaluation.json gets the new scores.
+def _candidates(
+    folder: RunFolder, settings: RunSettings, export: ExportChoice | None, task: Task | None
+) -> list[Candidate]:
+    """Of every learner what its newest checkpoint holds. Raises CheckpointError."""
+    wanted = export or settings.checkpoint_settings.export
+    found = []
+    for checkpoint in _newest(folder):
+        last, best, spec = load_policy(checkpoint, settings)
+        found.append(make_candidate(checkpoint.name, spec, last, best, wanted, task))
+    return found
+
+
+def evaluate_run(run: Path, export: ExportChoice | None = None) -> Candidate:
+    """Evaluate the policy of a run on its task's test rows; evaluation.json gets the new scores.
+
+    ``export``: the best or the last policy; None = as the run's settings say.
 
     Raises SettingsError for a folder without such a run, CheckpointError, DataError.
     """
     folder, settings = _open(run)
     task = task_of(settings)
     if task is None:
-        raise SettingsError(f"'{run}' has no task, so there are no held-out rows to evaluate it on")
-    best: tuple[str, Evaluation] | None = None
-    for checkpoint in _newest(folder):
-        policy, _ = load_policy(checkpoint, settings)
-        evaluation = task.evaluate(policy)
-        if best is None or evaluation.accuracy > best[1].accuracy:
-            best = (checkpoint.name, evaluation)
+        raise SettingsError(f"'{run}' has no task, so there are no test rows to evaluate it on")
+    best = best_of(_candidates(folder, settings, export, task))
     assert best is not None
-    _update_evaluation(folder, *best)
-    return best[1]
-
-
-def _update_evaluation(folder: RunFolder, policy: str, evaluation: Evaluation) -> None:
-    """New scores; what only the run itself knew (speed, wall time, pairs) stays."""
-    atomic_write_json(folder.evaluation, {**_evaluated(folder), **evaluation.to_dict(), "policy": policy})
+    # What only the run itself knew (speed, wall time, pairs) stays.
+    atomic_write_json(folder.evaluation, {**_evaluated(folder), **best.to_dict()})
+    return best
 
 
 def _evaluated(folder: RunFolder) -> dict[str, Any]:
@@ -84,25 +91,32 @@ def _evaluated(folder: RunFolder) -> dict[str, Any]:
     return json.loads(folder.evaluation.read_text("utf-8")) if folder.evaluation.is_file() else {}
 
 
-def export_run(run: Path, output: Path | None = None) -> list[Path]:
-    """Export the newest checkpoint of every policy of a run as ONNX; ``output``: another file or folder.
+def export_run(run: Path, output: Path | None = None, export: ExportChoice | None = None) -> list[tuple[Path, str]]:
+    """Export the newest checkpoint of every learner of a run as ONNX.
+
+    Args:
+        run: its folder.
+        output: another file or folder to write to.
+        export: the best or the last policy; None = as the run's settings say.
+
+    Returns:
+        The files, and which policy each holds, in words.
 
     Raises SettingsError, CheckpointError, ExportError.
     """
     folder, settings = _open(run)
-    checkpoints = list(_newest(folder))
-    if output is not None and output.suffix == ".onnx" and len(checkpoints) > 1:
-        raise SettingsError(f"'{run}' has {len(checkpoints)} policies; give --output a folder instead of a file")
+    candidates = _candidates(folder, settings, export, None)
+    if output is not None and output.suffix == ".onnx" and len(candidates) > 1:
+        raise SettingsError(f"'{run}' has {len(candidates)} policies; give --output a folder instead of a file")
     from tau_trainer.export import export_onnx
 
-    best = _evaluated(folder).get("policy")
+    first = _evaluated(folder).get("policy")
     written = []
-    for checkpoint in checkpoints:
-        policy, spec = load_policy(checkpoint, settings)
+    for one in candidates:
         # Of independent policies the best one stands under the behavior's own name too, as at the end of a run.
-        for name in dict.fromkeys([checkpoint.name, *([spec.short_name] if checkpoint.name == best else [])]):
+        for name in dict.fromkeys([one.name, *([one.spec.short_name] if one.name == first else [])]):
             path = folder.onnx(name)
             if output is not None:
                 path = output if output.suffix == ".onnx" else output / path.name
-            written.append(export_onnx(policy, spec, path))
+            written.append((export_onnx(one.policy, one.spec, path), one.which))
     return written

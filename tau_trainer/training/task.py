@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Evaluation(Protocol):
-    """Scores of one policy on rows that it did not learn from."""
+    """Scores of one policy on rows that it did not learn from and that chose nothing."""
 
     @property
     def accuracy(self) -> float:
-        """0 to 1: what the better of two policies has more of."""
+        """Share of right answers, 0 to 1."""
 
     @property
     def reward(self) -> float:
@@ -28,7 +28,7 @@ class Evaluation(Protocol):
 
     @property
     def baselines(self) -> Mapping[str, BaselineScore]:
-        """The same of what it is compared with, by name."""
+        """The same of what it is compared with, by name, on the same rows."""
 
     def sentence(self) -> str:
         """Whether it beats what knows nothing, in one sentence."""
@@ -82,10 +82,14 @@ class Task(Protocol):
 
     @property
     def baselines(self) -> Mapping[str, BaselineScore]:
-        """What policies are compared with, by name."""
+        """What policies are compared with while they learn, by name, on the rows of :meth:`quick_scores`."""
 
     def quick_scores(self, policy: Policy) -> Mapping[str, float]:
-        """Scores by metric key, cheap enough for every update."""
+        """Scores by metric key on rows that choose between policies, cheap enough for every update.
+
+        The best policy has the highest ``Validation/Accuracy``, then the highest ``Validation/Reward``; without these
+        nothing is chosen.
+        """
 
     def evaluate(self, policy: Policy) -> Evaluation:
         """All that can be said of a policy."""

@@ -38,6 +38,17 @@ class FakeEvaluation(FakeScore):
 
 
 @dataclass
+class FakeCandidate:
+    evaluation: FakeEvaluation
+
+    def sentence(self) -> str:
+        return "Exported is the last policy."
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.evaluation.to_dict()
+
+
+@dataclass
 class FakeTraining:
     """What the commands called, and with what."""
 
@@ -61,13 +72,13 @@ class FakeTraining:
         """What stands in for the modules that the commands import."""
         api, stored = (ModuleType(f"tau_trainer.training.{name}") for name in ("api", "stored"))
 
-        def evaluate_run(folder: Path) -> FakeEvaluation:
-            self.calls.append(("evaluate", folder, {}))
-            return FakeEvaluation(0.5, 0.9)
+        def evaluate_run(folder: Path, export: str | None = None) -> FakeCandidate:
+            self.calls.append(("evaluate", folder, {"export": export}))
+            return FakeCandidate(FakeEvaluation(0.5, 0.9))
 
-        def export_run(folder: Path, output: Path | None = None) -> list[Path]:
-            self.calls.append(("export", folder, {"output": output}))
-            return [output or folder / "TauAgent.onnx"]
+        def export_run(folder: Path, output: Path | None = None, export: str | None = None) -> list[tuple[Path, str]]:
+            self.calls.append(("export", folder, {"output": output, "export": export}))
+            return [(output or folder / "TauAgent.onnx", f"the {export or 'best'} policy")]
 
         vars(api).update(run_in_foreground=self._run)
         vars(stored).update(evaluate_run=evaluate_run, export_run=export_run)

@@ -24,29 +24,33 @@ def test_evaluate_shows_the_policy_between_its_baselines(
     training: Any, run: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["evaluate", name]) == 0
-    assert training.calls == [("evaluate", run, {})]
+    assert training.calls == [("evaluate", run, {"export": None})]
     assert capsys.readouterr().out.splitlines() == [
-        "held out       reward  accuracy",
+        "test rows      reward  accuracy",
         "zeros          +0.100     20.0%",
         "the policy     +0.500     90.0%",
         "",
         "The policy beats the baselines.",
+        "Exported is the last policy.",
     ]
 
 
 def test_evaluate_for_machines(training: Any, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", "tau3", "--json"]) == 0
+    assert main(["evaluate", "tau3", "--json", "--export", "last"]) == 0
     assert json.loads(capsys.readouterr().out) == {"reward": 0.5, "accuracy": 0.9}
-    assert training.calls == [("evaluate", run, {})]
+    assert training.calls == [("evaluate", run, {"export": "last"})]
 
 
 def test_export_names_the_file(training: Any, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "tau3"]) == 0
-    assert main(["export", "tau3", "--output", "policy.onnx"]) == 0
-    assert [call[1:] for call in training.calls] == [(run, {"output": None}), (run, {"output": Path("policy.onnx")})]
+    assert main(["export", "tau3", "--output", "policy.onnx", "--export", "last"]) == 0
+    assert [call[1:] for call in training.calls] == [
+        (run, {"output": None, "export": None}),
+        (run, {"output": Path("policy.onnx"), "export": "last"}),
+    ]
     assert capsys.readouterr().out.splitlines() == [
-        f"written and checked: {run / 'TauAgent.onnx'}",
-        "written and checked: policy.onnx",
+        f"written and checked: {run / 'TauAgent.onnx'} (the best policy)",
+        "written and checked: policy.onnx (the last policy)",
     ]
 
 

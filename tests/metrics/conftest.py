@@ -77,7 +77,7 @@ def make_snapshot(pairs: int = 4, command: str = "parallel") -> RunSnapshot:
         ),
         columns=("success",),
         behaviors=(BehaviorSnapshot("TauAgent", 1000 * pairs, 2000 * pairs, 3, 0.7),),
-        accuracy=0.913,
+        validation_accuracy=0.913,
         baselines=BASELINES,
         message="waiting for the engine",
     )

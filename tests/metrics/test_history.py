@@ -7,7 +7,7 @@ from typing import Any
 
 from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, RunReport
 from tau_trainer.metrics import keys as names
-from tau_trainer.metrics.history import Curve, History
+from tau_trainer.metrics.history import TEST_ACCURACY, TEST_REWARD, Curve, History
 
 
 def summary(step: int, value: float | None, behavior: str = "A") -> dict[str, Any]:
@@ -47,22 +47,24 @@ def test_steps_that_go_back_forget_without_an_event() -> None:
 def test_a_whole_run_comes_back(tmp_path: Path, result: RunReport) -> None:
     with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
         hub.baselines({"ridge": BaselineScore(0.5, 0.9)})
-        hub.add("A", names.HELD_OUT_ACCURACY, 0.4)
+        hub.add("A", names.VALIDATION_ACCURACY, 0.4)
         hub.flush("A", 100)
         hub.result(result)
     history = History.load(tmp_path)
     assert history.run_id == "tau-01"
-    assert history.baselines["ridge"] == {"reward": 0.72, "accuracy": 0.96}
-    assert history.overall(names.HELD_OUT_ACCURACY) == {"A": Curve([100], [0.93])}
+    assert history.baselines == {"ridge": {"reward": 0.5, "accuracy": 0.9}}, "on the rows of the curve"
+    assert history.overall(names.VALIDATION_ACCURACY) == {"A": Curve([100], [0.4])}, "no other score among these"
 
 
-def test_the_evaluation_file_has_the_last_word(tmp_path: Path) -> None:
-    (tmp_path / "log.jsonl").write_text(json.dumps(summary(10, 1.0)) + "\n", encoding="utf-8")
-    evaluation = {"accuracy": 0.5, "reward": 0.1, "baselines": {"zeros": {"reward": 0.9, "accuracy": 0.03}}}
+def test_the_evaluation_file_says_what_the_exported_policy_gets(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps(summary(30, 1.0)) + "\n", encoding="utf-8")
+    policies = {"best": {"decisions": 20, "accuracy": 0.5, "reward": 0.1}, "last": {"decisions": 30, "accuracy": 0.4}}
+    evaluation = {"exported": "best", "policies": policies, "baselines": {"zeros": {"reward": 0.9, "accuracy": 0.03}}}
     (tmp_path / "evaluation.json").write_text(json.dumps(evaluation), encoding="utf-8")
     history = History.load(tmp_path)
-    assert history.baselines == {"zeros": {"reward": 0.9, "accuracy": 0.03}}
-    assert history.overall(names.HELD_OUT_ACCURACY) == {"A": Curve([10], [0.5])}
+    assert history.baselines == {"zeros": {"reward": 0.9, "accuracy": 0.03}}, "where the log has none"
+    assert history.overall(TEST_ACCURACY) == {"A": Curve([20], [0.5])}
+    assert history.overall(TEST_REWARD) == {"A": Curve([20], [0.1])}
     assert history.run_id == tmp_path.name
 
 

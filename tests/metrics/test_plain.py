@@ -16,7 +16,7 @@ GOLDEN = """\
 [INFO] TauAgent. Step: 300. Time Elapsed: 4.000 s. Mean Reward: 2.000. Std of Reward: 1.000. Training. Decisions/s: 100\
 . ETA: 0:00:17.
 [INFO] TauAgent. Step: 2000. Time Elapsed: 6.000 s. Mean Reward per Decision: 0.500. Std of Reward per Decision: 0.500.\
- Success Rate: 0.250. Held-out Accuracy: 0.913. Not Training. Decisions/s: 850. ETA: 0:00:00.
+ Success Rate: 0.250. Validation Accuracy: 0.913. Not Training. Decisions/s: 850. ETA: 0:00:00.
 [WARNING] engine 3 crashed; it is restarted [1 of 5]
 [INFO] exported TauAgent.onnx
 [INFO] tau-01 completed: 200,000 decisions in 0:01:01 (3,279 decisions/s)
@@ -46,7 +46,7 @@ def run(recorder: Recorder, result: RunReport) -> None:
         now[0] = 6.0
         hub.add("TauAgent?team=0", "Tau/Mean Reward", [0.0, 1.0])
         hub.add("TauAgent?team=0", "Tau/Success Rate", [False, True, False, False])
-        hub.add("TauAgent?team=0", "Evaluation/Accuracy", 0.913)
+        hub.add("TauAgent?team=0", "Validation/Accuracy", 0.913)
         hub.flush("TauAgent?team=0", 2000, training=False)
         hub.warning("engine 3 crashed; it is restarted [1 of 5]")
         hub.event("exported", message="exported TauAgent.onnx")

@@ -32,7 +32,7 @@ def record(run_dir: Path, summaries: int = 20, pairs: int = 3) -> None:
                 hub.add("TauAgent", "Tau/Mean Reward", rng.normal(0.03 * number, 0.1, 50), pair=pair)
                 hub.add("TauAgent", "Tau/Success Rate", rng.random(50) < 0.04 * number, pair=pair)
             if number % 5 == 0:
-                hub.add("TauAgent", "Evaluation/Accuracy", 0.04 * number)
+                hub.add("TauAgent", "Validation/Accuracy", 0.04 * number)
             hub.flush("TauAgent", 1000 * number)
 
 
@@ -59,7 +59,7 @@ def test_the_picture_has_content(tmp_path: Path) -> None:
     assert width > 1000
     colors = {tuple(color) for color in np.round(image[..., :3].reshape(-1, 3) * 255).astype(int)[::7]}
     assert (0, 0x72, 0xB2) in colors, "the thick line of all pairs"
-    assert (0, 0x9E, 0x73) in colors, "held-out accuracy"
+    assert (0, 0x9E, 0x73) in colors, "validation accuracy"
     assert (255, 255, 255) in colors
     assert sorted(child.name for child in tmp_path.iterdir()) == ["learning_curve.png", "log.jsonl"]
 
@@ -74,7 +74,7 @@ def test_axes_labels_lines_and_baselines(tmp_path: Path) -> None:
     legend = success.get_legend()
     assert legend is not None
     labels = [text.get_text() for text in legend.get_texts()]
-    assert labels == ["binary success, single pairs", "binary success", "held-out accuracy"]
+    assert labels == ["binary success, single pairs", "binary success", "validation accuracy"]
     widths = [line.get_linewidth() for line in curves(reward)]
     assert widths == [0.8, 0.8, 0.8, 2.4, 1.0, 1.0], "three pairs, all pairs, two baselines"
     assert {text.get_text() for text in reward.texts} == {"zeros", "ridge"}
@@ -128,7 +128,7 @@ def test_legends_stay_inside_the_picture(tmp_path: Path) -> None:
         for pair in range(4):
             hub.add(f"TauAgent-pair{pair}", "Tau/Mean Reward", 1.0, pair=pair)
             hub.add(f"TauAgent-pair{pair}", "Tau/Success Rate", 0.5, pair=pair)
-            hub.add_all(f"TauAgent-pair{pair}", {"Evaluation/Accuracy": 0.5, "Evaluation/Reward": 0.5})
+            hub.add_all(f"TauAgent-pair{pair}", {"Validation/Accuracy": 0.5, "Validation/Reward": 0.5})
             hub.flush(f"TauAgent-pair{pair}", 100)
     assert widest_overflow(draw(History.load(tmp_path))) <= 0
 

@@ -16,7 +16,7 @@ GOLDEN = """\
 │ tau-01 completed: 200,000 decisions in 0:01:01 (3,279 decisions/s)           │
 │ pair 2: the engine exited by itself                                          │
 │                                                                              │
-│ held-out rows          reward  accuracy                                      │
+│ test rows              reward  accuracy                                      │
 │ policy                  0.700    93.0 %                                      │
 │ zeros                  -0.100     3.3 %                                      │
 │ constant                0.120    16.7 %                                      │

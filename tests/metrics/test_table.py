@@ -26,7 +26,7 @@ GOLDEN = """\
 │    2  Failed                          1,000     0.502    25.0 %          250 │
 │  all  3 Training, 1 Failed            4,000     0.501    25.0 %        1,000 │
 │                                                                              │
-│ held-out accuracy 91.3 % · zeros 3.3 % · constant 16.7 % · majority 16.7 %   │
+│ validation accuracy 91.3 % · zeros 3.3 % · constant 16.7 % · majority 16.7 % │
 │ ridge 96.0 %                                                                 │
 │ waiting for the engine                                                       │
 ╰──────────────────────────────────────────────────────────────────────────────╯
@@ -83,11 +83,11 @@ def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(consol
     pairs = (
         PairMetrics(0, PairState.FAILED, error=error),
         PairMetrics(1, PairState.TRAINING, restarts=2),
-        PairMetrics(2, PairState.TRAINING, accuracy=0.5, episodes=1234, restarts=1),
+        PairMetrics(2, PairState.TRAINING, validation_accuracy=0.5, episodes=1234, restarts=1),
     )
     for width, whole in ((160, True), (80, False)):
         target = console(width, 40)
-        columns = ("success", "held-out")
+        columns = ("success", "validation")
         target.print(RunView(RunSnapshot("r", "parallel", pairs=pairs, columns=columns), {"A": Trend([1.0])}))
         text = text_of(target)
         assert "Training, 2 restarts " in text

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tau_trainer.errors import DataError, SettingsError
+from tau_trainer.metrics import BaselineScore
 from tau_trainer.specs import Float64Array
 from tau_trainer.tau.baselines import (
     PENALTIES,
@@ -18,6 +19,7 @@ from tau_trainer.tau.baselines import (
     fit_ridge,
     predictors,
     score,
+    strongest,
 )
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.formulas import REWARDS
@@ -94,7 +96,7 @@ def test_baselines_by_hand(make_file: MakeFile) -> None:
     centres = targets(data, profile)
     held_out = centres[data.evaluation.answer_index]
     found = baselines(data, profile, ConfiguredFormula("incremental"))
-    assert list(found) == ["zeros", "constant", "majority", "ridge"]
+    assert list(found) == ["zeros", "constant", "majority", "ridge", "nearest", "logistic"]
     zeros = REWARDS["incremental"](np.zeros_like(held_out), held_out).mean()
     assert found["zeros"].reward == pytest.approx(float(zeros))
     red = np.broadcast_to(centres[data.answers.index("red")], held_out.shape)
@@ -102,12 +104,65 @@ def test_baselines_by_hand(make_file: MakeFile) -> None:
     assert found["majority"].accuracy == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("name", sorted(REWARDS))
+def test_no_action_that_ignores_the_prompt_earns_more_than_the_constant(make_file: MakeFile, name: str) -> None:
+    """Training here is so unlike the evaluation that what is best there would be worse than zeros."""
+    training = [(f"prompt {number}", "far") for number in range(20)] + [("a", "red"), ("b", "blue"), ("c", "green")]
+    data = load_dataset(make_file(training, [(f"row {number}", "red") for number in range(16)]))
+    formula = ConfiguredFormula(name, 0.2)
+    for profile in PROFILES.values():
+        found = baselines(data, profile, formula)
+        assert found["constant"].reward >= found["zeros"].reward
+        assert found["constant"].reward >= found["majority"].reward
+        assert found["constant"].reward >= found["ridge"].reward - 1e-6, "ridge sees every prompt ask for the same"
+
+
+def test_zeros_are_among_what_the_constant_is_chosen_from() -> None:
+    wanted = np.array([[0.1, -0.1], [-0.1, 0.1], [0.1, 0.1], [-0.1, -0.1]])
+    formula = ConfiguredFormula("binary01", 0.11)
+    assert formula(np.broadcast_to(best_constant(wanted, formula), wanted.shape), wanted).mean() == 1.0
+
+
+def test_nearest_gives_the_answer_of_the_most_similar_prompt(make_file: MakeFile) -> None:
+    training = [("the colour of blood", "red"), ("the colour of the sky", "blue"), ("the colour of grass", "green")]
+    data = load_dataset(make_file(training, [("colour of the blue sky", "blue"), ("grass, its colour", "green")]))
+    predict = predictors(data, PROFILES["tau384"])["nearest"]
+    centres = targets(data, PROFILES["tau384"]).astype(np.float64)
+    similar = (data.test.prompts @ data.train.prompts.T).argmax(axis=1)
+    np.testing.assert_array_equal(predict(data.test.prompts), centres[data.train.answer_index[similar]])
+    np.testing.assert_array_equal(predict(data.train.prompts), centres[data.train.answer_index])
+    assert baselines(data, PROFILES["tau384"], ConfiguredFormula("binary"))["nearest"].accuracy == 1.0
+
+
+def test_the_supervised_baselines_of_the_packaged_rows() -> None:
+    found = baselines(load_dataset(), PROFILES["tau3"], ConfiguredFormula("incremental"))
+    assert found["nearest"].accuracy > 0.9
+    assert found["logistic"].accuracy > 0.98
+    assert strongest(found) == "logistic"
+
+
+def test_the_strongest_has_the_most_right_answers_then_the_most_reward() -> None:
+    scores = {"zeros": BaselineScore(0.9, 0.1), "ridge": BaselineScore(0.2, 0.5), "nearest": BaselineScore(0.3, 0.5)}
+    assert strongest(scores) == "nearest"
+
+
+def test_baselines_are_worked_out_once_and_scored_on_the_rows_that_are_asked_for() -> None:
+    arguments = load_dataset(), PROFILES["tau3"], ConfiguredFormula("incremental")
+    assert baselines(*arguments, "validation") is baselines(*arguments, "validation")
+    assert baselines(*arguments, "validation")["ridge"] != baselines(*arguments)["ridge"]
+
+
+def test_without_validation_rows_there_is_nothing_to_show_beside_them(make_file: MakeFile) -> None:
+    data = load_dataset(make_file([("a", "red"), ("b", "blue")], [("c", "red")]))
+    assert baselines(data, PROFILES["tau3"], ConfiguredFormula("incremental"), "validation") == {}
+
+
 def test_options_of_the_formula_are_used() -> None:
     data, profile = load_dataset(), PROFILES["tau3"]
     wide = baselines(data, profile, ConfiguredFormula("binary", 3.0))
     assert wide["zeros"].reward == 1.0
     one = baselines(data, profile, ConfiguredFormula("difference", columns=1))
-    wanted = targets(data, profile)[data.evaluation.answer_index].astype(np.float64)
+    wanted = targets(data, profile)[data.test.answer_index].astype(np.float64)
     assert one["zeros"].reward == pytest.approx(float(-np.abs(wanted[:, 0]).mean()))
     with pytest.raises(SettingsError, match="`columns`"):
         baselines(data, profile, ConfiguredFormula("incremental", columns=4))
@@ -124,7 +179,7 @@ def test_held_out_rows_do_not_shape_the_baselines(make_file: MakeFile) -> None:
     fitted = []
     for name, evaluation in (("a.json", [("x", "red")]), ("b.json", [("y", "grey"), ("z", "never seen")])):
         data = load_dataset(make_file(training, evaluation, name=name))
-        found = predictors(data, PROFILES["tau3"], ConfiguredFormula("incremental"))
+        found = predictors(data, PROFILES["tau3"])
         fitted.append({key: predict(data.train.prompts) for key, predict in found.items()})
     for key, output in fitted[0].items():
         np.testing.assert_allclose(output, fitted[1][key], atol=1e-6)

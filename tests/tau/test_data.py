@@ -146,6 +146,30 @@ def test_audit_names_prompts_with_several_answers(make_file: MakeFile) -> None:
     assert many.lines()[-1].endswith("30 prompts more have several answers")
 
 
+def test_audit_names_prompts_that_are_in_training_but_for_punctuation(make_file: MakeFile) -> None:
+    path = make_file(
+        [("What is one?", "yes"), ("two", "no")], [("'what' is one", "yes"), ("three", "no"), ("two!", "no")]
+    )
+    report, data = audit(path), load_dataset(path)
+    assert rows(report, "near-leak") == {"evaluation_data": [1, 3]}
+    assert "near-leak: evaluation_data rows 1, 3" in report.sentence()
+    assert data.evaluation.prompt_text == ("three",)
+    assert len(data.train) == 2
+    sentence = data.skipped_sentence()
+    assert sentence is not None
+    assert "2 rows of" in sentence
+    assert "evaluation_data rows 1, 3" in sentence
+
+
+def test_concat_leaves_near_leaks_out_as_a_run_would(make_file: MakeFile, tmp_path: Path) -> None:
+    first = make_file([("one", "yes")], [("two", "no")], name="a.json")
+    second = make_file([("two?", "no")], [("one...", "yes"), ("four", "no")], name="b.json")
+    report = concat([first, second], tmp_path / "joined.json")
+    left_out = [(Path(path).name, problem.row, problem.kind) for path, problem in report.problems]
+    assert sorted(left_out) == [("a.json", 1, "near-leak"), ("b.json", 1, "near-leak")]
+    assert load_dataset(tmp_path / "joined.json").skipped == ()
+
+
 def test_audit_counts_agree_with_what_loading_uses(make_file: MakeFile) -> None:
     path = make_file([("one", "yes"), "bad", ("one", "no"), ("two", "no")], [("ONE", "x"), ("three", "yes")])
     report, data = audit(path), load_dataset(path)

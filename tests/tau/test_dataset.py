@@ -56,8 +56,8 @@ def test_an_edited_file_is_read_again(make_file: MakeFile) -> None:
 
 
 def test_unknown_split() -> None:
-    with pytest.raises(ValueError, match="'train' or 'evaluation'"):
-        load_dataset().split("test")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'train', 'evaluation', 'validation', 'test'"):
+        load_dataset().split("eval")  # type: ignore[arg-type]
 
 
 def test_skipped_rows_are_told_in_one_sentence(make_file: MakeFile) -> None:
@@ -95,6 +95,47 @@ def test_a_single_embedding_is_enough(make_file: MakeFile) -> None:
     assert data.train.prompt_text == ("plural of foot",)
     assert data.train.row.tolist() == [2]
     assert [problem.row for problem in data.skipped] == [1, 3]
+
+
+def held_out(count: int, answer: str = "two") -> list[tuple[str, str]]:
+    return [(f"{answer} again, number {number}", answer) for number in range(count)]
+
+
+def test_half_of_the_evaluation_chooses_and_the_other_is_reported(make_file: MakeFile) -> None:
+    data = load_dataset(make_file(TRAINING, held_out(9) + held_out(5, "never trained")))
+    assert (len(data.validation), len(data.test)) == (4 + 2, 5 + 3)
+    rows = [set(split.row.tolist()) for split in (data.validation, data.test)]
+    assert rows[0] & rows[1] == set()
+    assert rows[0] | rows[1] == set(data.evaluation.row.tolist())
+    unanswerable = [int((split.answer_index >= data.training_answers).sum()) for split in (data.validation, data.test)]
+    assert unanswerable == [2, 3], "shared out evenly"
+    assert data.undivided_sentence() is None
+
+
+def test_the_halves_depend_on_the_prompts_alone(make_file: MakeFile) -> None:
+    rows = held_out(40)
+    data = load_dataset(make_file(TRAINING, rows))
+    other = load_dataset(make_file(TRAINING, [(text.upper(), "two") for text, _ in reversed(rows)], name="b.json"))
+    chosen_by = {text.lower() for text in data.validation.prompt_text}
+    assert {text.lower() for text in other.validation.prompt_text} == chosen_by
+    assert chosen_by != {text for text, _ in rows[:20]}, "not the first ones of the file"
+    more = load_dataset(make_file(TRAINING, [*rows, ("one more", "two"), ("and one", "two")], name="c.json"))
+    kept = {text.lower() for text in more.validation.prompt_text}
+    assert len(chosen_by - kept) <= 2, "rows that come later move few others"
+
+
+def test_few_rows_choose_nothing(make_file: MakeFile) -> None:
+    few = load_dataset(make_file(TRAINING, held_out(7)))
+    assert (len(few.validation), len(few.test)) == (0, 7)
+    sentence = few.undivided_sentence()
+    assert sentence is not None
+    assert "7 usable evaluation rows, fewer than 8" in sentence
+    assert len(load_dataset(make_file(TRAINING, held_out(8), name="b.json")).validation) == 4
+
+
+def test_the_packaged_halves_are_of_a_size() -> None:
+    data = load_dataset()
+    assert (len(data.validation), len(data.test)) == (99, 99)
 
 
 def test_missing_file(tmp_path: Path) -> None:

@@ -14,13 +14,15 @@ from tau_trainer.errors import DataError
 from tau_trainer.tau.schema import (
     SECTIONS,
     Problem,
+    Prompts,
     TauFile,
+    near_key,
     parse_tau,
     read_tau_file,
     row_list,
     text_key,
-    unique_pairs,
 )
+from tests.tau.conftest import message
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -140,7 +142,7 @@ def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
 def test_repeated_prompts_are_dropped_with_their_row() -> None:
     file = _parse(_turns("User", "Agent"), _turns("User", "Agent", "User", "Agent"))
     problems: list[Problem] = []
-    pairs = unique_pairs(file.training, set(), problems)
+    pairs = Prompts().unique_pairs(file.training, problems)
     assert [pair.row for pair in pairs] == [1]
     assert [(problem.row, problem.kind) for problem in problems] == [(2, "duplicate")]
 
@@ -150,9 +152,40 @@ def test_repeated_later_turn_drops_only_its_couple() -> None:
     later["turns"][0]["message"], later["turns"][2]["message"] = "new", "User 0"
     rows = [_turns("User", "Agent"), later]
     problems: list[Problem] = []
-    pairs = unique_pairs(_parse(*rows).training, set(), problems)
+    pairs = Prompts().unique_pairs(_parse(*rows).training, problems)
     assert [pair.prompt for pair in pairs] == ["User 0", "new"]
     assert [problem.row for problem in problems] == [2]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("What is 'foot'?", "what is foot", True),
+        ("Well... (really)!", "“Well” really", True),
+        ("How much is 3 - 2?", "How much is 3 / 2?", False),
+        ("Is 3.5 more?", "Is 35 more?", False),
+        ("Its or it's?", "Its or its?", False),
+        ("half of 8 ?", "half of 8", True),
+        ("5%", "5", False),
+    ],
+)
+def test_what_differs_in_punctuation_only_is_near(one: str, other: str, same: bool) -> None:
+    assert (near_key(one) == near_key(other)) is same
+    assert near_key(near_key(one)) == near_key(one)
+
+
+def test_near_training_prompts_leave_the_evaluation_and_nothing_else() -> None:
+    def rows(*prompts: str) -> list[Any]:
+        return [message(prompt, "yes") for prompt in prompts]
+
+    data = {"training_data": rows("Is it so?", "Is it so"), "evaluation_data": rows("IS IT SO!", "Is it?", "is it.")}
+    training, evaluation, problems = parse_tau(data, "x").unique_pairs()
+    assert [pair.row for pair in training] == [1, 2], "training rows are nobody's leak"
+    assert [pair.row for pair in evaluation] == [2, 3], "nor are evaluation rows among themselves"
+    assert [str(problem) for problem in problems] == [
+        "evaluation_data row 1: 'IS IT SO!' is a training prompt but for punctuation"
+    ]
+    assert problems[0].kind == "near-leak"
 
 
 def test_row_lists_read_well() -> None:

@@ -13,8 +13,8 @@ from tau_trainer.models import Policy
 from tau_trainer.settings import PPOTrainerSettings, TauSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.tau import dataset
+from tau_trainer.tau.baselines import score
 from tau_trainer.tau.task import TauTask, acting
-from tau_trainer.training.task import Task
 from tests.tau.conftest import MakeFile
 
 SETTINGS = PPOTrainerSettings.model_validate({"network_settings": {"hidden_units": 8, "num_layers": 1}})
@@ -23,7 +23,7 @@ TARGETED = BehaviorSpec(
 )
 
 
-def task_of(**settings: Any) -> Task:
+def task_of(**settings: Any) -> TauTask:
     return TauTask(TauSettings.model_validate(settings))
 
 
@@ -33,13 +33,17 @@ def policy_of(size: int) -> Policy:
 
 
 @pytest.mark.parametrize(("profile", "size"), [("tau3", 3), ("tau384", 384)])
-def test_quick_scores_are_those_of_the_evaluation(profile: str, size: int) -> None:
+def test_quick_scores_are_of_the_validation_rows_and_the_evaluation_of_the_others(profile: str, size: int) -> None:
     task = TauTask(TauSettings.model_validate({"profile": profile}))
-    policy = policy_of(size)
+    policy, data = policy_of(size), task.dataset
     quick, whole = task.quick_scores(policy), task.evaluate(policy)
-    assert quick[keys.HELD_OUT_ACCURACY] == pytest.approx(whole.accuracy)
-    assert quick[keys.HELD_OUT_REWARD] == pytest.approx(whole.reward)
-    assert whole.rows >= 150
+    chosen_by, reported = (
+        score(acting(policy), data, task.profile, task.formula, rows) for rows in (data.validation, data.test)
+    )
+    assert quick == {keys.VALIDATION_ACCURACY: chosen_by.accuracy, keys.VALIDATION_REWARD: chosen_by.reward}
+    assert (whole.accuracy, whole.reward) == (reported.accuracy, reported.reward)
+    assert chosen_by.reward != reported.reward
+    assert (whole.rows, whole.rows_validation, whole.rows_train) == (99, 99, 1584)
 
 
 def test_acting_is_deterministic_and_in_range() -> None:
@@ -51,7 +55,7 @@ def test_acting_is_deterministic_and_in_range() -> None:
 
 def test_baselines_follow_the_reward() -> None:
     task, other = task_of(), task_of(reward={"formula": "binary"})
-    assert set(task.baselines) == {"zeros", "constant", "majority", "ridge"}
+    assert list(task.baselines) == ["zeros", "constant", "majority", "ridge", "nearest", "logistic"]
     assert other.baselines["zeros"].reward != task.baselines["zeros"].reward
     assert task.baselines["ridge"].accuracy > 0.5 > task.baselines["majority"].accuracy
 
@@ -107,8 +111,9 @@ def test_a_behavior_that_can() -> None:
 
 def test_rows_that_cannot_be_used_are_told_of_where_they_would_be_evaluated(make_file: MakeFile) -> None:
     data = make_file([("1 + 1?", "2"), ("2 + 1?", "3"), "bad"], [("2 + 2?", "4")])
-    (warning,) = task_of(data=data).warnings
-    assert "training_data row 3" in warning
+    left_out, undivided = task_of(data=data).warnings
+    assert "training_data row 3" in left_out
+    assert "has 1 usable evaluation rows, fewer than 8" in undivided
     assert task_of(data=data, evaluate=False).warnings == ()
     assert task_of().warnings == ()
 

@@ -76,7 +76,7 @@ def test_the_format_is_what_the_module_says() -> None:
     first = np.zeros(1, np.int32)
     one = TauSplit("train", vector, first, ("é" * 100,), ("yes",), ("d",), first)
     none = TauSplit("evaluation", vector[:0], first[:0], (), (), (), first[:0])
-    data = TauDataset("x", "e", ("yes",), vector, 1, one, none, ())
+    data = TauDataset("x", "e", ("yes",), vector, 1, one, none, none, none, ())
     half = bytes(4) + b"\x00\x3c" + bytes(2 * 381)
     head = b"TAU-DATA" + struct.pack("<i", 1) + b"\x01e" + struct.pack("<i", 0)
     answers = struct.pack("<ii", 1, 1) + b"\x03yes" + half + targets(data, PROFILES["tau3"]).tobytes()

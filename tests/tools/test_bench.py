@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tau_trainer.tau.dataset import load_dataset
 from tools._bootstrap.progress import SetupError
-from tools.bench import builds, learner, memory, running, scalars, tables, trainers, versus_mlagents
+from tools.bench import builds, few_rows, learner, memory, running, scalars, tables, trainers, versus_mlagents
 from tools.bench.timeline import Timeline
 from tools.bench.trainers import Case, Incumbent, Job
 from tools.bench.versus_mlagents import Result
 from tools.peers import ROOT
+from tools.tau_data_rules import TOPICS
 
 posix = pytest.mark.skipif(os.name == "nt", reason="the benchmarks need a POSIX shell")
 
@@ -256,3 +258,25 @@ def test_install_without_python_3_10_is_a_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(versus_mlagents, "find_python", lambda version: None)
     with pytest.raises(SetupError, match=r"needs Python 3\.10 and none was found"):
         versus_mlagents.install(None, tmp_path)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_few_rows_are_as_a_users(tmp_path: Path, number: int) -> None:
+    """What is held out asks for facts that were never trained, and 23 % of it for answers that never were."""
+    data = load_dataset(few_rows.write_set(tmp_path / "few.json", number))
+    assert (len(data.train), len(data.evaluation), data.training_answers) == (167, 113, 26)
+    assert (data.evaluation.answer_index >= data.training_answers).sum() == 26
+    assert len(data.validation) == 56
+    assert data.skipped == ()
+    facts = {answer: topic.instances(answer) for topic in TOPICS for answer in topic.facts}
+    asked = [
+        {
+            (answer, few_rows._fact({"turns": [{"message": prompt}]}, facts[answer]))
+            for prompt, answer in zip(split.prompt_text, split.answer_text, strict=True)
+        }
+        for split in (data.train, data.evaluation)
+    ]
+    assert asked[0] & asked[1] == set()
+    again = few_rows.write_set(tmp_path / "again.json", number)
+    assert again.read_bytes() == (tmp_path / "few.json").read_bytes()
+    assert load_dataset(few_rows.write_set(tmp_path / "other.json", 7)).answers != data.answers

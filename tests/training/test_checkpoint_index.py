@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from tau_trainer.errors import CheckpointError, NonFiniteError
-from tau_trainer.training.checkpoint_index import best_checkpoint, digest_of, free_path, learner_names, mark_best, scan
+from tau_trainer.training.checkpoint_index import digest_of, free_path, learner_names, scan
 from tau_trainer.training.checkpoints import save_checkpoint
 
 
@@ -27,7 +24,6 @@ def test_names_are_found(tmp_path: Path) -> None:
     for step, name in ((1, "Tau"), (2, "Tau"), (1, "A-5"), (1, "Tau-1")):
         _save(tmp_path, step, name)
     _save(tmp_path, 2, "Tau")
-    mark_best(tmp_path / "Tau-1", 1.0)
     (tmp_path / ".Tau-7").mkdir()
     (tmp_path / "notes").mkdir()
     assert learner_names(tmp_path) == ["A-5", "Tau", "Tau-1"]
@@ -59,34 +55,6 @@ def test_free_path_counts_revisions(tmp_path: Path) -> None:
         path = free_path(tmp_path, "B", 5)
         assert path.name == expected
         path.mkdir()
-
-
-def test_the_best_is_remembered(tmp_path: Path) -> None:
-    first, second = _save(tmp_path, 1), _save(tmp_path, 2)
-    assert best_checkpoint(tmp_path, "B") is None
-    mark_best(first, 0.25)
-    assert best_checkpoint(tmp_path, "B") == first
-    mark_best(second, 0.5)
-    assert best_checkpoint(tmp_path, "B") == second
-    assert json.loads((tmp_path / "B-best.json").read_text()) == {"checkpoint": "B-2", "score": 0.5}
-    with pytest.raises(NonFiniteError):
-        mark_best(first, float("nan"))
-    with pytest.raises(CheckpointError, match="save it first"):
-        mark_best(tmp_path / "B-9", 1.0)
-    assert best_checkpoint(tmp_path, "B") == second
-
-
-def test_a_best_file_that_means_nothing_is_ignored(tmp_path: Path) -> None:
-    for text in ("", "[]", '{"checkpoint": "B-77"}', '{"checkpoint": 3}'):
-        (tmp_path / "B-best.json").write_text(text)
-        assert best_checkpoint(tmp_path, "B") is None
-
-
-def test_a_best_file_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "inside").mkdir()
-    outside = _save(tmp_path, 1)
-    (tmp_path / "inside" / "B-best.json").write_text(json.dumps({"checkpoint": f"../{outside.name}"}))
-    assert best_checkpoint(tmp_path / "inside", "B") is None
 
 
 def test_the_digest_ignores_layout_and_itself() -> None:

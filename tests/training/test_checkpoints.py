@@ -19,7 +19,7 @@ import torch
 import tau_trainer
 from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.training import checkpoints
-from tau_trainer.training.checkpoint_index import digest_of, mark_best, scan
+from tau_trainer.training.checkpoint_index import digest_of, scan
 from tau_trainer.training.checkpoints import latest_checkpoint, load_checkpoint, save_checkpoint
 
 ROOT = Path(tau_trainer.__file__).parents[1]
@@ -80,13 +80,6 @@ def test_all_are_kept_where_asked_for(tmp_path: Path, keep: int) -> None:
     for step in range(8):
         _save(tmp_path, step, keep=keep)
     assert len(_names(tmp_path)) == 8
-
-
-def test_the_best_and_the_newest_stay(tmp_path: Path) -> None:
-    mark_best(_save(tmp_path, 1), 0.9)
-    for step in (2, 3, 4):
-        _save(tmp_path, step, keep=1)
-    assert _names(tmp_path) == ["Tau-1", "Tau-4", "Tau-best.json"]
 
 
 def test_the_newest_stays_even_when_its_step_is_lower(tmp_path: Path) -> None:

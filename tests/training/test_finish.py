@@ -10,9 +10,13 @@ import pytest
 
 from tau_trainer.errors import ExportError, TauError
 from tau_trainer.files import STAGED_SUFFIX
+from tau_trainer.metrics import keys
+from tau_trainer.models import Policy
 from tau_trainer.settings import load_settings
+from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training import finish
+from tau_trainer.training.candidates import Candidate, make_candidate
 from tests.training.fakes import Memory, Stage, tau_settings, train
 
 SCORES = {"reward", "accuracy"}
@@ -40,31 +44,50 @@ def test_the_content_of_the_evaluation(stage: Stage, tmp_path: Path) -> None:
     assert {"accuracy", "accuracy_train", "reward", "decisions", "decisions_per_second", "wall_seconds"} <= set(
         evaluation
     )
-    assert evaluation["baselines"].keys() == {"zeros", "constant", "majority", "ridge"}
+    assert {"zeros", "ridge", "nearest", "logistic"} <= evaluation["baselines"].keys()
+    assert (evaluation["rows"], evaluation["rows_validation"]) == (99, 99)
+    assert evaluation["exported"] == "best"
+    assert all(
+        scores.keys() == {"decisions", "validation_accuracy", "validation_reward", *SCORES}
+        for scores in (evaluation["policies"]["best"], evaluation["policies"]["last"])
+    )
     assert all(scores.keys() == SCORES for scores in evaluation["baselines"].values())
     assert evaluation["decisions"] == 400
     assert evaluation["policy"] == "TauAgent"
     assert {pair: values["decisions"] for pair, values in evaluation["pairs"].items()} == {"0": 200, "1": 200}
     assert report.verdict is not None
-    assert "held-out answers right" in report.verdict
+    assert "of 99 test answers right" in report.verdict
+    assert "Exported is the" in report.verdict
 
 
 def test_independent_policies_are_all_reported_and_the_best_has_the_behaviors_name(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
 ) -> None:
-    wanted = iter([0.1, 0.9, 0.4])
+    made: list[Candidate] = []
     evaluate = TauTask.evaluate
-    monkeypatch.setattr(TauTask, "evaluate", lambda task, one: replace(evaluate(task, one), accuracy=next(wanted)))
+
+    def against(task: TauTask, policy: Policy) -> TauEvaluation:
+        """The better by validation, the fewer right among the test rows: these must choose nothing."""
+        return replace(evaluate(task, policy), accuracy=1.0 - task.quick_scores(policy)[keys.VALIDATION_ACCURACY])
+
+    def noted(*given: Any) -> Candidate:
+        made.append(make_candidate(*given))
+        return made[-1]
+
+    monkeypatch.setattr(TauTask, "evaluate", against)
+    monkeypatch.setattr(finish, "make_candidate", noted)
     report = train(tau_settings(tmp_path, tau__policy="independent", tau__pairs=3), memory)
     files = [f"TauAgent-pair{pair}.onnx" for pair in range(3)]
     assert [path.name for path in report.models] == ["TauAgent.onnx", *files]
     assert report.evaluation is not None
-    assert report.evaluation["policy"] == "TauAgent-pair1"
+    ranks = {one.name: one.policies["best"].rank for one in made}
+    chosen = max(ranks, key=lambda name: ranks[name])
+    assert len(set(ranks.values())) == 3
+    assert report.evaluation["policy"] == chosen
     assert report.evaluation["pairs"].keys() == {"0", "1", "2"}
-    assert all(pair.accuracy is not None for pair in report.pairs)
+    assert all(pair.validation_accuracy is not None for pair in report.pairs)
     best, *others = (onnx.load(path).SerializeToString() for path in report.models)
-    assert best == others[1]
-    assert best not in (others[0], others[2])
+    assert [best == one for one in others] == [name == chosen for name in ranks]
     listed = {name: path.name for name, path in memory.results[0].files.items() if "polic" in name}
     assert listed == {f"policy {path.stem}": path.name for path in report.models}, "all of them"
     assert {summary.behavior for summary in memory.summaries} == {f"TauAgent-pair{pair}" for pair in range(3)}
@@ -139,6 +162,6 @@ def test_the_last_panel(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     result = memory.results[0]
     assert (result.outcome, result.decisions, result.command) == ("completed", 400, "parallel")
     assert result.score("accuracy") is not None
-    assert result.baselines.keys() == {"zeros", "constant", "majority", "ridge"}
+    assert list(result.baselines) == ["zeros", "constant", "majority", "ridge", "nearest", "logistic"]
     assert set(result.files) == {"policy", "evaluation", "curve", "checkpoints", "log"}
     assert all(path.exists() for path in result.files.values())

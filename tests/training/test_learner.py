@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -71,18 +72,94 @@ class Gate:
 
 
 def test_an_update_makes_the_next_version(make: Make, memory: Memory, hub: MetricsHub) -> None:
-    learner = make(evaluator=lambda policy: {keys.HELD_OUT_ACCURACY: float(policy.version)})
+    learner = make(evaluator=lambda policy: {keys.VALIDATION_ACCURACY: float(policy.version)})
     run(lambda: learn(learner))
     assert (learner.updates, learner.policy.version, learner.actor.policy.version) == (1, 1, 1)
     assert learner.actor.policy is learner.policy
     assert learner.idle
     assert learner.update_seconds > 0
-    assert learner.evaluation == {keys.HELD_OUT_ACCURACY: 1.0}
+    assert learner.evaluation == {keys.VALIDATION_ACCURACY: 1.0}
     learner.flush()
     hub.drain(5.0)
     values = memory.summaries[-1].values
-    assert values[keys.HELD_OUT_ACCURACY] == 1.0
+    assert values[keys.VALIDATION_ACCURACY] == 1.0
     assert values[keys.POLICY_AGE] == 0.0
+
+
+def scripted(*scores: tuple[float, float]) -> Callable[[Policy], Mapping[str, float]]:
+    """An evaluator that gives the policy of version i the i-th accuracy and reward."""
+
+    def evaluator(policy: Policy) -> Mapping[str, float]:
+        accuracy, reward = scores[policy.version - 1]
+        return {keys.VALIDATION_ACCURACY: accuracy, keys.VALIDATION_REWARD: reward}
+
+    return evaluator
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        ([(0.1, 0.0), (0.5, 0.0), (0.0, 9.0)], 2),
+        ([(0.5, 0.0), (0.5, 0.3), (0.5, -9.0)], 2),
+        ([(0.5, 0.3), (0.5, 0.3), (0.4, 0.9)], 1),
+        ([(0.0, -1.0), (0.0, -2.0), (0.0, -3.0)], 1),
+        ([(0.1, 0.0), (0.5, 0.0), (0.4, 0.0)], 3),
+        ([(0.0, 0.0), (0.6, 0.0), (0.3, 0.0), (0.2, 0.0)], 4),
+        ([(0.1, 0.0), (0.2, 0.0), (0.9, 0.0), (0.1, 0.0), (0.3, 0.0)], 5),
+    ],
+    ids=[
+        "accuracy",
+        "reward where accuracies are equal",
+        "the first of equals",
+        "from the first update on",
+        "a mean over updates",
+        "of three in a row",
+        "not of all",
+    ],
+)
+def test_the_best_policy_is_kept(make: Make, scores: list[tuple[float, float]], best: int) -> None:
+    learner = make(evaluator=scripted(*scores))
+    for _ in scores:
+        run(lambda: learn(learner))
+    assert learner.best is not None
+    assert learner.best.policy.version == best
+    assert tuple(learner.best.scores.values()) == scores[best - 1]
+    assert learner.best.decisions == 32 * best
+
+
+def test_without_validation_scores_there_is_no_best(make: Make) -> None:
+    for evaluator in (None, lambda policy: {}, lambda policy: {"Task/Other": 1.0}):
+        learner = make(evaluator=evaluator)
+        run(lambda learner=learner: learn(learner))  # type: ignore[misc]
+        assert learner.best is None
+
+
+def test_the_best_policy_goes_through_a_checkpoint_and_is_beaten_only_by_a_better_one(make: Make) -> None:
+    learner = make(evaluator=scripted((0.5, 0.0), (0.1, 0.0)))
+    for _ in range(2):
+        run(lambda: learn(learner))
+    arrays, values = learner.state()
+    again = make(evaluator=scripted((0.0, 0.0), (0.0, 0.0), (0.8, 0.0), (0.7, 0.0)))
+    again.restore(arrays, json.loads(json.dumps(values)))
+    assert learner.best is not None
+    assert again.best is not None
+    assert (again.best.decisions, again.best.rank, again.best.policy.version) == (32, (0.5, 0.0), 1)
+    for name, weights in learner.best.policy.weights.items():
+        np.testing.assert_array_equal(again.best.policy.weights[name], weights)
+    assert any((again.policy.weights[name] != weights).any() for name, weights in learner.best.policy.weights.items())
+    run(lambda: learn(again))
+    assert again.best.policy.version == 1, "0.5, 0.1 and 0.8 are no better on average"
+    run(lambda: learn(again))
+    assert again.best.policy.version == 4
+
+
+def test_a_checkpoint_from_before_there_was_a_best_policy(make: Make) -> None:
+    learner = make()
+    arrays, values = learner.state()
+    del values["best"]
+    again = make(evaluator=scripted((0.1, 0.0)))
+    again.restore(arrays, values)
+    assert again.best is None
 
 
 def test_nothing_is_learned_before_the_memory_is_full(make: Make) -> None:

@@ -170,7 +170,7 @@ def test_metrics() -> None:
     pair, trainer = pair_of(FakeEnvironment())
     asyncio.run(live(pair))
     episode = pair.metrics(0.5, per_decision=False)
-    assert (episode.id, episode.decisions, episode.mean_reward, episode.accuracy) == (4, 30, 3.0, 0.5)
+    assert (episode.id, episode.decisions, episode.mean_reward, episode.validation_accuracy) == (4, 30, 3.0, 0.5)
     assert pair.metrics().mean_reward is None
     trainer.error = "lost"
     assert pair.metrics().error == "lost"

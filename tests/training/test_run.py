@@ -77,7 +77,7 @@ def test_no_counter_stays_at_zero(stage: Stage, tmp_path: Path) -> None:
         assert pair.episodes == 4 * 4  # four agents, 50 decisions each, ten an episode, the last still open
         assert pair.mean_reward is not None
         assert pair.success_rate is not None
-        assert pair.accuracy is not None
+        assert pair.validation_accuracy is not None
 
 
 def test_every_pairs_reward_goes_to_its_own_trainer(stage: Stage, tmp_path: Path, memory: Memory) -> None:
@@ -580,7 +580,7 @@ def test_a_plain_run_knows_nothing_of_a_task(stage: Stage, tmp_path: Path, memor
 def test_a_run_with_a_task_has_its_scalars_and_its_column(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     report = train(tau_settings(tmp_path), memory)
     names = {name for summary in memory.summaries for name in summary.values}
-    assert {TauTask.keys.reward, TauTask.keys.success, keys.HELD_OUT_ACCURACY} <= names
+    assert {TauTask.keys.reward, TauTask.keys.success, keys.VALIDATION_ACCURACY} <= names
     (task,) = [event for event in memory.events if event.kind == "task"]
     assert task.fields == {"reward": "Tau/Mean Reward", "success": "Tau/Success Rate",
                            "aggregated": "Tau/Aggregated Reward"}  # fmt: skip
@@ -650,7 +650,7 @@ def test_status_while_it_runs(stage: Stage, tmp_path: Path) -> None:
     assert any(snapshot.decisions_per_second > 0 and snapshot.eta_s is not None for snapshot in seen)
     last = session.status()
     assert last.decisions == last.max_decisions == 400
-    assert last.accuracy is not None
+    assert last.validation_accuracy is not None
     assert last.baselines is not None
     assert [behavior.step for behavior in last.behaviors] == [400]
 

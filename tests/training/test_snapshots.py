@@ -13,7 +13,7 @@ from tau_trainer.training.snapshots import Snapshots
 
 
 def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, **more: Any) -> Any:
-    evaluation = {} if accuracy is None else {keys.HELD_OUT_ACCURACY: accuracy}
+    evaluation = {} if accuracy is None else {keys.VALIDATION_ACCURACY: accuracy}
     numbers = {"updates": 0, "policy_age": 0.0, "held_seconds": 0.0, "update_seconds": 0.0, "max_steps": 1000}
     return SimpleNamespace(name=name, decisions=decisions, evaluation=evaluation, **numbers | more)
 
@@ -38,11 +38,13 @@ class FakePair:
 
     def metrics(self, accuracy: float | None, *, per_decision: bool) -> PairMetrics:
         self.asked.append(per_decision)
-        return PairMetrics(self.id, self.state, self.trainer.decisions, 0.5, accuracy=accuracy)
+        return PairMetrics(self.id, self.state, self.trainer.decisions, 0.5, validation_accuracy=accuracy)
 
 
 def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
-    run = SimpleNamespace(pairs=pairs, learners=learners, run_id="run", started=0.0, baselines=None, accuracy={1: 0.25})
+    run = SimpleNamespace(
+        pairs=pairs, learners=learners, run_id="run", started=0.0, baselines=None, validation_accuracy={1: 0.25}
+    )
     run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True)
     run.decisions = sum(pair.trainer.decisions for pair in pairs)
     return run
@@ -111,9 +113,9 @@ def test_sums_and_the_worst_over_all_learners() -> None:
         fake_learner("C"),
     ]
     picture = snapshots_of(run_of([], learners)).take()
-    assert (picture.policy_version, picture.policy_age, picture.accuracy) == (5, 1.5, 0.75)
+    assert (picture.policy_version, picture.policy_age, picture.validation_accuracy) == (5, 1.5, 0.75)
     assert (picture.held_seconds, picture.update_seconds, picture.max_decisions) == (3.0, 7.0, 3000)
-    assert snapshots_of(run_of([], [])).take().accuracy is None
+    assert snapshots_of(run_of([], [])).take().validation_accuracy is None
 
 
 def test_a_behavior_is_told_of_by_the_pairs_that_play_it() -> None:
@@ -134,7 +136,7 @@ def test_rewards_are_those_of_decisions_where_a_task_counts_them(task: Any, colu
 def test_what_a_run_is_about_and_what_its_pairs_scored() -> None:
     picture = snapshots_of(run_of([FakePair(0, []), FakePair(1, [])], [])).take()
     assert (picture.subject, picture.seed) == ("a ball", 7)
-    assert [pair.accuracy for pair in picture.pairs] == [None, 0.25]
+    assert [pair.validation_accuracy for pair in picture.pairs] == [None, 0.25]
 
 
 def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:

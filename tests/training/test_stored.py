@@ -3,14 +3,20 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.metrics import RunReport
+from tau_trainer.metrics import RunReport, keys
+from tau_trainer.tau.task import TauTask
 from tau_trainer.training.stored import evaluate_run, export_run
 from tests.training.fakes import Stage, tau_settings, train
+
+
+def written(files: list[tuple[Path, str]]) -> list[Path]:
+    return [path for path, _ in files]
 
 
 @pytest.fixture
@@ -21,7 +27,8 @@ def report(stage: Stage, tmp_path: Path) -> RunReport:
 def test_evaluating_again_gives_the_same(report: RunReport) -> None:
     file = report.folder / "evaluation.json"
     before = json.loads(file.read_text())
-    evaluation = evaluate_run(report.folder)
+    evaluation = evaluate_run(report.folder).evaluation
+    assert evaluation is not None
     assert evaluation.accuracy == before["accuracy"]
     assert evaluation.reward == pytest.approx(before["reward"])
     assert json.loads(file.read_text()) == before, "what only the run knew stays"
@@ -32,30 +39,98 @@ def test_evaluating_where_there_was_no_evaluation(report: RunReport) -> None:
     evaluate_run(report.folder)
     again = json.loads((report.folder / "evaluation.json").read_text())
     assert again["policy"] == "TauAgent"
-    assert again["baselines"].keys() == {"zeros", "constant", "majority", "ridge"}
+    assert {"zeros", "ridge", "nearest", "logistic"} <= again["baselines"].keys()
 
 
 def test_exporting_again_gives_the_same(report: RunReport, tmp_path: Path) -> None:
     before = onnx.load(report.models[0]).SerializeToString()
     report.models[0].unlink()
-    assert export_run(report.folder) == [report.folder / "TauAgent.onnx"]
+    assert written(export_run(report.folder)) == [report.folder / "TauAgent.onnx"]
     assert onnx.load(report.folder / "TauAgent.onnx").SerializeToString() == before
-    assert export_run(report.folder, tmp_path / "mine.onnx") == [tmp_path / "mine.onnx"]
-    assert export_run(report.folder, tmp_path / "models") == [tmp_path / "models" / "TauAgent.onnx"]
+    assert written(export_run(report.folder, tmp_path / "mine.onnx")) == [tmp_path / "mine.onnx"]
+    assert written(export_run(report.folder, tmp_path / "models")) == [tmp_path / "models" / "TauAgent.onnx"]
 
 
 def test_a_run_of_independent_policies(stage: Stage, tmp_path: Path) -> None:
     report = train(tau_settings(tmp_path, tau__policy="independent"))
     names = {"TauAgent-pair0.onnx", "TauAgent-pair1.onnx", "TauAgent.onnx"}
-    written = {path.name: path for path in export_run(report.folder, tmp_path / "models")}
-    assert set(written) == names
+    files = {path.name: path for path in written(export_run(report.folder, tmp_path / "models"))}
+    assert set(files) == names
     assert report.evaluation is not None
-    best = written[f"{report.evaluation['policy']}.onnx"]
-    assert written["TauAgent.onnx"].read_bytes() == best.read_bytes(), "the best one has the behavior's own name"
+    best = files[f"{report.evaluation['policy']}.onnx"]
+    assert files["TauAgent.onnx"].read_bytes() == best.read_bytes(), "the best one has the behavior's own name"
     with pytest.raises(SettingsError, match=r"has 2 policies; give --output a folder"):
         export_run(report.folder, tmp_path / "one.onnx")
-    evaluation = evaluate_run(report.folder)
-    assert evaluation.accuracy == report.evaluation["accuracy"]
+    assert evaluate_run(report.folder).to_dict()["accuracy"] == report.evaluation["accuracy"]
+
+
+@pytest.fixture
+def declining(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunReport:
+    """A run whose second policy was its best by validation."""
+    scores = {1: 0.2, 2: 0.9}
+    monkeypatch.setattr(
+        TauTask,
+        "quick_scores",
+        lambda task, policy: {keys.VALIDATION_ACCURACY: scores.get(policy.version, 0.1), keys.VALIDATION_REWARD: 0.0},
+    )
+    return train(tau_settings(tmp_path, tau__pairs=1))
+
+
+def test_the_best_or_the_last_policy_is_exported_and_evaluated(declining: RunReport, tmp_path: Path) -> None:
+    file = declining.folder / "evaluation.json"
+    before, model = json.loads(file.read_text()), declining.models[0].read_bytes()
+    policies = before["policies"]
+    assert before["exported"] == "best"
+    assert policies["best"]["decisions"] < policies["last"]["decisions"] == 400
+    assert (policies["best"]["validation_accuracy"], policies["last"]["validation_accuracy"]) == (0.9, 0.1)
+    assert before["reward"] == policies["best"]["reward"] != policies["last"]["reward"]
+    assert declining.verdict is not None
+    assert f"Exported is the best by validation, of decision {policies['best']['decisions']}" in declining.verdict
+    assert f"the last one gets {100 * policies['last']['accuracy']:.1f} %" in declining.verdict
+
+    [(best, which)] = export_run(declining.folder, tmp_path / "best.onnx")
+    assert which.startswith("the best by validation")
+    assert best.read_bytes() == model
+    [(last, which)] = export_run(declining.folder, tmp_path / "last.onnx", "last")
+    assert which == "the last policy"
+    assert last.read_bytes() != model
+    assert evaluate_run(declining.folder, "last").to_dict()["reward"] == policies["last"]["reward"]
+    now = json.loads(file.read_text())
+    assert (now["exported"], now["reward"], now["policies"]) == ("last", policies["last"]["reward"], policies)
+    assert evaluate_run(declining.folder).to_dict()["reward"] == before["reward"]
+
+
+def test_a_run_that_shall_export_its_last_policy(stage: Stage, declining: RunReport, tmp_path: Path) -> None:
+    report = train(tau_settings(tmp_path, "other", tau__pairs=1, checkpoint_settings__export="last"))
+    assert report.evaluation is not None
+    assert report.evaluation["exported"] == "last"
+    assert report.models[0].read_bytes() != declining.models[0].read_bytes()
+    assert report.verdict is not None
+    assert "Exported is the last policy; the best by validation, of decision" in report.verdict
+    [(_, which)] = export_run(report.folder)
+    assert which == "the last policy", "as the run's settings say"
+
+
+def test_a_resumed_run_knows_its_best_policy(stage: Stage, declining: RunReport) -> None:
+    assert declining.evaluation is not None
+    more: dict[str, Any] = {"behaviors__TauAgent__max_steps": 800, "checkpoint_settings__resume": True}
+    report = train(tau_settings(declining.folder.parent, tau__pairs=1, **more))
+    assert report.decisions == 800
+    assert report.evaluation is not None
+    assert report.evaluation["policies"]["best"] == declining.evaluation["policies"]["best"]
+    assert report.evaluation["policies"]["last"]["decisions"] == 800
+
+
+def test_without_validation_rows_the_last_policy_is_taken(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TauTask, "quick_scores", lambda *_: {})
+    report = train(tau_settings(tmp_path))
+    assert report.evaluation is not None
+    assert list(report.evaluation["policies"]) == ["last"]
+    assert report.verdict is not None
+    assert report.verdict.endswith("Exported is the last policy.")
+    assert export_run(report.folder, tmp_path / "x.onnx")[0][1] == "the last policy"
 
 
 def test_no_run(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -171,7 +170,7 @@ def _spec(profile: Profile, target_sensor: bool) -> BehaviorSpec:
     return BehaviorSpec(BEHAVIOR, tuple(sensors), ActionSpec(continuous_size=profile.action_size))
 
 
-def _split_by_index(index: float) -> Literal["train", "evaluation"]:
+def _split_by_index(index: float) -> SplitName:
     if index not in (0.0, 1.0):
         raise SettingsError(f"Environment parameter `split` is {index:g}; use 0 (train) or 1 (evaluation).")
     return _SPLITS[int(index)]
