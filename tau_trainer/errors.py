@@ -46,6 +46,10 @@ class EngineExitedError(EngineError):
     """The engine's process ended by itself."""
 
 
+class EngineDisconnectedError(EngineError):
+    """The connection to the engine broke."""
+
+
 class EngineTimeoutError(EngineError):
     """The engine did not answer in time."""
 

@@ -20,17 +20,33 @@ from tau_trainer.bridge.codec import (
     parse_engine_message,
 )
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
-from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, STATUS_OK, Command
+from tau_trainer.bridge.protocol import (
+    COMMUNICATION_VERSION,
+    OLD_PACKAGE_VERSION,
+    PACKAGE_VERSION,
+    STATUS_OK,
+    Command,
+)
 from tau_trainer.bridge.server import EngineServer
 from tau_trainer.bridge.serving import Server
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.bridge.tls import Tls
-from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError, EngineTimeoutError, VersionError
+from tau_trainer.errors import (
+    EngineDisconnectedError,
+    EngineError,
+    EngineExitedError,
+    EngineStoppedError,
+    EngineTimeoutError,
+    VersionError,
+)
 from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 _WATCH_S = 0.25
 _CLOSE_S = 10.0
+_REAP_S = 1.0
+"""Seconds in which a process ends whose connection broke because it ends."""
+_HANDSHAKE = "answer the handshake"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +102,7 @@ class Engine:
         self._watcher: asyncio.Task[None] | None = None
         self._waiting: asyncio.Future[bytes] | None = None
         self._waiting_since = 0.0
+        self._package = ""
         self._stage = "connect" if options.tls is None else "connect with TLS (which ML-Agents' own client cannot)"
 
     @property
@@ -106,7 +123,8 @@ class Engine:
     async def start(self) -> None:
         """Listen, launch, and shake hands; afterwards the engine stands still until the first reset.
 
-        Raises PortInUseError, LaunchError, EngineExitedError, EngineTimeoutError, VersionError.
+        Raises PortInUseError, LaunchError, EngineExitedError, EngineDisconnectedError, EngineTimeoutError,
+        VersionError.
         """
         self.port = await self._server.start(self.port)
         try:
@@ -131,8 +149,13 @@ class Engine:
                 f"{ours}; use com.unity.ml-agents 1.0 to 4.x in the project"
             )
         self._codec.legacy_actions = not engine.capabilities.hybrid_actions
-        reply = TrainerInitialization(self._options.seed + self.index, num_areas=self._options.num_areas)
-        self._stage = "answer the handshake"
+        self._package = engine.package_version
+        reply = TrainerInitialization(
+            self._options.seed + self.index,
+            package_version=OLD_PACKAGE_VERSION if _before_2(self._package) else PACKAGE_VERSION,
+            num_areas=self._options.num_areas,
+        )
+        self._stage = _HANDSHAKE
         self._server.reply(encode_initialization(reply))
         self._check(parse_engine_message(await self._receive()))
         self.channels.send_engine_configuration(self._options.configuration)
@@ -153,7 +176,7 @@ class Engine:
         """Answer every agent that asked, by behavior, in the order they asked; return the next step.
 
         Raises EngineStoppedError when the person at the editor stops the game, else EngineExitedError,
-        EngineTimeoutError, DecodeError.
+        EngineDisconnectedError, EngineTimeoutError, DecodeError.
         """
         self.answer(actions)
         return await self.next()
@@ -174,14 +197,47 @@ class Engine:
 
     def _check(self, message: EngineMessage) -> None:
         if message.status != STATUS_OK:
+            if self._refusal:
+                raise EngineExitedError(f"{self._name} left in the handshake{self._refusal}")
             if self._launch is None:
                 raise EngineStoppedError(f"the Unity editor stopped the game (status {message.status})")
             raise EngineExitedError(f"{self._name} said goodbye before it was asked to (status {message.status})")
 
-    def _receive(self) -> asyncio.Future[bytes]:
+    def _wait(self) -> asyncio.Future[bytes]:
         """The engine's next message; the watcher puts an exception there if none can come."""
         self._waiting, self._waiting_since = self._server.receive(), time.monotonic()
         return self._waiting
+
+    async def _receive(self) -> bytes:
+        try:
+            return await self._wait()
+        except EngineDisconnectedError as error:
+            raise await self._departure(str(error)) from None
+
+    async def _departure(self, how: str) -> EngineError:
+        """Why the connection is gone: most often the process has ended, and then that says more."""
+        if self.process is not None and await self.process.wait(_REAP_S):
+            return self._exited()
+        if self._launch is None and self._stage != _HANDSHAKE:
+            return EngineDisconnectedError(f"the Unity editor {how} (crashed or was killed?)")
+        tail = self.process.log_tail() if self.process is not None else ""
+        return EngineDisconnectedError(f"{self._name} {how} while it should {self._stage}{self._refusal}{tail}")
+
+    def _exited(self) -> EngineExitedError:
+        assert self.process is not None
+        return EngineExitedError(
+            f"{self._name} ended while it should {self._stage}{self._refusal}: {self.process.describe_exit()}"
+        )
+
+    @property
+    def _refusal(self) -> str:
+        """Why an old engine leaves that has just heard who we are, as a part of a sentence; else nothing."""
+        if self._stage != _HANDSHAKE or not _before_2(self._package):
+            return ""
+        return (
+            f" (com.unity.ml-agents {self._package} may refuse this trainer's version, as packages before 2.0 do; "
+            "its log says so; use a package from 2.0 to 4.x)"
+        )
 
     @property
     def _name(self) -> str:
@@ -195,11 +251,7 @@ class Engine:
             if waiting is None or waiting.done():
                 continue
             if self.process is not None and self.process.returncode is not None:
-                waiting.set_exception(
-                    EngineExitedError(
-                        f"{self._name} ended while it should {self._stage}: {self.process.describe_exit()}"
-                    )
-                )
+                waiting.set_exception(self._exited())
             elif time.monotonic() - self._waiting_since > self._options.timeout_s:
                 waiting.set_exception(EngineTimeoutError(self._timeout_message()))
 
@@ -216,7 +268,8 @@ class Engine:
                 f"does every Agent have a Decision Requester or call RequestDecision()?{tail}"
             )
         return (
-            f"{self._name} did not {self._stage} within {waited}; raise --timeout-wait if the game is this slow{tail}"
+            f"{self._name} did not {self._stage} within {waited}{self._refusal}; raise --timeout-wait if the game is "
+            f"this slow{tail}"
         )
 
     async def close(self, timeout_s: float = _CLOSE_S) -> None:
@@ -224,7 +277,8 @@ class Engine:
         alive = self.process is None or self.process.returncode is None
         if not self._server.owes_reply and self._watcher is not None and alive:
             await self._await_last_call(timeout_s)
-        self._server.reply(encode_close())
+        while self._server.owes_reply:
+            self._server.reply(encode_close())
         await self._server.stop()
         if self.process is not None:
             await self.process.stop(timeout_s)
@@ -234,7 +288,7 @@ class Engine:
         """The goodbye travels in a reply, so the engine must call once more."""
         waiting = self._waiting
         if waiting is None or waiting.done():
-            waiting = self._receive()
+            waiting = self._wait()
         try:
             await asyncio.wait_for(asyncio.shield(waiting), timeout_s)
         except (TimeoutError, EngineError):
@@ -256,3 +310,8 @@ class Engine:
             self._watcher = None
         if self._waiting is not None:
             self._waiting.cancel()
+
+
+def _before_2(package: str) -> bool:
+    """Whether a version of com.unity.ml-agents is one that refuses trainers newer than itself."""
+    return package.startswith(("0.", "1."))

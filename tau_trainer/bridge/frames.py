@@ -1,8 +1,7 @@
 """What both ends of a unary gRPC call over cleartext HTTP/2 (RFC 9113) write and read.
 
 The protocol needs one unary method, no streaming, no compression and no metadata (ML-Agents' protocol, section 1), so
-a fraction of HTTP/2 suffices, and an exchange costs tens of microseconds instead of half a millisecond. Header blocks
-are never decoded: there is one path, and the outcome of a call is known from its frames.
+a fraction of HTTP/2 suffices, and an exchange costs tens of microseconds instead of half a millisecond.
 """
 
 from __future__ import annotations
@@ -15,35 +14,45 @@ from typing import Final
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """A client's first bytes (RFC 9113, 3.4)."""
 
-DATA, HEADERS, _, RST_STREAM, SETTINGS, _, PING, GOAWAY, WINDOW_UPDATE = range(9)
-"""Kinds of frames (RFC 9113, 6); the others are passed over."""
-END_STREAM, ACK, END_HEADERS = 0x1, 0x1, 0x4
-"""Flags (RFC 9113, 6). Not PADDED: no gRPC library pads, and padded data is refused for its length."""
-HEADER_TABLE_SIZE, ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 0x1, 0x2, 0x4, 0x5
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
+"""Kinds of frames (RFC 9113, 6); others are passed over."""
+END_STREAM, ACK, END_HEADERS, PADDED, PRIORITIZED = 0x1, 0x1, 0x4, 0x8, 0x20
+"""Flags (RFC 9113, 6)."""
+HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 0x1, 0x2, 0x3, 0x4, 0x5
 """Settings (RFC 9113, 6.5.2)."""
-CANCEL: Final = 0x8
-"""The error code of a call that is given up."""
+NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED, FRAME_SIZE_ERROR = 0x0, 0x1, 0x3, 0x5, 0x6
+REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 0x7, 0x8, 0x9, 0xB
+"""Error codes (RFC 9113, 7)."""
 
+WINDOW: Final = 2**22
+"""Bytes that the other end may send on one stream, and on all together, before we have taken them in."""
 DEFAULT_WINDOW: Final = 65_535
 LARGEST_WINDOW: Final = 2**31 - 1
 """Also the mask of stream ids and window sizes: their top bit is reserved."""
 DEFAULT_FRAME: Final = 16_384
-"""Bytes of payload that every end must take in one frame."""
+"""Bytes of payload that every end must take in one frame; also the most that a header block may have here."""
+_LARGEST_FRAME: Final = 2**24 - 1
 _LARGEST_SENT: Final = 2**20
+"""Bytes of one frame, and of frames that wait to be taken, before more of a message is cut into frames."""
 
 _FRAME_HEAD: Final = struct.Struct(">IBI")
 """24 bits length and 8 bits kind as one word, flags, stream (RFC 9113, 4.1)."""
 _MESSAGE_HEAD: Final = struct.Struct(">BI")
 """Compressed or not, length: what stands before a gRPC message (PROTOCOL-HTTP2)."""
-_GOAWAY: Final = struct.Struct(">II")
-_SIZES: Final = {WINDOW_UPDATE: 4, PING: 8, RST_STREAM: 4}
+_TWO_WORDS: Final = struct.Struct(">II")
+_SIZES: Final = {PRIORITY: 5, WINDOW_UPDATE: 4, PING: 8, RST_STREAM: 4}
 """Frames of one size."""
-_REFILL: Final = 2**29
-"""Bytes received after which the connection's window is opened again."""
+_OF_STREAMS: Final = (DATA, HEADERS, PRIORITY, RST_STREAM, CONTINUATION)
+_OF_CONNECTIONS: Final = (SETTINGS, PING, GOAWAY)
 
 
 class ProtocolError(Exception):
     """The other side sent something that is not HTTP/2, or a gRPC feature that is not used here."""
+
+    def __init__(self, message: str, code: int = PROTOCOL_ERROR) -> None:
+        """``code``: the error code that the other side is told."""
+        super().__init__(message)
+        self.code = code
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes | bytearray | memoryview = b"") -> bytes:
@@ -91,6 +100,18 @@ def request_headers(path: str, authority: str) -> bytes:
 
 
 @dataclass(slots=True)
+class Stream:
+    """A call that is not over."""
+
+    window: int
+    """Bytes that we may send (RFC 9113, 5.2); below zero where the other end has made it smaller since."""
+    credit: int = WINDOW
+    """Bytes that the other end may send."""
+    body: bytearray | None = None
+    """What it has sent; None before it may, and after its end."""
+
+
+@dataclass(slots=True)
 class _Message:
     """What of a message the other end's windows do not allow yet (RFC 9113, 5.2)."""
 
@@ -98,31 +119,44 @@ class _Message:
     data: memoryview
 
 
+@dataclass(slots=True)
+class _Block:
+    """A header block that is not complete (RFC 9113, 6.10)."""
+
+    stream: int
+    ended: bool
+    data: bytearray
+
+
 class Endpoint:
     """What both ends of a connection do alike, without I/O.
 
-    What a gRPC library may send (pings, priorities, continuations, flow control, settings) is understood.
+    What a gRPC library may send (pings, priorities, continuations, padding, flow control, settings) is understood.
     """
 
     _last_flags = 0
     """Flags of a message's last frame."""
 
     def __init__(self, settings: dict[int, int]) -> None:
-        """``settings`` are told to the other end (RFC 9113, 3.4), and the widest window for the connection."""
+        """``settings`` are told to the other end (RFC 9113, 3.4), with the window of streams and of the connection."""
+        settings = settings | {INITIAL_WINDOW_SIZE: WINDOW}
         self._largest_frame = settings[MAX_FRAME_SIZE]
         payload = b"".join(struct.pack(">HI", name, value) for name, value in settings.items())
         self._out = bytearray(frame(SETTINGS, 0, 0, payload))
-        self._refill(LARGEST_WINDOW - DEFAULT_WINDOW)
+        self._credit = DEFAULT_WINDOW
+        self._refill()
         self._buffer = bytearray()
-        self._received = 0
+        self._block: _Block | None = None
         self._queue: deque[_Message] = deque()
         self._window = self._initial_window = DEFAULT_WINDOW
-        self._windows: dict[int, int] = {}
-        """Windows of the streams that are open."""
+        self._streams: dict[int, Stream] = {}
+        self._last = 0
+        """The highest stream that there was."""
         self._frame_limit = DEFAULT_FRAME
 
     def take(self) -> bytes:
-        """Bytes to send now."""
+        """Bytes to send now. There may be more of a large message once these are on their way: until it is empty."""
+        self._flush()
         data = bytes(self._out)
         self._out.clear()
         return data
@@ -134,7 +168,7 @@ class Endpoint:
             word, flags, stream = _FRAME_HEAD.unpack_from(buffer)
             end = _FRAME_HEAD.size + (word >> 8)
             if word >> 8 > self._largest_frame:  # RFC 9113, 4.2: our MAX_FRAME_SIZE binds the other end
-                raise ProtocolError(f"a frame of {word >> 8} bytes is larger than allowed")
+                raise ProtocolError(f"a frame of {word >> 8} bytes is larger than allowed", FRAME_SIZE_ERROR)
             if len(buffer) < end:
                 return
             payload = buffer[_FRAME_HEAD.size : end]
@@ -142,44 +176,88 @@ class Endpoint:
             self._on_frame(word & 0xFF, flags, stream & LARGEST_WINDOW, payload)
 
     def _on_frame(self, kind: int, flags: int, stream: int, payload: bytearray) -> None:
-        if kind in (DATA, HEADERS) and stream % 2 == 0:  # RFC 9113, 5.1.1
-            raise ProtocolError(f"a call on stream {stream}; only odd ones hold calls")
+        if (kind == CONTINUATION) != (self._block is not None):  # RFC 9113, 6.10: nothing may come in between
+            raise ProtocolError("a header block is not continued, or a continuation has none")
+        if (kind in _OF_STREAMS and stream == 0) or (kind in _OF_CONNECTIONS and stream):
+            raise ProtocolError(f"a frame of kind {kind} on stream {stream}")
         if kind == DATA:
-            self._received += len(payload)
-            if self._received > _REFILL:
-                self._refill(self._received)
-                self._received = 0
-            self._on_data(stream, payload, ended=bool(flags & END_STREAM))
+            self._on_payload(stream, payload, flags)
         elif kind == HEADERS:
-            self._on_headers(stream, ended=bool(flags & END_STREAM))
+            if flags & PADDED:
+                _unpad(payload)
+            if flags & PRIORITIZED:
+                del payload[:5]
+            self._on_block(_Block(stream, bool(flags & END_STREAM), payload), whole=bool(flags & END_HEADERS))
+        elif kind == CONTINUATION and self._block is not None:
+            if stream != self._block.stream:
+                raise ProtocolError(f"the header block of stream {self._block.stream} goes on in stream {stream}")
+            self._block.data += payload
+            self._on_block(self._block, whole=bool(flags & END_HEADERS))
         else:
             self._on_control(kind, flags, stream, payload)
+
+    def _on_block(self, block: _Block, *, whole: bool) -> None:
+        if len(block.data) > DEFAULT_FRAME:
+            raise ProtocolError(f"a header block of more than {DEFAULT_FRAME} bytes", ENHANCE_YOUR_CALM)
+        self._block = None if whole else block
+        if whole:
+            self._on_headers(block.stream, bytes(block.data), ended=block.ended)
+
+    def _on_payload(self, stream: int, payload: bytearray, flags: int) -> None:
+        """Flow control in our direction (RFC 9113, 5.2 and 6.9.1): padding counts, and so does what nobody wants."""
+        size, known = len(payload), self._streams.get(stream)
+        self._credit -= size
+        if self._credit < 0 or (known is not None and known.credit < size):
+            raise ProtocolError(f"more data on stream {stream} than its window allows", FLOW_CONTROL_ERROR)
+        if self._credit < WINDOW // 2:
+            self._refill()
+        if flags & PADDED:
+            _unpad(payload)
+        if known is None:
+            self._check_met(DATA, stream)
+            return  # a call that was given up, by either end; what was under way still comes
+        known.credit -= size
+        ended = bool(flags & END_STREAM)
+        self._on_data(stream, payload, ended=ended)
+        if known.credit < WINDOW // 2 and not ended and stream in self._streams:
+            self._out += frame(WINDOW_UPDATE, 0, stream, (WINDOW - known.credit).to_bytes(4, "big"))
+            known.credit = WINDOW
 
     def _on_control(self, kind: int, flags: int, stream: int, payload: bytearray) -> None:
         """RFC 9113, 4.1: kinds that nobody knows are passed over, and so are those that ask for nothing."""
         size = len(payload)
-        if size != _SIZES.get(kind, size) or (kind == SETTINGS and size % 6) or (kind == GOAWAY and size < 8):
-            raise ProtocolError(f"a frame of kind {kind} has {size} bytes")
+        if size != _SIZES.get(kind, size) or (kind == GOAWAY and size < 8):
+            raise ProtocolError(f"a frame of kind {kind} has {size} bytes", FRAME_SIZE_ERROR)
         if kind == WINDOW_UPDATE:
             self._grow(stream, int.from_bytes(payload, "big") & LARGEST_WINDOW)
-        elif kind == SETTINGS and not flags & ACK:
-            self._on_settings(payload)
+        elif kind == SETTINGS:
+            if size % 6 or (flags & ACK and size):
+                raise ProtocolError(f"a frame of kind {kind} has {size} bytes", FRAME_SIZE_ERROR)
+            if not flags & ACK:
+                self._on_settings(payload)
         elif kind == PING and not flags & ACK:
             self._out += frame(PING, ACK, 0, payload)
         elif kind == RST_STREAM:
+            self._check_met(kind, stream)
             self._on_break(stream)
         elif kind == GOAWAY:
-            last, code = _GOAWAY.unpack_from(payload)
+            last, code = _TWO_WORDS.unpack_from(payload)
             self._on_goaway(last & LARGEST_WINDOW, code)
+        elif kind == PUSH_PROMISE:  # a client never makes one, and a server was told not to (RFC 9113, 8.4)
+            raise ProtocolError("a promise to push")
 
-    def _on_headers(self, stream: int, *, ended: bool) -> None:
+    def _check_met(self, kind: int, stream: int) -> None:
+        if stream > self._last or stream % 2 == 0:  # RFC 9113, 5.1: idle
+            raise ProtocolError(f"a frame of kind {kind} on stream {stream}, where there is no call")
+
+    def _on_headers(self, stream: int, block: bytes, *, ended: bool) -> None:
         """A call or an answer begins, or is over."""
 
     def _on_data(self, stream: int, payload: bytes | bytearray, *, ended: bool) -> None:
-        """A piece of a message."""
+        """A piece of a message, of a call that is not over."""
 
     def _on_break(self, stream: int) -> None:
-        """The other end gives up a call."""
+        """The other end gives up a call, or we do for its mistakes."""
 
     def _on_goaway(self, last: int, code: int) -> None:
         """The other end answers no calls after stream ``last`` (RFC 9113, 6.8)."""
@@ -190,42 +268,76 @@ class Endpoint:
     def _on_settings(self, payload: bytearray) -> None:
         for name, value in struct.iter_unpack(">HI", payload):
             if name == INITIAL_WINDOW_SIZE:
-                for stream in self._windows:  # RFC 9113, 6.9.2: open ones too, which may become negative
-                    self._windows[stream] += value - self._initial_window
+                for stream in self._streams.values():  # RFC 9113, 6.9.2: open ones too, which may become negative
+                    stream.window += value - self._initial_window
+                if value > LARGEST_WINDOW or any(one.window > LARGEST_WINDOW for one in self._streams.values()):
+                    raise ProtocolError("a window larger than there may be", FLOW_CONTROL_ERROR)
                 self._initial_window = value
-            elif name == MAX_FRAME_SIZE:  # a value below the least that is legal (6.5.2) is passed over
-                self._frame_limit = min(max(value, DEFAULT_FRAME), _LARGEST_SENT)
+            elif name == MAX_FRAME_SIZE:
+                if not DEFAULT_FRAME <= value <= _LARGEST_FRAME:
+                    raise ProtocolError(f"frames of at most {value} bytes")
+                self._frame_limit = min(value, _LARGEST_SENT)
+            elif name == ENABLE_PUSH and value > 1:
+                raise ProtocolError(f"a setting of {value} where 0 or 1 may stand")
         self._out += frame(SETTINGS, ACK, 0)
-        self._flush()
 
     def _grow(self, stream: int, size: int) -> None:
         """A window of the other end opens by ``size`` bytes: stream 0 is the connection (RFC 9113, 6.9)."""
         if stream == 0:
             self._window += size
-        elif stream in self._windows:
-            self._windows[stream] += size
-        self._flush()
+            if size == 0 or self._window > LARGEST_WINDOW:
+                code = FLOW_CONTROL_ERROR if size else PROTOCOL_ERROR
+                raise ProtocolError(f"a window opens by {size} bytes to {self._window}", code)
+            return
+        self._check_met(WINDOW_UPDATE, stream)
+        known = self._streams.get(stream)
+        if known is not None:
+            known.window += size
+            if size == 0 or known.window > LARGEST_WINDOW:
+                self._reset(stream, FLOW_CONTROL_ERROR if size else PROTOCOL_ERROR)
 
-    def _refill(self, size: int) -> None:
-        """Open our own window of the connection."""
-        self._out += frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", size))
+    def _reset(self, stream: int, code: int) -> None:
+        """Give up a call (RFC 9113, 5.4.2)."""
+        self._out += frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))
+        self._on_break(stream)
+
+    def _refill(self) -> None:
+        """Open our own window of the connection again."""
+        self._out += frame(WINDOW_UPDATE, 0, 0, (WINDOW - self._credit).to_bytes(4, "big"))
+        self._credit = WINDOW
 
     def _send_message(self, stream: int, message: bytes) -> None:
         self._queue.append(_Message(stream, memoryview(wrap(message))))
         self._flush()
 
+    def _drop(self, stream: int) -> bool:
+        """Forget a call and what of its message has not left; whether there was one."""
+        self._queue = deque(waiting for waiting in self._queue if waiting.stream != stream)
+        return self._streams.pop(stream, None) is not None
+
     def _flush(self) -> None:
-        """Send what both windows allow, the stream's and the connection's (RFC 9113, 5.2.1), in order of the calls."""
+        """Cut what both windows allow into frames, the stream's and the connection's, in order of the calls.
+
+        RFC 9113, 5.2.1. What fills :attr:`_out` waits for :meth:`take`: as long as nothing leaves, nothing piles up.
+        """
         while self._queue:
             waiting = self._queue[0]
-            stream, data = waiting.stream, waiting.data
+            stream, data, known = waiting.stream, waiting.data, self._streams[waiting.stream]
             while data:
-                size = min(self._window, self._windows[stream], self._frame_limit, len(data))
-                if size <= 0:
+                size = min(self._window, known.window, self._frame_limit, len(data))
+                if size <= 0 or len(self._out) >= _LARGEST_SENT:
                     return
                 self._out += frame(DATA, self._last_flags if size == len(data) else 0, stream, data[:size])
                 data = waiting.data = data[size:]
                 self._window -= size
-                self._windows[stream] -= size
+                known.window -= size
             self._queue.popleft()
             self._on_sent(stream)
+
+
+def _unpad(payload: bytearray) -> None:
+    """Take padding off (RFC 9113, 6.1). Raises ProtocolError for more than there is."""
+    if not payload or payload[0] >= len(payload):
+        raise ProtocolError("more padding than payload")
+    end = len(payload) - payload[0]
+    del payload[end:], payload[:1]

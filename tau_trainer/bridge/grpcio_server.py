@@ -15,13 +15,13 @@ import grpc.aio
 
 from tau_trainer.bridge.ports import port_taken
 from tau_trainer.bridge.protocol import METHOD_NAME, SERVICE
-from tau_trainer.bridge.serving import Server
+from tau_trainer.bridge.serving import MAX_MESSAGE, TAKEN, Request, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import PortInUseError
 
-MAX_MESSAGE: Final = 2**28
-"""Bytes of the largest message that is taken: a step of 3,000 agents with a camera of 84 x 84 in colour. gRPC's own
-4 MiB are too few, and without a limit anybody who reaches the port could fill the memory."""
+_GOODBYE_S: Final = 1.0
+"""Seconds in which an engine that broke off its call may say goodbye with another. grpcio does not tell a call that was
+broken off from a connection that is gone, and of one that is lost between two calls it says nothing."""
 
 
 class GrpcioServer(Server):
@@ -33,7 +33,9 @@ class GrpcioServer(Server):
         self._address = address.strip("[]")
         self._tls = tls
         self._server: grpc.aio.Server | None = None
-        self._pending: asyncio.Future[bytes] | None = None
+        self._engine: str | None = None
+        """Address and port of the engine's end."""
+        self._leaving: asyncio.TimerHandle | None = None
 
     async def start(self, port: int = 0) -> int:
         """See :meth:`Server.start`. Also raises PortInUseError for an address that is not this machine's."""
@@ -73,26 +75,33 @@ class GrpcioServer(Server):
             reason = error.strerror or str(error)
         return PortInUseError(f"cannot listen on {self._address}: {reason}; give --listen an address of this machine")
 
-    async def _exchange(self, request: bytes, _context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+    async def _exchange(self, message: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         """Called by the engine: hand on its message, wait for the answer."""
-        pending: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._pending = pending
+        self._engine = self._engine or context.peer()
+        if context.peer() != self._engine:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, TAKEN)
+        self._stay()
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        request = Request(message, answer.set_result)
         self._deliver(request)
-        return await pending
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self._withdraw(request)
+            if self._server is not None:
+                loop = asyncio.get_running_loop()
+                self._leaving = loop.call_later(_GOODBYE_S, self._break, "closed the connection")
+            raise
 
-    @property
-    def owes_reply(self) -> bool:
-        """See :attr:`Server.owes_reply`."""
-        return self._pending is not None and not self._pending.done()
-
-    def reply(self, data: bytes) -> None:
-        """See :meth:`Server.reply`."""
-        if self._pending is not None and not self._pending.done():
-            self._pending.set_result(data)
-        self._pending = None
+    def _stay(self) -> None:
+        """The engine is there."""
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
 
     async def stop(self, grace: float = 0.5) -> None:
         """See :meth:`Server.stop`."""
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop(grace)
+        self._stay()

@@ -5,32 +5,52 @@ The client's end is :mod:`tau_trainer.headless.http2`.
 
 from __future__ import annotations
 
-from collections import deque
+import struct
 from dataclasses import dataclass
 from typing import Final
 
+from hpack import Decoder, HPACKError
+
 from tau_trainer.bridge.frames import (
+    COMPRESSION_ERROR,
     END_HEADERS,
     END_STREAM,
+    GOAWAY,
+    HEADER_TABLE_SIZE,
     HEADERS,
-    INITIAL_WINDOW_SIZE,
-    LARGEST_WINDOW,
+    MAX_CONCURRENT_STREAMS,
     MAX_FRAME_SIZE,
+    NO_ERROR,
     PREFACE,
+    REFUSED_STREAM,
     RESPONSE,
+    RST_STREAM,
+    SETTINGS,
+    STREAM_CLOSED,
     TRAILERS,
     Endpoint,
     ProtocolError,
+    Stream,
     frame,
+    literal,
     unwrap,
 )
+from tau_trainer.bridge.protocol import METHOD
+from tau_trainer.bridge.serving import MAX_MESSAGE
 
-_SETTINGS: Final = {INITIAL_WINDOW_SIZE: LARGEST_WINDOW, MAX_FRAME_SIZE: 2**20}
+_MOST_CALLS: Final = 4
+"""Calls at the same time. An engine makes one, and may break it off to say goodbye with another."""
+_SETTINGS: Final = {HEADER_TABLE_SIZE: 0, MAX_CONCURRENT_STREAMS: _MOST_CALLS, MAX_FRAME_SIZE: 2**20}
+_PATH: Final = METHOD.encode()
+_HEAD: Final = 4
+"""Bytes of the first frame that tell its kind."""
+_RESOURCE_EXHAUSTED, _UNIMPLEMENTED, _UNAVAILABLE = b"8", b"12", b"14"
+"""gRPC's status codes."""
 
 
 @dataclass(slots=True)
 class Call:
-    """A call that has ended on the client's part: its message, or None if there is none or it was broken off."""
+    """A call that has ended on the client's part: its message, or None if it was broken off."""
 
     stream: int
     message: bytes | None
@@ -39,53 +59,141 @@ class Call:
 class Connection(Endpoint):
     """The server's end. Feed it with :meth:`receive`; write out what :meth:`take` gives after every call."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = MAX_MESSAGE) -> None:
+        """``limit``: bytes that the messages of all calls may have that are not answered; it may be changed."""
         super().__init__(_SETTINGS)
-        self._prefaced = False
-        self._bodies: dict[int, bytearray] = {}
+        self.limit = limit
+        self.prefaced = False
+        """Whether the other side has begun to speak HTTP/2."""
+        self.error: ProtocolError | None = None
+        """What is wrong with what came. Nothing is read after it; the connection is to be closed when all is written.
+        """
+        self._paths = _Paths()
+        self._held: dict[int, int] = {}
         self._calls: list[Call] = []
 
     def respond(self, stream: int, message: bytes) -> None:
         """Answer a call with status 0; nothing for one that was broken off."""
-        if stream in self._windows:
+        if stream in self._streams:
             self._out += frame(HEADERS, END_HEADERS, stream, RESPONSE)
             self._send_message(stream, message)
 
+    def refuse(self, stream: int, why: bytes) -> None:
+        """Answer a call with status UNAVAILABLE and take no others; ``why``: ASCII, under 127 bytes."""
+        self._end(stream, _UNAVAILABLE, why)
+        self._leave(NO_ERROR)
+
     def receive(self, data: bytes) -> list[Call]:
-        """Calls that are complete with ``data``. Raises ProtocolError."""
-        self._buffer += data
-        if not self._prefaced:
-            if not PREFACE.startswith(self._buffer[: len(PREFACE)]):
-                raise ProtocolError("the other side does not speak HTTP/2")
-            if len(self._buffer) < len(PREFACE):
-                return []
-            del self._buffer[: len(PREFACE)]
-            self._prefaced = True
-        self._read_frames()
+        """Calls that are complete with ``data``; those before a mistake too, which is in :attr:`error` then."""
+        if self.error is None:
+            self._buffer += data
+            try:
+                if self.prefaced or self._read_preface():
+                    self._read_frames()
+            except ProtocolError as error:
+                self.error = error
+                self._buffer.clear()
+                self._leave(error.code)
         calls, self._calls = self._calls, []
         return calls
 
-    def _on_headers(self, stream: int, *, ended: bool) -> None:
-        if stream not in self._bodies:
-            self._bodies[stream] = bytearray()
-            self._windows[stream] = self._initial_window
-        self._on_data(stream, b"", ended=ended)
+    def _read_preface(self) -> bool:
+        """Whether it is there, and the first frame's kind (RFC 9113, 3.4)."""
+        size = len(PREFACE)
+        if not PREFACE.startswith(self._buffer[:size]):
+            raise ProtocolError("the other side does not speak HTTP/2")
+        if len(self._buffer) < size + _HEAD:
+            return False
+        if self._buffer[size + _HEAD - 1] != SETTINGS:
+            raise ProtocolError("the first frame holds no settings")
+        del self._buffer[:size]
+        self.prefaced = True
+        return True
+
+    def _on_headers(self, stream: int, block: bytes, *, ended: bool) -> None:
+        path = self._paths.read(block)  # whatever becomes of the call, or later blocks could not be read
+        known = self._streams.get(stream)
+        if known is not None and known.body is not None and ended:  # fields after the message, which say nothing to us
+            self._on_data(stream, b"", ended=True)
+            return
+        if stream <= self._last or stream % 2 == 0:  # RFC 9113, 5.1.1
+            raise ProtocolError(f"a call on stream {stream} after {self._last}; they are odd and ascend")
+        self._last = stream
+        if len(self._streams) >= _MOST_CALLS:
+            self._out += frame(RST_STREAM, 0, stream, struct.pack(">I", REFUSED_STREAM))
+            return
+        self._streams[stream] = Stream(self._initial_window, body=bytearray())
+        self._held[stream] = 0
+        if path != _PATH:
+            self._end(stream, _UNIMPLEMENTED, f"there is {METHOD} alone".encode())
+        elif ended:
+            self._on_data(stream, b"", ended=True)
 
     def _on_data(self, stream: int, payload: bytes | bytearray, *, ended: bool) -> None:
-        body = self._bodies.get(stream)
-        if body is not None:
-            body += payload
-            if ended:
-                self._calls.append(Call(stream, unwrap(self._bodies.pop(stream))))
+        known = self._streams[stream]
+        if known.body is None:
+            raise ProtocolError(f"data on stream {stream} after its end", STREAM_CLOSED)
+        known.body += payload
+        self._held[stream] += len(payload)
+        if sum(self._held.values()) > self.limit:
+            self._end(stream, _RESOURCE_EXHAUSTED, f"a message of more than {self.limit} bytes".encode())
+        elif ended:
+            message = unwrap(known.body)
+            if message is None:
+                self._end(stream, _UNIMPLEMENTED, b"a call holds one message")
+            else:
+                known.body = None
+                self._calls.append(Call(stream, message))
 
     def _on_break(self, stream: int) -> None:
         """The client gives up a call, whose answer it may have been waiting for."""
-        self._bodies.pop(stream, None)
-        self._queue = deque(waiting for waiting in self._queue if waiting.stream != stream)
-        if self._windows.pop(stream, None) is not None:
+        self._held.pop(stream, None)
+        if self._drop(stream):
             self._calls.append(Call(stream, None))
-        self._flush()  # its data may have stood in the way of others
 
     def _on_sent(self, stream: int) -> None:
         self._out += frame(HEADERS, END_HEADERS | END_STREAM, stream, TRAILERS)
-        del self._windows[stream]
+        del self._streams[stream], self._held[stream]
+
+    def _end(self, stream: int, status: bytes, why: bytes) -> None:
+        """Answer a call with nothing but a status (PROTOCOL-HTTP2, Trailers-Only)."""
+        known = self._streams.get(stream)
+        if known is not None:
+            fields = literal(b"grpc-status", status) + literal(b"grpc-message", why)
+            self._out += frame(HEADERS, END_HEADERS | END_STREAM, stream, RESPONSE + fields)
+            if known.body is not None:  # RFC 9113, 8.1: the rest of the message is not wanted
+                self._out += frame(RST_STREAM, 0, stream, struct.pack(">I", NO_ERROR))
+            self._held.pop(stream, None)
+            self._drop(stream)
+
+    def _leave(self, code: int) -> None:
+        """Say that no more calls are taken, and why (RFC 9113, 6.8)."""
+        self._out += frame(GOAWAY, 0, 0, struct.pack(">II", self._last, code))
+
+
+class _Paths:
+    """Reads the path out of header blocks (RFC 7541).
+
+    A decoder's table depends on all blocks before. Ours is told to be empty, and a block that is read with an empty
+    table, leaves it empty and does not change its size means the same again: that is every call of a gRPC library
+    from the second on, and it costs nothing to read.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = Decoder()
+        self._block: bytes | None = None
+        self._path: bytes | None = None
+
+    def read(self, block: bytes) -> bytes | None:
+        """The path that ``block`` names, if any. Raises ProtocolError."""
+        if block == self._block:
+            return self._path
+        table = self._decoder.header_table.dynamic_entries
+        resizes, empty = block[:1] >= b"\x20" and block[:1] < b"\x40", not table
+        try:
+            fields = {bytes(name): bytes(value) for name, value in self._decoder.decode(block, raw=True)}
+        except HPACKError as error:
+            raise ProtocolError("a header block that cannot be read", COMPRESSION_ERROR) from error
+        self._path = fields.get(b":path")
+        self._block = block if empty and not table and not resizes else None
+        return self._path

@@ -54,6 +54,11 @@ def _candidates(stem: Path, given: Path, platform: str) -> list[Path]:
     return [with_suffix(".x86_64"), with_suffix(".x86"), given, stem]
 
 
+def _says_something(line: str) -> bool:
+    """Not an empty line, a separator, or where in Unity's own sources a message was written."""
+    return any(map(str.isalnum, line)) and not line.startswith("(Filename:")
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """How to start engines: the program with its leading arguments, and what a build's flags shall say."""
@@ -166,7 +171,7 @@ class EngineProcess:
         with contextlib.suppress(OSError), self.log.open("rb") as file:  # a player's log can be gigabytes long
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
             text = file.read().decode("utf-8", "replace")
-        tail = [line.strip() for line in text.splitlines() if line.strip()][-lines:]
+        tail = [line.strip() for line in text.splitlines() if _says_something(line.strip())][-lines:]
         return f"; its log ends with: {' | '.join(tail)}" if tail else "; its log is empty"
 
     async def wait(self, timeout: float) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+from functools import partial
 from typing import Final
 
-from tau_trainer.bridge.frames import ProtocolError
 from tau_trainer.bridge.http2 import Connection
 from tau_trainer.bridge.ports import has_ipv6, port_taken
-from tau_trainer.bridge.serving import Server
+from tau_trainer.bridge.serving import MAX_MESSAGE, TAKEN, Request, Server
 from tau_trainer.errors import PortInUseError
 
 LOOPBACK: Final = ("127.0.0.1", "::1")
@@ -22,6 +22,12 @@ LOOPBACK: Final = ("127.0.0.1", "::1")
 
 _TRIES: Final = 5
 """A port that is free on one loopback address may be taken on the other."""
+_PREFACE_S: Final = 5.0
+"""Seconds until a connection that does not speak HTTP/2 is closed."""
+_MOST_STRANGERS: Final = 16
+"""Connections that have made no call, or are not the engine's."""
+_FIRST_MESSAGE: Final = 2**16
+"""Bytes of the largest message of somebody who may not be the engine. Introductions have some hundred."""
 
 
 class EngineServer(Server):
@@ -30,9 +36,12 @@ class EngineServer(Server):
     def __init__(self) -> None:
         super().__init__()
         self._servers: list[asyncio.Server] = []
-        self._links: set[_Link] = set()
+        self._links: dict[_Link, None] = {}
+        """Everybody who is connected, in order."""
+        self._engine: _Link | None = None
+        self._requests: dict[int, Request] = {}
+        """The engine's calls that are not answered, by stream."""
         self._empty = asyncio.Event()
-        self._pending: tuple[_Link, int] | None = None
 
     async def start(self, port: int = 0) -> int:
         """See :meth:`Server.start`."""
@@ -68,35 +77,43 @@ class EngineServer(Server):
         for server in servers:
             await server.wait_closed()
 
-    @property
-    def owes_reply(self) -> bool:
-        """See :attr:`Server.owes_reply`."""
-        return self._pending is not None
-
-    def reply(self, data: bytes) -> None:
-        """See :meth:`Server.reply`."""
-        if self._pending is not None:
-            (link, stream), self._pending = self._pending, None
-            link.respond(stream, data)
-
-    def called(self, link: _Link, stream: int, data: bytes) -> None:
-        """The engine calls: hand on its message."""
-        self._pending = (link, stream)
-        self._deliver(data)
-
-    def gave_up(self, link: _Link, stream: int | None = None) -> None:
-        """The engine broke off a call, or (``stream`` None) its connection is gone."""
-        if self._pending is not None and self._pending[0] is link and stream in (None, self._pending[1]):
-            self._pending = None
-        if stream is None:
-            self._links.discard(link)
-            if not self._links:
-                self._empty.set()
-
     def opened(self, link: _Link) -> None:
-        """An engine connected."""
-        self._links.add(link)
+        """Somebody connected. Strangers are few: the one who has been here longest makes way."""
+        strangers = [one for one in self._links if one is not self._engine]
+        if len(strangers) >= _MOST_STRANGERS:
+            del self._links[strangers[0]]
+            strangers[0].abort()
+        self._links[link] = None
         self._empty.clear()
+
+    def called(self, link: _Link, stream: int, message: bytes) -> None:
+        """A call is complete. The first says who the engine is."""
+        if self._engine is None:
+            self._engine = link
+            link.trust()
+        if link is not self._engine:
+            link.refuse(stream)
+            return
+        request = self._requests[stream] = Request(message, partial(self._answer, stream))
+        self._deliver(request)
+
+    def _answer(self, stream: int, data: bytes) -> None:
+        del self._requests[stream]
+        if self._engine is not None:
+            self._engine.respond(stream, data)
+
+    def gave_up(self, link: _Link, stream: int) -> None:
+        """A call was broken off."""
+        if link is self._engine and stream in self._requests:
+            self._withdraw(self._requests.pop(stream))
+
+    def closed(self, link: _Link, how: str) -> None:
+        """A connection is gone."""
+        self._links.pop(link, None)
+        if link is self._engine:
+            self._break(how)
+        if not self._links:
+            self._empty.set()
 
     async def stop(self, grace: float = 0.5) -> None:
         """See :meth:`Server.stop`."""
@@ -110,41 +127,69 @@ class EngineServer(Server):
 
 
 class _Link(asyncio.Protocol):
-    """One connection of an engine."""
+    """One connection."""
 
     def __init__(self, server: EngineServer) -> None:
         self._server = server
-        self._connection = Connection()
+        self._connection = Connection(_FIRST_MESSAGE)
+        self._full = False
+        self._closing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self.abort = transport.abort  # at once, even if the other side does not read
+        self._timer = asyncio.get_running_loop().call_later(_PREFACE_S, self._preface_due)
         self._server.opened(self)
         self._write()
 
+    def _preface_due(self) -> None:
+        if not self._connection.prefaced:
+            self.abort()
+
     def data_received(self, data: bytes) -> None:
-        try:
-            calls = self._connection.receive(data)
-        except ProtocolError:
-            self._transport.close()  # whoever this is, it is no engine; the one we wait for may still come
-            return
-        for call in calls:
+        for call in self._connection.receive(data):
             if call.message is None:
                 self._server.gave_up(self, call.stream)
             else:
                 self._server.called(self, call.stream, call.message)
+        self._closing |= self._connection.error is not None
         self._write()
+
+    def trust(self) -> None:
+        """This is the engine: its messages may be large."""
+        self._connection.limit = MAX_MESSAGE
 
     def respond(self, stream: int, data: bytes) -> None:
         """Send an answer."""
         self._connection.respond(stream, data)
         self._write()
 
+    def refuse(self, stream: int) -> None:
+        """Send a refusal, and close."""
+        self._connection.refuse(stream, TAKEN.encode())
+        self._closing = True
+
+    def pause_writing(self) -> None:
+        """The other side does not read: nothing more is written to it, or read from it that asks for an answer."""
+        self._full = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._transport.resume_reading()
+        self._write()
+
     def _write(self) -> None:
-        data = self._connection.take()
-        if data and not self._transport.is_closing():
+        while not self._full and not self._transport.is_closing():
+            data = self._connection.take()
+            if not data:
+                if self._closing:
+                    self._transport.close()
+                return
             self._transport.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._server.gave_up(self)
+        self._timer.cancel()
+        wrong = self._connection.error
+        self._server.closed(self, "closed the connection" if wrong is None else f"broke HTTP/2: {wrong}")

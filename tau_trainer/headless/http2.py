@@ -20,24 +20,18 @@ from tau_trainer.bridge.frames import (
     END_STREAM,
     HEADER_TABLE_SIZE,
     HEADERS,
-    INITIAL_WINDOW_SIZE,
-    LARGEST_WINDOW,
     MAX_FRAME_SIZE,
     PREFACE,
     RST_STREAM,
     Endpoint,
     ProtocolError,
+    Stream,
     frame,
     request_headers,
     unwrap,
 )
 
-_SETTINGS: Final = {
-    HEADER_TABLE_SIZE: 0,
-    ENABLE_PUSH: 0,
-    INITIAL_WINDOW_SIZE: LARGEST_WINDOW,
-    MAX_FRAME_SIZE: 2**24 - 1,
-}
+_SETTINGS: Final = {HEADER_TABLE_SIZE: 0, ENABLE_PUSH: 0, MAX_FRAME_SIZE: 2**24 - 1}
 _LAST_STREAM: Final = 2**31 - 3
 _RECEIVE: Final = 2**18
 _POLL_SECONDS: Final = 0.5 if sys.platform == "win32" else None
@@ -76,7 +70,8 @@ class Http2Connection(Endpoint):
     def call(self, message: bytes) -> bytes:
         """Send ``message`` and wait for the reply. Raises CallError."""
         self._stream += 2
-        self._windows = {self._stream: self._initial_window}
+        self._last = self._stream
+        self._streams = {self._stream: Stream(self._initial_window)}
         self._queue.clear()  # of a call that was interrupted
         self._reply.clear()
         self._done, self._failure = False, ""
@@ -118,12 +113,13 @@ class Http2Connection(Endpoint):
 
     def _send(self) -> None:
         try:
-            if self._patient and _POLL_SECONDS is not None:
-                self._socket.settimeout(None)  # what is half sent cannot be sent again
-                self._socket.sendall(self.take())
-                self._socket.settimeout(_POLL_SECONDS)
-            else:
-                self._socket.sendall(self.take())
+            while data := self.take():
+                if self._patient and _POLL_SECONDS is not None:
+                    self._socket.settimeout(None)  # what is half sent cannot be sent again
+                    self._socket.sendall(data)
+                    self._socket.settimeout(_POLL_SECONDS)
+                else:
+                    self._socket.sendall(data)
         except OSError as error:
             raise CallError(error.strerror or str(error)) from error
 
@@ -144,12 +140,11 @@ class Http2Connection(Endpoint):
             self._read_frames()
         except ProtocolError as error:
             raise CallError("the server sent a frame that cannot be read") from error
-        if self._out:
-            self._send()
+        self._send()
         if self._failure and not self._done:
             raise CallError(self._failure)
 
-    def _on_headers(self, stream: int, *, ended: bool) -> None:
+    def _on_headers(self, stream: int, block: bytes, *, ended: bool) -> None:
         self._done |= ended and stream == self._stream
 
     def _on_data(self, stream: int, payload: bytes | bytearray, *, ended: bool) -> None:

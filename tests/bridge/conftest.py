@@ -41,6 +41,7 @@ class Client:
     def __init__(self, target: str, trusted: bytes | None = None) -> None:
         """``trusted``: a certificate (PEM) of the server's; None: clear text."""
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+        options.append(("grpc.use_local_subchannel_pool", 1))  # or clients of one process would share a connection
         if trusted is None:
             self.channel = grpc.insecure_channel(target, options=options)
         else:

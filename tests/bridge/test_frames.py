@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.bridge.frames import (
+    FRAME_SIZE_ERROR,
     GOAWAY,
     INITIAL_WINDOW_SIZE,
     LARGEST_WINDOW,
@@ -16,9 +17,11 @@ from tau_trainer.bridge.frames import (
     PING,
     RST_STREAM,
     SETTINGS,
+    WINDOW,
     WINDOW_UPDATE,
     Endpoint,
     ProtocolError,
+    Stream,
     frame,
     literal,
     request_headers,
@@ -36,7 +39,7 @@ class Silent(Endpoint):
     """An end that remembers where it was told that no more calls are answered."""
 
     def __init__(self) -> None:
-        super().__init__({INITIAL_WINDOW_SIZE: 7, MAX_FRAME_SIZE: 2**24 - 1})
+        super().__init__({MAX_FRAME_SIZE: 2**24 - 1})
         self.last: tuple[int, int] | None = None
 
     def hear(self, data: bytes) -> bytes:
@@ -46,7 +49,7 @@ class Silent(Endpoint):
         return self.take()
 
     def say(self, message: bytes) -> bytes:
-        self._windows[1] = self._initial_window
+        self._streams[1] = Stream(self._initial_window)
         self._send_message(1, message)
         return self.take()
 
@@ -54,9 +57,9 @@ class Silent(Endpoint):
         self.last = last, code
 
 
-def test_the_first_frames_are_settings_and_the_widest_window() -> None:
-    settings = struct.pack(">HIHI", INITIAL_WINDOW_SIZE, 7, MAX_FRAME_SIZE, 2**24 - 1)
-    window = struct.pack(">I", 2**31 - 1 - 65_535)
+def test_the_first_frames_are_settings_and_a_window() -> None:
+    settings = struct.pack(">HIHI", MAX_FRAME_SIZE, 2**24 - 1, INITIAL_WINDOW_SIZE, WINDOW)
+    window = struct.pack(">I", WINDOW - 65_535)
     assert Silent().take() == frame(SETTINGS, 0, 0, settings) + frame(WINDOW_UPDATE, 0, 0, window)
 
 
@@ -66,7 +69,7 @@ def test_the_top_bit_of_numbers_is_passed_over() -> None:
     assert end.last == (LARGEST_WINDOW, 2)
 
 
-@pytest.mark.parametrize(("told", "kept"), [(0, 16_384), (16_384, 16_384), (20_000, 20_000)])
+@pytest.mark.parametrize(("told", "kept"), [(16_384, 16_384), (20_000, 20_000), (2**24 - 1, 30_005)])
 def test_frames_keep_to_the_limit_that_is_told(told: int, kept: int) -> None:
     end = Silent()
     end.hear(frame(SETTINGS, 0, 0, struct.pack(">HI", MAX_FRAME_SIZE, told)))
@@ -85,11 +88,17 @@ def test_frames_keep_to_the_limit_that_is_told(told: int, kept: int) -> None:
     ],
 )
 def test_sizes_of_frames(kind: int, right: tuple[int, ...], wrong: tuple[int, ...]) -> None:
-    for size in right:
-        Silent().hear(frame(kind, 0, 1, bytes(size)))
-    for size in wrong:
-        with pytest.raises(ProtocolError, match=f"kind {kind} has {size} bytes"):
-            Silent().hear(frame(kind, 0, 1, bytes(size)))
+    stream = int(kind in (WINDOW_UPDATE, RST_STREAM))
+    for size in (*right, *wrong):
+        end = Silent()
+        end._last = 1
+        data = frame(kind, 0, stream, bytes(size))
+        if size in right:
+            end.hear(data)
+            continue
+        with pytest.raises(ProtocolError, match=f"kind {kind} has {size} bytes") as refusal:
+            end.hear(data)
+        assert refusal.value.code == FRAME_SIZE_ERROR
 
 
 @given(st.binary(max_size=40), st.integers(0, 255))

@@ -14,13 +14,13 @@ import grpc
 import numpy as np
 import pytest
 
-from tau_trainer.bridge import grpcio_server
 from tau_trainer.bridge.engine import Engine, EngineOptions
 from tau_trainer.bridge.grpcio_server import GrpcioServer
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.ports import engine_ports, has_ipv6
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import EngineServer
+from tau_trainer.bridge.serving import MAX_MESSAGE
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import EngineExitedError, EngineTimeoutError, PortInUseError
 from tau_trainer.headless.args import parse_args
@@ -106,8 +106,8 @@ def test_a_certificate_that_grpcio_refuses() -> None:
 
 
 def test_messages_beyond_the_limit_are_refused_and_the_next_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert grpcio_server.MAX_MESSAGE == 256 * 2**20
-    monkeypatch.setattr(grpcio_server, "MAX_MESSAGE", 5 * 2**20)
+    assert MAX_MESSAGE == 256 * 2**20
+    monkeypatch.setattr("tau_trainer.bridge.grpcio_server.MAX_MESSAGE", 5 * 2**20)
 
     async def play(server: GrpcioServer) -> None:
         with client(server.port) as engine:

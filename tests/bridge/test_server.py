@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import struct
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
@@ -12,10 +13,24 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from tau_trainer.bridge.frames import PREFACE
+from tau_trainer.bridge.frames import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    INITIAL_WINDOW_SIZE,
+    PING,
+    PREFACE,
+    SETTINGS,
+    WINDOW_UPDATE,
+    frame,
+    request_headers,
+    wrap,
+)
 from tau_trainer.bridge.ports import has_ipv6
+from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import EngineServer
-from tau_trainer.errors import EngineExitedError, PortInUseError
+from tau_trainer.errors import EngineDisconnectedError, EngineExitedError, PortInUseError
 from tests.bridge.conftest import Client, client
 
 if TYPE_CHECKING:
@@ -75,15 +90,201 @@ def test_many_calls(new_server: NewServer) -> None:
     serve(new_server, play)
 
 
-def test_several_connections(new_server: NewServer) -> None:
+def test_a_server_belongs_to_the_first_that_calls(new_server: NewServer) -> None:
     async def play(server: Server) -> None:
-        for i in range(4):
-            with client(server.port) as engine, client(server.port) as other:
-                assert await echo(server, engine, b"one") == b"eno"
-                assert await echo(server, other, b"two") == b"owt"
-                assert await echo(server, engine, bytes([i])) == bytes([i])
+        with client(server.port) as engine, client(server.port) as other:
+            assert await echo(server, engine, b"one") == b"eno"
+            pending = engine.call(b"two")
+            assert await server.receive() == b"two"
+            waiting = server.receive()
+            with pytest.raises(grpc.RpcError) as refusal:
+                await asyncio.to_thread(other.channel.unary_unary(METHOD), b"steal", timeout=10)
+            assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert refusal.value.details() == "another engine plays here; every engine needs a port of its own"
+            assert not waiting.done()
+            server.reply(b"mine")
+            assert await pending == b"mine"
+            again = engine.call(b"still here")
+            assert await waiting == b"still here"
+            server.reply(b"yes")
+            assert await again == b"yes"
 
     serve(new_server, play)
+
+
+def test_whoever_only_connects_takes_nothing(new_server: NewServer) -> None:
+    async def play(server: Server) -> None:
+        strangers = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(20)]
+        for _, writer in strangers[:10]:
+            writer.write(PREFACE + frame(SETTINGS, 0, 0))
+        await asyncio.sleep(0.05)
+        with client(server.port) as engine:
+            assert await echo(server, engine, b"hello") == b"olleh"
+        for _, writer in strangers:
+            writer.close()
+
+    serve(new_server, play)
+
+
+def test_a_connection_that_breaks_is_known_at_once() -> None:
+    """Who waits hears of it, and so does who asks later; what was said before is heard first."""
+
+    async def play(server: Server) -> None:
+        with client(server.port) as engine:
+            assert await echo(server, engine, b"one") == b"eno"
+            waiting = server.receive()
+            began = time.monotonic()
+            await asyncio.to_thread(engine.channel.close)
+            with pytest.raises(EngineDisconnectedError, match=r"^closed the connection$"):
+                await waiting
+            assert time.monotonic() - began < 1.0
+        with pytest.raises(EngineDisconnectedError):
+            await server.receive()
+        server.reply(b"nobody")
+
+    serve(EngineServer, play)
+
+
+def test_messages_before_the_break_are_heard_first() -> None:
+    call = frame(HEADERS, END_HEADERS, 1, request_headers(METHOD, "x")) + frame(
+        DATA, END_STREAM, 1, wrap(b"last words")
+    )
+
+    async def play(server: Server) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(PREFACE + frame(SETTINGS, 0, 0) + call + frame(PING, 0, 0, b"too short")[:-1] + b"\xff" * 9)
+        await asyncio.sleep(0.1)
+        assert await server.receive() == b"last words"
+        with pytest.raises(EngineDisconnectedError, match=r"^broke HTTP/2: a frame of "):
+            await server.receive()
+        writer.close()
+
+    serve(EngineServer, play)
+
+
+def test_a_connection_that_breaks_while_we_owe_an_answer(
+    new_server: NewServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On grpcio only such a break can be told, and only from the goodbye that does not follow."""
+    monkeypatch.setattr("tau_trainer.bridge.grpcio_server._GOODBYE_S", 0.2)
+
+    async def play(server: Server) -> None:
+        with client(server.port) as engine:
+            call = engine.call(b"ask")
+            assert await server.receive() == b"ask"
+            await asyncio.to_thread(engine.channel.close)
+            await asyncio.wait([call])
+            await until(lambda: not server.owes_reply)
+            server.reply(b"too late")
+            with pytest.raises(EngineDisconnectedError, match=r"^closed the connection$"):
+                await server.receive()
+
+    serve(new_server, play)
+
+
+def test_a_call_that_is_broken_off_may_be_followed_by_a_goodbye(
+    new_server: NewServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tau_trainer.bridge.grpcio_server._GOODBYE_S", 0.2)
+
+    async def play(server: Server) -> None:
+        with client(server.port) as engine:
+            call = engine.begin(b"ask")
+            assert await server.receive() == b"ask"
+            call.cancel()
+            await until(lambda: not server.owes_reply)
+            goodbye = engine.call(b"goodbye")
+            server.reply(b"too late")  # answers nobody
+            await asyncio.sleep(0.3)
+            assert await server.receive() == b"goodbye"
+            server.reply(b"well")
+            assert await goodbye == b"well"
+
+    serve(new_server, play)
+
+
+def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tau_trainer.bridge.server._PREFACE_S", 0.1)
+
+    async def play(server: Server) -> None:
+        silent, unused = await asyncio.open_connection("127.0.0.1", server.port)
+        polite, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(PREFACE + frame(SETTINGS, 0, 0))
+        with contextlib.suppress(ConnectionError):
+            await asyncio.wait_for(silent.read(), 5)
+        await polite.read(1000)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(polite.read(1000), 0.3)
+        for one in (unused, writer):
+            one.close()
+
+    serve(EngineServer, play)
+
+
+def test_the_oldest_stranger_makes_way() -> None:
+    async def play(server: Server) -> None:
+        with client(server.port) as engine:
+            assert await echo(server, engine, b"hello") == b"olleh"
+            crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(17)]
+            with contextlib.suppress(ConnectionError):
+                await asyncio.wait_for(crowd[0][0].read(), 5)
+            await crowd[1][0].read(1000)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(crowd[1][0].read(1000), 0.1)
+            assert await echo(server, engine, b"still here") == b"ereh llits"
+            for _, writer in crowd:
+                writer.close()
+
+    serve(EngineServer, play)
+
+
+def test_nothing_piles_up_for_a_client_that_does_not_read() -> None:
+    """Pings ask for answers; who sends them and reads no answer is not read from any more."""
+
+    async def play(server: Server) -> None:
+        assert isinstance(server, EngineServer)
+        loop = asyncio.get_running_loop()
+        with socket.create_connection(("127.0.0.1", server.port)) as flood:
+            flood.setblocking(False)
+            await loop.sock_sendall(flood, PREFACE + frame(SETTINGS, 0, 0))
+            pings = frame(PING, 0, 0, b"12345678") * 10_000
+
+            async def pour() -> None:
+                while True:
+                    await asyncio.wait_for(loop.sock_sendall(flood, pings), 1.0)
+
+            with pytest.raises(TimeoutError):
+                await pour()
+            (link,) = server._links
+            assert link._transport.get_write_buffer_size() < 2**20
+            assert len(link._connection._out) < 2**20
+            answered = 0
+            while answered < 17 * 10_000:  # whoever reads again is heard again
+                answered += len(await asyncio.wait_for(loop.sock_recv(flood, 2**16), 5))
+
+    serve(EngineServer, play)
+
+
+def test_a_large_answer_leaves_in_pieces() -> None:
+    """The other side's windows are wide, but it reads slowly: no more than a piece waits to be sent."""
+    hello = frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, 2**31 - 1))
+    hello += frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**30))
+    call = frame(HEADERS, END_HEADERS, 1, request_headers(METHOD, "x")) + frame(DATA, END_STREAM, 1, wrap(b"ask"))
+
+    async def play(server: Server) -> None:
+        assert isinstance(server, EngineServer)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(PREFACE + hello + call)
+        assert await server.receive() == b"ask"
+        server.reply(bytes(64 * 2**20))
+        (link,) = server._links
+        assert link._transport.get_write_buffer_size() < 2 * 2**20
+        received = 0
+        while received < 64 * 2**20:
+            received += len(await asyncio.wait_for(reader.read(2**20), 5))
+        writer.close()
+
+    serve(EngineServer, play)
 
 
 @ipv6
@@ -113,25 +314,6 @@ def test_nothing_listens_beyond_loopback(new_server: NewServer) -> None:
         for address in {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None)}:
             if not str(address).startswith("127.") and address != "::1":
                 assert not await asyncio.to_thread(connects, str(address), server.port)
-
-    serve(new_server, play)
-
-
-@pytest.mark.parametrize("whole", [False, True], ids=["the call", "the connection"])
-def test_a_client_that_breaks_off_while_we_owe_it_an_answer(new_server: NewServer, whole: bool) -> None:
-    async def play(server: Server) -> None:
-        with client(server.port) as engine:
-            call = engine.begin(b"ask")
-            assert await server.receive() == b"ask"
-            assert server.owes_reply
-            if whole:
-                await asyncio.to_thread(engine.channel.close)
-            else:
-                call.cancel()
-            await until(lambda: not server.owes_reply)
-            server.reply(b"too late")
-        with client(server.port) as another:
-            assert await echo(server, another, b"still here") == b"ereh llits"
 
     serve(new_server, play)
 

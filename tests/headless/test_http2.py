@@ -25,6 +25,7 @@ from tau_trainer.bridge.frames import (
     WINDOW_UPDATE,
 )
 from tau_trainer.bridge.http2 import Connection
+from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.headless.http2 import CallError, Http2Connection
 
 PATH = "/test.Service/Call"
@@ -208,18 +209,20 @@ def test_requests_are_grpc_calls(server: ScriptedServer) -> None:
 def test_frames_between_are_answered_or_passed_over(server: ScriptedServer) -> None:
     def script(peer: ScriptedServer) -> None:
         peer.send(SETTINGS, 0, 0, struct.pack(">HI", 0x3, 100))
-        peer.frame_of(DATA)
+        if peer.frame_of(DATA)[2] == 1:
+            peer.reply(1, b"first")
+            peer.frame_of(DATA)
         peer.send(PING, 0, 0, b"12345678")
         peer.send(PING, ACK, 0, b"unasked!")
         peer.send(UNKNOWN, 0, 0, b"what is this")
         peer.send(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1000))
-        peer.send(DATA, END_STREAM, 99, b"for nobody")
-        peer.send(HEADERS, END_HEADERS, 1, b"\x88")
-        peer.send(DATA, 0, 1, b"\x00\x00\x00\x00\x05he")
-        peer.send(DATA, END_STREAM, 1, b"llo")
+        peer.send(DATA, END_STREAM, 1, b"of a call that is over")
+        peer.send(HEADERS, END_HEADERS, 3, b"\x88")
+        peer.send(DATA, 0, 3, b"\x00\x00\x00\x00\x05he")
+        peer.send(DATA, END_STREAM, 3, b"llo")
         assert peer.frame_of(PING)[1:] == (ACK, 0, b"12345678")
 
-    assert call(server, script, b"abc") == [b"hello"]
+    assert call(server, script, b"abc", b"def") == [b"first", b"hello"]
 
 
 def test_the_servers_windows_and_frame_limit_are_kept(server: ScriptedServer) -> None:
@@ -259,7 +262,7 @@ def test_the_servers_windows_and_frame_limit_are_kept(server: ScriptedServer) ->
         ([(GOAWAY, 0, 0, b"")], "cannot be read"),
         ([(WINDOW_UPDATE, 0, 0, b"123")], "cannot be read"),
         ([(SETTINGS, 0, 0, b"12345")], "cannot be read"),
-        ([(DATA, 0x8 | END_STREAM, 1, b"\x00\x00\x00\x00\x00\x01x")], "cannot be read"),  # padded
+        ([(DATA, 0x8 | END_STREAM, 1, b"\x07\x00\x00\x00\x00\x01x")], "cannot be read"),  # more padding than payload
         ([(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88")], "refused"),
         ([(DATA, END_STREAM, 1, b"\x01\x00\x00\x00\x01x")], "cannot be read"),
         ([(DATA, END_STREAM, 1, b"\x00\x00\x00\x00\x09x")], "cannot be read"),
@@ -326,14 +329,14 @@ def test_our_own_server_is_understood(chunk: int) -> None:
                 for answered in connection.receive(data):
                     assert answered.message is not None
                     connection.respond(answered.stream, answered.message[::-1])
-                out = connection.take()
-                for start in range(0, len(out), chunk):
-                    link.sendall(out[start : start + chunk])
+                while out := connection.take():
+                    for start in range(0, len(out), chunk):
+                        link.sendall(out[start : start + chunk])
 
     thread = threading.Thread(target=serve)
     thread.start()
     with listener:
-        client = Http2Connection("127.0.0.1", listener.getsockname()[1], PATH)
+        client = Http2Connection("127.0.0.1", listener.getsockname()[1], METHOD)
         client.set_timeout(20.0)
         assert [client.call(message) for message in messages] == [message[::-1] for message in messages]
         client.close()
@@ -341,13 +344,11 @@ def test_our_own_server_is_understood(chunk: int) -> None:
     assert not thread.is_alive()
 
 
-def test_a_frame_limit_below_the_least_is_passed_over(server: ScriptedServer) -> None:
+@pytest.mark.parametrize("limit", [0, 16_383, 2**24])
+def test_a_frame_limit_that_there_may_not_be(server: ScriptedServer, limit: int) -> None:
     def script(peer: ScriptedServer) -> None:
-        peer.send(SETTINGS, 0, 0, struct.pack(">HI", 0x5, 0))
         peer.frame_of(DATA)
-        peer.reply(1, b"first")
-        assert len(peer.frame_of(DATA)[3]) == 16_384
-        peer.frame_of(DATA)
-        peer.reply(3, b"second")
+        peer.send(SETTINGS, 0, 0, struct.pack(">HI", 0x5, limit))
 
-    assert call(server, script, b"abc", bytes(20_000)) == [b"first", b"second"]
+    with pytest.raises(CallError, match="the server sent a frame that cannot be read"):
+        call(server, script, b"abc")
