@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +75,8 @@ class AgentDecoder:
         self._behavior = behavior
         self._layouts: LayoutCache[AgentLayout] = LayoutCache(AgentLayout)
         self._nobody: Terminals | None = None
+        self._checked: IntArray = np.zeros(0, np.int32)
+        """Ids of a message in which nobody was listed twice."""
 
     def specs(self, payload: bytes) -> tuple[ObservationSpec, ...]:
         """The sensors as the first agent of ``payload``, a list that is not empty, shows them. Raises DecodeError."""
@@ -83,18 +86,22 @@ class AgentDecoder:
     def decode(self, payload: bytes, spec: BehaviorSpec) -> StepBatch:
         """All agents of one exchange, in message order.
 
-        Raises DecodeError for bytes that are not the protocol, for observations of another shape than ``spec``,
-        and for NaN or infinity (naming behavior, sensor and agent).
+        Raises DecodeError for bytes that are not the protocol, for observations of another shape than ``spec``, for
+        NaN or infinity (naming behavior, sensor and agent), and for an agent that asks twice or ends twice. To end and
+        to ask again at once is legal (ML-Agents' protocol, section 6).
         """
         one = self._layouts.one(payload)
         records = self._gather(payload, spec) if one is None else self._read(*one, spec)
         self._check_finite(spec, records)
         if not np.count_nonzero(records.done):
+            self._check_once(records.ids)
             return self._batch(records, self._none_ended(spec))
         ended = records.done != 0
-        last = records.pick(ended)
+        last, records = records.pick(ended), records.pick(~ended)
+        for ids in (last.ids, records.ids):
+            self._check_once(ids)
         terminals = Terminals(last.ids, last.obs, last.reward, last.truncated != 0, last.group_id, last.group_reward)
-        return self._batch(records.pick(~ended), terminals)
+        return self._batch(records, terminals)
 
     def _batch(self, records: _Records, terminals: Terminals) -> StepBatch:
         return StepBatch(
@@ -154,6 +161,18 @@ class AgentDecoder:
                 f"{list(expected)}; all agents of a behavior need the same sensors"
             )
         layout.fits = spec
+
+    def _check_once(self, ids: IntArray) -> None:
+        if len(ids) == len(self._checked) and (ids == self._checked).all():
+            return  # most messages bring the same agents
+        listed = ids.tolist()
+        if len(set(listed)) < len(listed):
+            twice, _ = Counter(listed).most_common(1)[0]
+            raise DecodeError(
+                f"behavior '{self._behavior}' lists agent {twice} twice in one message; every agent needs its own id"
+            )
+        if len(ids) >= len(self._checked):  # rather those who ask than the few whose episode ended
+            self._checked = ids
 
     def _check_finite(self, spec: BehaviorSpec, records: _Records) -> None:
         """Raise DecodeError for NaN or infinity."""

@@ -42,7 +42,7 @@ _MESSAGE_HEAD: Final = struct.Struct(">BI")
 _TWO_WORDS: Final = struct.Struct(">II")
 _SIZES: Final = {PRIORITY: 5, WINDOW_UPDATE: 4, PING: 8, RST_STREAM: 4}
 """Frames of one size."""
-_OF_STREAMS: Final = (DATA, HEADERS, PRIORITY, RST_STREAM, CONTINUATION)
+_OF_STREAMS: Final = (PRIORITY, RST_STREAM)
 _OF_CONNECTIONS: Final = (SETTINGS, PING, GOAWAY)
 
 
@@ -72,7 +72,7 @@ def unwrap(body: bytes | bytearray) -> bytes | None:
     compressed, length = _MESSAGE_HEAD.unpack_from(body)
     if compressed or length != len(body) - _MESSAGE_HEAD.size:
         raise ProtocolError("a message is compressed, or a call holds more than one")
-    return bytes(body[_MESSAGE_HEAD.size :])
+    return bytes(memoryview(body)[_MESSAGE_HEAD.size :])  # one copy, not two
 
 
 def literal(name: bytes, value: bytes) -> bytes:
@@ -109,6 +109,8 @@ class Stream:
     """Bytes that the other end may send."""
     body: bytearray | None = None
     """What it has sent; None before it may, and after its end."""
+    size: int = 0
+    """Bytes of it."""
 
 
 @dataclass(slots=True)
@@ -176,32 +178,32 @@ class Endpoint:
             self._on_frame(word & 0xFF, flags, stream & LARGEST_WINDOW, payload)
 
     def _on_frame(self, kind: int, flags: int, stream: int, payload: bytearray) -> None:
-        if (kind == CONTINUATION) != (self._block is not None):  # RFC 9113, 6.10: nothing may come in between
-            raise ProtocolError("a header block is not continued, or a continuation has none")
-        if (kind in _OF_STREAMS and stream == 0) or (kind in _OF_CONNECTIONS and stream):
-            raise ProtocolError(f"a frame of kind {kind} on stream {stream}")
-        if kind == DATA:
+        if self._block is not None or kind == CONTINUATION:
+            self._on_continuation(kind, flags, stream, payload)
+        elif kind == DATA:
             self._on_payload(stream, payload, flags)
         elif kind == HEADERS:
             if flags & PADDED:
                 _unpad(payload)
             if flags & PRIORITIZED:
                 del payload[:5]
-            self._on_block(_Block(stream, bool(flags & END_STREAM), payload), whole=bool(flags & END_HEADERS))
-        elif kind == CONTINUATION and self._block is not None:
-            if stream != self._block.stream:
-                raise ProtocolError(f"the header block of stream {self._block.stream} goes on in stream {stream}")
-            self._block.data += payload
-            self._on_block(self._block, whole=bool(flags & END_HEADERS))
+            if flags & END_HEADERS:
+                self._on_headers(stream, bytes(payload), ended=bool(flags & END_STREAM))
+            else:
+                self._block = _Block(stream, bool(flags & END_STREAM), payload)
         else:
             self._on_control(kind, flags, stream, payload)
 
-    def _on_block(self, block: _Block, *, whole: bool) -> None:
+    def _on_continuation(self, kind: int, flags: int, stream: int, payload: bytearray) -> None:
+        block = self._block
+        if kind != CONTINUATION or block is None or block.stream != stream:  # RFC 9113, 6.10: nothing comes in between
+            raise ProtocolError("a header block is not continued, or a continuation has none")
+        block.data += payload
         if len(block.data) > DEFAULT_FRAME:
             raise ProtocolError(f"a header block of more than {DEFAULT_FRAME} bytes", ENHANCE_YOUR_CALM)
-        self._block = None if whole else block
-        if whole:
-            self._on_headers(block.stream, bytes(block.data), ended=block.ended)
+        if flags & END_HEADERS:
+            self._block = None
+            self._on_headers(stream, bytes(block.data), ended=block.ended)
 
     def _on_payload(self, stream: int, payload: bytearray, flags: int) -> None:
         """Flow control in our direction (RFC 9113, 5.2 and 6.9.1): padding counts, and so does what nobody wants."""
@@ -226,6 +228,8 @@ class Endpoint:
     def _on_control(self, kind: int, flags: int, stream: int, payload: bytearray) -> None:
         """RFC 9113, 4.1: kinds that nobody knows are passed over, and so are those that ask for nothing."""
         size = len(payload)
+        if (kind in _OF_STREAMS and stream == 0) or (kind in _OF_CONNECTIONS and stream):
+            raise ProtocolError(f"a frame of kind {kind} on stream {stream}")
         if size != _SIZES.get(kind, size) or (kind == GOAWAY and size < 8):
             raise ProtocolError(f"a frame of kind {kind} has {size} bytes", FRAME_SIZE_ERROR)
         if kind == WINDOW_UPDATE:
@@ -312,7 +316,8 @@ class Endpoint:
 
     def _drop(self, stream: int) -> bool:
         """Forget a call and what of its message has not left; whether there was one."""
-        self._queue = deque(waiting for waiting in self._queue if waiting.stream != stream)
+        if self._queue:
+            self._queue = deque(waiting for waiting in self._queue if waiting.stream != stream)
         return self._streams.pop(stream, None) is not None
 
     def _flush(self) -> None:

@@ -69,7 +69,7 @@ class Connection(Endpoint):
         """What is wrong with what came. Nothing is read after it; the connection is to be closed when all is written.
         """
         self._paths = _Paths()
-        self._held: dict[int, int] = {}
+        self._held = 0
         self._calls: list[Call] = []
 
     def respond(self, stream: int, message: bytes) -> None:
@@ -123,7 +123,6 @@ class Connection(Endpoint):
             self._out += frame(RST_STREAM, 0, stream, struct.pack(">I", REFUSED_STREAM))
             return
         self._streams[stream] = Stream(self._initial_window, body=bytearray())
-        self._held[stream] = 0
         if path != _PATH:
             self._end(stream, _UNIMPLEMENTED, f"there is {METHOD} alone".encode())
         elif ended:
@@ -134,8 +133,9 @@ class Connection(Endpoint):
         if known.body is None:
             raise ProtocolError(f"data on stream {stream} after its end", STREAM_CLOSED)
         known.body += payload
-        self._held[stream] += len(payload)
-        if sum(self._held.values()) > self.limit:
+        known.size += len(payload)
+        self._held += len(payload)
+        if self._held > self.limit:
             self._end(stream, _RESOURCE_EXHAUSTED, f"a message of more than {self.limit} bytes".encode())
         elif ended:
             message = unwrap(known.body)
@@ -147,13 +147,18 @@ class Connection(Endpoint):
 
     def _on_break(self, stream: int) -> None:
         """The client gives up a call, whose answer it may have been waiting for."""
-        self._held.pop(stream, None)
-        if self._drop(stream):
+        if self._forget(stream):
             self._calls.append(Call(stream, None))
 
     def _on_sent(self, stream: int) -> None:
         self._out += frame(HEADERS, END_HEADERS | END_STREAM, stream, TRAILERS)
-        del self._streams[stream], self._held[stream]
+        self._forget(stream)
+
+    def _forget(self, stream: int) -> bool:
+        """A call is over; whether it was open."""
+        known = self._streams.get(stream)
+        self._held -= known.size if known is not None else 0
+        return self._drop(stream)
 
     def _end(self, stream: int, status: bytes, why: bytes) -> None:
         """Answer a call with nothing but a status (PROTOCOL-HTTP2, Trailers-Only)."""
@@ -163,8 +168,7 @@ class Connection(Endpoint):
             self._out += frame(HEADERS, END_HEADERS | END_STREAM, stream, RESPONSE + fields)
             if known.body is not None:  # RFC 9113, 8.1: the rest of the message is not wanted
                 self._out += frame(RST_STREAM, 0, stream, struct.pack(">I", NO_ERROR))
-            self._held.pop(stream, None)
-            self._drop(stream)
+            self._forget(stream)
 
     def _leave(self, code: int) -> None:
         """Say that no more calls are taken, and why (RFC 9113, 6.8)."""

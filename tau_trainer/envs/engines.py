@@ -20,7 +20,7 @@ from tau_trainer.bridge.side_channels import SideChannelHub
 from tau_trainer.bridge.tls import read_tls
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.errors import EngineError, PortInUseError, SettingsError
+from tau_trainer.errors import EngineDisconnectedError, EngineError, PortInUseError, SettingsError
 from tau_trainer.settings import EDITOR, RunSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
@@ -61,6 +61,7 @@ class EngineSource:
             ),
             fixed_port=self._fixed_ports,
             on_stat=on_stat,
+            on_event=on_event,
         )
 
 
@@ -77,6 +78,7 @@ class EngineWorker:
         *,
         fixed_port: bool = True,
         on_stat: OnStat | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         """``fixed_port``: that port or none; else any free one where it is taken."""
         self.index = index
@@ -87,6 +89,7 @@ class EngineWorker:
         self._options = options
         self._budget = budget
         self._on_stat = on_stat
+        self._on_event = on_event or (lambda message: None)
         self._parameters: Parameters = {}
         self.engine: Engine | None = None
 
@@ -153,13 +156,26 @@ class EngineWorker:
         """Replace an engine that failed while stepping; its first step.
 
         One that never took a step and one that somebody else starts are not replaced: their error is raised, and so is
-        the last one when the budget is spent.
+        the last one when the budget is spent. An editor that is gone may come back as often as somebody presses Play.
         """
         worked = self.engine is not None and self.engine.exchanges > 1
         await self.kill()
-        if self._launch is None or not (worked or self.restarts):
+        if self._launch is None:
+            return await self._wait_for_play(error)
+        if not (worked or self.restarts):
             raise error
         return await self._budget.revive(error, lambda: self.start(self._parameters))
+
+    async def _wait_for_play(self, error: EngineError) -> list[StepBatch]:
+        """Raises ``error`` unless the connection broke; EngineTimeoutError if nobody comes back in time."""
+        while isinstance(error, EngineDisconnectedError):
+            self._budget.spend()
+            self._on_event(f"{error}; press Play within {self._options.timeout_s:g} s to go on with the run")
+            try:
+                return await self.start(self._parameters)
+            except EngineError as again:
+                error = again
+        raise error
 
     async def kill(self) -> None:
         """End the engine at once."""

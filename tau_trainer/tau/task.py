@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 
 TARGET_SENSOR = "target"
 """The sensor from which an AgentTrainer computes rewards; the policy never sees it."""
+
+_SAID_BY = {
+    "--tau-profile": ("tau.profile", "--tau-profile"),
+    "--tau-agents": ("tau.agents", "--tau-agents", "--tau-pairs", "--agents"),
+    "--tau-data": ("tau.data", "--tau-data"),
+}
+"""Flags of an engine that this task sets: the setting that they come from, and all names that engines know them by."""
 
 
 def acting(policy: Policy) -> Act:
@@ -59,14 +67,18 @@ class TauTask:
         """The data set that is trained on and evaluated with."""
         return load_dataset(self._settings.data)
 
-    @property
-    def engine_args(self) -> tuple[str, ...]:
-        """Profile, number of agents, data, and whether the target is to be shown."""
+    def engine_args(self, given: Sequence[str]) -> tuple[str, ...]:
+        """Profile, number of agents, data, and whether the target is to be shown.
+
+        Raises SettingsError where ``given``, the user's own, say otherwise.
+        """
         args = ["--tau-profile", self.profile.name, "--tau-agents", str(self._settings.agents)]
         if self._settings.data is not None:
             args += ["--tau-data", str(Path(self._settings.data).resolve())]
         if self._reward.source == "trainer":
             args.append("--tau-target-sensor")
+        for flag, value in itertools.pairwise(args):
+            _refuse_another(flag, value, given)
         return tuple(args)
 
     @property
@@ -133,3 +145,14 @@ class TauTask:
     def evaluate(self, policy: Policy) -> TauEvaluation:
         """Every test row once, with the deterministic action, beside the baselines."""
         return evaluate(acting(policy), self.dataset, self.profile, self.formula)
+
+
+def _refuse_another(flag: str, value: str, given: Sequence[str]) -> None:
+    """Raise SettingsError where ``given`` has ``flag``, under any of its names, with another value than ``value``."""
+    setting, *names = _SAID_BY.get(flag, ("",))
+    for name, said in itertools.pairwise(word for one in given for word in one.split("=", 1)):
+        if name in names and said != value:
+            raise SettingsError(
+                f"--env-args tells the engine `{name} {said}`, but this run tells it `{flag} {value}`; "
+                f"leave it out of --env-args, and set {setting}"
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,11 @@ from tau_trainer.training.states import allowed
 
 _NOTHING: FloatArray = np.zeros(0, np.float32)
 _NOBODY: Rows = np.zeros(0, np.intp)
+_PATIENCE: Final = 10_000
+"""Messages about a behavior after which an agent that was in none of them is let go (at the latest after twice as
+many). At the slowest *Decision Requester*, one decision in 20 steps, that is 500 decisions of the agent, and at one
+message a step 200 seconds of the game without a word. Who comes back later is welcome as a new agent: all that it costs
+is the outcome of one decision."""
 
 
 class TauAgent:
@@ -41,6 +46,7 @@ class TauAgent:
         self.spec = spec
         self.learner = learner
         self.table = RowTable(learner.new_rows)
+        self._messages = 0
         self._batcher = batcher
         self._actor = batcher.actors.setdefault((learner.name, spec.team), learner.actor)
         self._actor.parties += 1
@@ -71,8 +77,22 @@ class TauAgent:
         """Episodes of ``rows`` [m] ended: ``reward`` float32 [m, R], last observations, cut by a limit or not."""
         self.learner.memory.end(rows, {EXTRINSIC: reward}, self.see(obs), truncated)
 
+    def let_go(self) -> Rows:
+        """Rows of agents that have vanished without an end, given back; nearly always nobody's. Call once a message."""
+        self._messages += 1
+        if self._messages < _PATIENCE:
+            return _NOBODY
+        self._messages = 0
+        gone = self.table.unmet()
+        rows = self.table(gone)
+        self.learner.memory.abandon(rows)
+        self._actor.forget(rows)
+        self.table.release(gone)
+        return rows
+
     def abandon(self) -> None:
         """The environment was lost or begins anew: decisions without an outcome are no experience."""
+        self._messages = 0
         self.learner.memory.abandon(self.table.rows)
         self._actor.forget(self.table.rows)
         self.table.clear()
@@ -203,6 +223,7 @@ class AgentTrainer:
                 self._end(step)
             if step.decision is not None and step.sent is not None:
                 self._step(step, step.decision, step.sent)
+            self._let_go(step.role)
 
     def _step(self, step: _Answered, decision: Decision, sent: Actions) -> None:
         """Agents that decided: the reward of their decision before, and this one to remember."""
@@ -240,6 +261,15 @@ class AgentTrainer:
         gone = [agent for agent in ended.agent_ids.tolist() if agent not in asking]
         if gone:
             role.agent.table.release(np.array(gone, np.int32))
+
+    @staticmethod
+    def _let_go(role: _Role) -> None:
+        """Agents that have vanished: their trajectory is cut where it was seen last, and their episode not counted."""
+        rows = role.agent.let_go()
+        if len(rows):
+            nothing, acted = np.zeros(len(rows), np.float32), role.episodes.acted(rows)
+            role.rewarder.answered(rows, nothing, acted=acted, ended=True)  # whoever gets these rows begins anew
+            role.episodes.clear(rows)
 
     def _warn_of_groups(self, role: _Role, group_reward: FloatArray) -> None:
         if not role.has_group and group_reward.any():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tau_trainer.errors import TauError
+from tau_trainer.errors import EngineError, TauError
 from tau_trainer.metrics import (
     Event,
     JsonLines,
@@ -65,9 +65,16 @@ class Session:
         finally:
             self._run.pool.close()
             self._run.hub.close()
-            if self._failure is not None and self._run.nothing_learned:
-                self._folder.discard()
+            if self._run.nothing_learned and (self._report is None or self._report.outcome != "completed"):
+                self._discard()
             self._folder.release()
+
+    def _discard(self) -> None:
+        """Nothing was learned, so no folder is left; but what an engine wrote that failed may say why."""
+        error = self._failure
+        logs = self._folder.discard(keep_logs=isinstance(error, EngineError))
+        if isinstance(error, EngineError) and logs is not None:
+            self._failure = type(error)(f"{error}; the engine's whole log is kept in {logs}")
 
     @property
     def running(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import EngineError, EngineStoppedError
@@ -33,6 +34,8 @@ class AgentTrainerPair:
         """Set from outside: the pair ends after the exchange it is in."""
         self.goodbye: str | None = None
         """What a person's environment said when that person ended it."""
+        self.starting = False
+        """Whether its environment has yet to begin, or to begin again: who ends it now ends nothing."""
         self._done = done
         self._parameters = parameters
         self._actions: dict[str, Actions] = {}
@@ -49,7 +52,8 @@ class AgentTrainerPair:
 
     async def initialize(self) -> None:
         """Start the environment and decide for its first observations. Raises EngineError."""
-        batches = await self.environment.start(self._parameters(self.id))
+        with self._start():
+            batches = await self.environment.start(self._parameters(self.id))
         self._actions = await self.trainer.decide(batches, self.environment.specs)
 
     async def advance(self) -> None:
@@ -67,15 +71,30 @@ class AgentTrainerPair:
     async def _decide(self, exchange: Awaitable[list[StepBatch]]) -> None:
         """Decide for what the environment says, or a fresh one in its place."""
         try:
-            batches = await exchange
+            batches = await self._or_recover(exchange)
         except EngineStoppedError as error:
             self.trainer.abandon()
             self.goodbye = str(error)
             return
+        self._actions = await self.trainer.decide(batches, self.environment.specs)
+
+    async def _or_recover(self, exchange: Awaitable[list[StepBatch]]) -> list[StepBatch]:
+        try:
+            return await exchange
+        except EngineStoppedError:
+            raise
         except EngineError as error:
             self.trainer.abandon()
-            batches = await self.environment.recover(error)
-        self._actions = await self.trainer.decide(batches, self.environment.specs)
+            with self._start():
+                return await self.environment.recover(error)
+
+    @contextmanager
+    def _start(self) -> Iterator[None]:
+        self.starting = True
+        try:
+            yield
+        finally:
+            self.starting = False
 
     async def start(self) -> None:
         """Go on until this pair has had its decisions."""

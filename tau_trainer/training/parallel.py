@@ -184,11 +184,23 @@ class ParallelTrainer:
             pair.finishing = True
 
     async def cancel(self, grace_s: float = _FINISH_S) -> None:
-        """End all pairs and wait for them: those in an exchange may finish it within ``grace_s`` seconds."""
+        """End all pairs and wait for them: those in an exchange may finish it within ``grace_s`` seconds.
+
+        Those whose environment has yet to begin are not waited for.
+        """
         self._cancelled = True
         self.finish()
         if self._tasks:
+            for task in self._starting():
+                task.cancel()
             _, late = await asyncio.wait(self._tasks, timeout=grace_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _starting(self) -> list[asyncio.Task[None]]:
+        """Tasks that wait for an environment to begin: in turn, all pairs have one together."""
+        starting = [pair.starting for pair in self.pairs]
+        if self._deterministic:
+            return self._tasks if any(starting) else []
+        return [task for task, waits in zip(self._tasks, starting, strict=True) if waits]

@@ -117,7 +117,8 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
             raise SettingsError(
                 f"`parallel` needs a section in the settings that names a task ({named}); or use `learn`"
             )
-        pairs, limit, shared, engine_args = task.pairs, task.max_concurrent, task.shared, task.engine_args
+        pairs, limit, shared = task.pairs, task.max_concurrent, task.shared
+        engine_args = task.engine_args(env.env_args or ())
         if env.env_path in (None, EDITOR):
             parameters = {**task.editor_parameters, **parameters}
     return RunPlan(

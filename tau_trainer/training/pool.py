@@ -42,6 +42,7 @@ class LearnerPool:
         self._evaluator = evaluator
         self._on_new = on_new or (lambda learner: None)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
+        self._teams: dict[str, set[int]] = {}
         self._processes: list[LearnerProcess] = []
         self._remote = itertools.count()
         # As in the thread that acts: small networks gain nothing from a second thread inside one operation.
@@ -73,7 +74,20 @@ class LearnerPool:
                 f"behavior '{spec.short_name}' has other sensors or actions in engine {pair} than elsewhere; "
                 "start every engine from the same build with the same arguments"
             )
+        self._warn_of_teams(learner, spec)
         return TauAgent(learner, spec, self.batcher)
+
+    def _warn_of_teams(self, learner: Learner, spec: BehaviorSpec) -> None:
+        """Teams share a trainer, in ML-Agents too (``OnPolicyTrainer.add_policy`` warns of it)."""
+        teams = self._teams.setdefault(learner.name, set())
+        new = spec.team not in teams
+        teams.add(spec.team)
+        if new and len(teams) == 2:
+            self._hub.warning(
+                f"'{learner.name}' plays in several teams, and all of them share one learner and one policy: that is "
+                "no self-play, which this version does not train; give the teams different behavior names to train "
+                "them apart"
+            )
 
     def rewarder(self, spec: BehaviorSpec) -> Rewarder:
         """The rewards of one pair for a behavior."""

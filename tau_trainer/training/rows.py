@@ -25,6 +25,9 @@ class RowTable:
         self._new_rows = new_rows
         self._dense = ColumnTable((Column("row", (), np.intp, fill=-1),), 64)
         self._sparse: dict[int, int] = {}
+        self._by_row = ColumnTable(
+            (Column("agent", (), np.int32), Column("given", (), np.bool_), Column("met", (), np.bool_))
+        )
         self._own: list[int] = []
         self._free: list[int] = []
         self._forget()
@@ -46,6 +49,7 @@ class RowTable:
         missing = rows < 0
         if missing.any():
             rows[missing] = self._give(ids[missing])
+        self._by_row["met"][rows] = True
         if len(ids) >= len(self._last_ids):  # rather those who ask than the few whose episode ended
             self._last_ids, self._last_rows = ids, rows
         return rows
@@ -69,6 +73,9 @@ class RowTable:
         fresh = self._new_rows(len(ids) - reuse)
         self._own.extend(fresh.tolist())
         rows = np.concatenate([np.array([self._free.pop() for _ in range(reuse)], np.intp), fresh])
+        self._by_row.fit(rows)
+        self._by_row["agent"][rows] = ids
+        self._by_row["given"][rows] = True
         dense = (ids >= 0) & (ids < _DENSE)
         self._dense.fit(ids[dense])
         self._dense["row"][ids[dense]] = rows[dense]
@@ -80,14 +87,25 @@ class RowTable:
         rows = self._find(ids)
         known = rows >= 0
         self._free.extend(rows[known].tolist())
+        self._by_row["given"][rows[known]] = False
         self._forget()
         for agent in ids[known].tolist():
             if 0 <= agent < len(self._dense):
                 self._dense["row"][agent] = -1
             self._sparse.pop(agent, None)
 
+    def unmet(self) -> IntArray:
+        """Ids that have rows and that nobody asked for since this was called last (or since the table was cleared)."""
+        rows = self.rows
+        self._by_row.fit(rows)
+        unmet: IntArray = self._by_row["agent"][rows[self._by_row["given"][rows] & ~self._by_row["met"][rows]]]
+        self._by_row["met"][rows] = False
+        self._forget()  # so that who asks next is marked again
+        return unmet
+
     def clear(self) -> None:
         """Let go of all ids: the environment is a fresh one."""
+        self._by_row.clear()
         self._dense.clear()
         self._sparse.clear()
         self._forget()

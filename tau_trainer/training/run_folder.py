@@ -164,15 +164,19 @@ class RunFolder:
                 if old.name.startswith(_aside_prefix(self.path)):
                     shutil.rmtree(old, ignore_errors=True)
 
-    def discard(self) -> None:
-        """The run could not start: removes its folder and puts back what it replaced. A resumed run is as before."""
+    def discard(self, *, keep_logs: bool = False) -> Path | None:
+        """The run came to nothing: removes its folder and puts back what it replaced. A resumed run is as before.
+
+        ``keep_logs``: returns where the engines' logs are kept, beside the folder; None where nothing was written.
+        """
         if self.resumed:
             for path, data in self.kept.items():
                 if path.read_bytes() != data:
                     atomic_write_bytes(path, data)
             self.release()
-            return
+            return self.engine_logs if keep_logs and _anything_in(self.engine_logs) else None
         self.release()
+        logs = self._keep_logs() if keep_logs else None
         shutil.rmtree(self.path, ignore_errors=True)
         with contextlib.suppress(OSError):
             if self.replaced is not None and not self.path.exists():
@@ -181,6 +185,16 @@ class RunFolder:
                 parent.rmdir()  # stops at the first that holds something
                 if parent == self.made_results:
                     break
+        return logs
+
+    def _keep_logs(self) -> Path | None:
+        kept = self.path.with_name(f"{self.path.name}.failed-start")
+        with contextlib.suppress(OSError):
+            if _anything_in(self.engine_logs):
+                shutil.rmtree(kept, ignore_errors=True)
+                rename(self.engine_logs, kept)
+                return kept
+        return None
 
     def release(self) -> None:
         """This process is done with the run."""
@@ -215,6 +229,10 @@ def _unlock(lock: FileLock) -> None:
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
     lock.release()
+
+
+def _anything_in(logs: Path) -> bool:
+    return any(log.stat().st_size for log in logs.glob("*.log"))
 
 
 def _is_run(path: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tau_trainer.metrics import RunReport
 from tau_trainer.training.finish import (
     draw_curve,
@@ -18,14 +20,25 @@ from tau_trainer.training.run_folder import RunFolder
 async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
     """Train, save, evaluate, export, report.
 
+    Where nothing was learned the folder is still to be discarded: after an error, and where the report is of a run
+    that is not completed.
+
     Raises:
-        TauError: nothing could be trained; the folder is still to be discarded.
+        TauError: nothing could be trained.
     """
     run.announce()
     # Pairs play side by side and hand their experience to learners, which learn beside them, until all are done.
     await run.collect_and_learn()
-    if run.nothing_learned and run.first_error is not None:
-        raise run.first_error
+    if run.nothing_learned:
+        if run.first_error is not None:
+            raise run.first_error
+        report = make_report(run, folder, [], None, [], run.hub.losses)
+        if report.outcome != "completed":  # ended early: there is nothing worth keeping, and nothing to replace
+            run.hub.warning("the run ended before anything was learned, so nothing is kept")
+            report = replace(report, files={})
+            run.hub.result(report)
+            run.hub.drain(10.0)
+            return report
     folder.commit()  # from here on this run replaces what it was told to replace
 
     unsaved = await save(run)

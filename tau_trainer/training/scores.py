@@ -74,9 +74,9 @@ class EpisodeScores:
         self._running.clear(rows)
         return returns, lengths
 
-    def clear(self) -> None:
-        """All episodes began anew."""
-        self._running.clear()
+    def clear(self, rows: Rows | slice = slice(None)) -> None:
+        """These episodes (all by default) will never end: they are not counted."""
+        self._running.clear(rows)
 
 
 class DecisionScores:

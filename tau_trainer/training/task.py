@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tau_trainer import plugins
@@ -55,9 +55,11 @@ class Task(Protocol):
     subject: str
     """What is learned from, in a word or two."""
 
-    @property
-    def engine_args(self) -> tuple[str, ...]:
-        """What an engine is told on its command line, since specs cannot change later."""
+    def engine_args(self, given: Sequence[str]) -> tuple[str, ...]:
+        """What an engine is told on its command line, since specs cannot change later, besides the user's own words.
+
+        Raises SettingsError where ``given`` says otherwise.
+        """
 
     @property
     def editor_parameters(self) -> Mapping[str, float]:

@@ -58,4 +58,5 @@ def steps(
 ) -> tuple[BehaviorSpec, list[Agent]]:
     """A behavior and some agents of it; the same id may end and go on."""
     spec = draw(behaviors(name))
-    return spec, draw(st.lists(agents(spec, unknown=unknown), max_size=most))
+    listed = st.lists(agents(spec, unknown=unknown), max_size=most, unique_by=lambda agent: (agent.id, agent.done))
+    return spec, draw(listed)

@@ -148,9 +148,10 @@ def test_floats_and_fields_in_several_pieces_are_joined_and_overwritten() -> Non
     """Proto3 lets a sender split a repeated field, and says that the last of a singular field counts."""
     floats = delimited(4, delimited(1, np.array([1.5], "<f4").tobytes()) + b"\x0d" + np.array([2.5], "<f4").tobytes())
     observation = delimited(13, delimited(1, b"\x02") + floats)
-    record = b"\x50\x01" + observation + b"\x50" + b"\x85\x80\x00"  # id 1, then id 5 in three bytes
-    batch = decode(delimited(1, record) * 3, simple_spec(ActionSpec(1), (2,)))
-    assert batch.agent_ids.tolist() == [5, 5, 5]
+    start = b"\x50\x01" + observation + b"\x50"  # id 1, then another in three bytes
+    records = [start + last + b"\x80\x00" for last in (b"\x85", b"\x86", b"\x87")]
+    batch = decode(b"".join(delimited(1, record) for record in records), simple_spec(ActionSpec(1), (2,)))
+    assert batch.agent_ids.tolist() == [5, 6, 7]
     assert batch.obs[0].tolist() == [[1.5, 2.5]] * 3
 
 
@@ -256,3 +257,13 @@ def test_arrays_are_the_receivers_own() -> None:
             assert array.flags.aligned
             array[...] = 9
         batch.terminals.agent_ids = np.ones(5, np.int32)
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_an_agent_listed_twice_is_refused(done: bool) -> None:
+    decoder, spec = AgentDecoder(SPEC.name), SPEC
+    agents = [agent(1), agent(2, done=done), agent(3), agent(2, done=done)]
+    for fine in ([agent(1), agent(2)], [agent(1), agent(2, done=True), agent(2)], agents[:3], [agent(2), agent(1)]):
+        decoder.decode(packed(*fine), spec)
+        with pytest.raises(DecodeError, match=r"behavior '.*' lists agent 2 twice in one message"):
+            decoder.decode(packed(*agents), spec)

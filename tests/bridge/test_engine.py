@@ -21,6 +21,7 @@ from tau_trainer.bridge.side_channels import (
 )
 from tau_trainer.errors import (
     DecodeError,
+    EngineDisconnectedError,
     EngineError,
     EngineExitedError,
     EngineTimeoutError,
@@ -297,3 +298,40 @@ def test_a_port_that_is_taken(logs: Path) -> None:
         await engine.close()
 
     run(main())
+
+
+HANGS_UP = """
+import sys, time
+from tau_trainer.bridge.codec import EngineInitialization, encode_engine_message
+from tau_trainer.headless.link import TrainerLink
+print("the true cause", flush=True)
+link = TrainerLink(int(sys.argv[2]))
+link.connect(encode_engine_message(initialization=EngineInitialization()), 10.0)
+link.close()
+time.sleep({seconds})
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kind", "sentence"),
+    [
+        (60, EngineDisconnectedError, "engine 0 closed the connection while it should answer the handshake; its log"),
+        (0.3, EngineExitedError, "engine 0 ended while it should answer the handshake: exit code 7; its log"),
+    ],
+)
+def test_an_engine_that_hangs_up(seconds: float, kind: type[EngineError], sentence: str, logs: Path) -> None:
+    """What the process says at its end is worth a short wait; one that lives on is not waited for."""
+    launch = LaunchSpec((sys.executable, "-c", HANGS_UP.format(seconds=seconds)), log_folder=logs)
+
+    async def main() -> None:
+        engine = Engine(0, 0, launch)
+        with pytest.raises(kind) as gone:
+            await engine.start()
+        assert str(gone.value) == sentence + " ends with: the true cause"
+        assert engine.process is not None
+        assert engine.process.returncode is not None
+
+    began = time.monotonic()
+    run(main())
+    assert time.monotonic() - began < 20.0

@@ -31,6 +31,8 @@ from tau_trainer.bridge.side_channels import (
     unpack_payloads,
 )
 from tau_trainer.errors import (
+    EngineDisconnectedError,
+    EngineError,
     EngineStoppedError,
     EngineTimeoutError,
     VersionError,
@@ -62,6 +64,10 @@ class Script:
     def says(self, data: bytes) -> asyncio.Future[bytes]:
         """What the trainer answers to ``data``."""
         return self._game.call(data)
+
+    async def leaves(self) -> None:
+        """As a process that crashes: the connection is gone without a word."""
+        await asyncio.to_thread(self._game.channel.close)
 
     async def greets(self, initialization: EngineInitialization | None = None) -> bytes:
         """Calls 1 and 2 up to the first reset; the reply that holds the reset."""
@@ -157,6 +163,60 @@ class TestEditor:
                     await waiting
                 await script.engine.close(0.1)
                 await asyncio.wait([last])
+
+        run(main())
+
+    @pytest.mark.parametrize("moment", ["while we wait", "while we think"])
+    def test_an_editor_that_is_gone_is_known_at_once(self, moment: str) -> None:
+        async def main() -> None:
+            async with editor() as script:
+                await script.greets()
+                answer = script.says(STEP)
+                batches = await script.resetting
+                if moment == "while we think":
+                    await script.leaves()
+                    stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+                else:
+                    stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+                    await answer
+                    await script.leaves()
+                began = time.monotonic()
+                with pytest.raises(EngineDisconnectedError) as gone:
+                    await stepping
+                assert str(gone.value) == "the Unity editor closed the connection (crashed or was killed?)"
+                assert time.monotonic() - began < 1.0
+                await asyncio.wait([answer])
+
+        run(main())
+
+    @pytest.mark.parametrize(
+        ("package", "told"), [("1.0.8", "0.20.0"), ("1.9.1-preview", "0.20.0"), ("2.0.1", "1.1.0"), ("4.0.3", "1.1.0")]
+    )
+    @pytest.mark.parametrize("how", ["breaks off", "goodbye", "silence"])
+    def test_an_engine_that_leaves_in_the_handshake(self, package: str, told: str, how: str) -> None:
+        """Packages before 2.0 are told of a trainer that they know; if they leave all the same, they are the cause."""
+        greeting = encode_engine_message(initialization=EngineInitialization("Academy", package_version=package))
+
+        async def main() -> None:
+            async with editor(0.5 if how == "silence" else 10.0) as script:
+                starting = asyncio.create_task(script.engine.start())
+                await asyncio.sleep(0.02)
+                reply = decode_trainer_message(await script.says(greeting), {}).initialization
+                assert reply is not None
+                assert reply.package_version == told
+                if how == "breaks off":
+                    await script.leaves()
+                last = script.says(encode_engine_message(status=400)) if how == "goodbye" else None
+                with pytest.raises(EngineError) as gone:
+                    await starting
+                blamed = (
+                    f"com.unity.ml-agents {package} may refuse this trainer's version, as packages before 2.0 do; its "
+                    "log says so; use a package from 2.0 to 4.x"
+                )
+                assert (blamed in str(gone.value)) == (told == "0.20.0"), str(gone.value)
+                if last is not None:
+                    await script.engine.kill()
+                    await asyncio.wait([last])
 
         run(main())
 

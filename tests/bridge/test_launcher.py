@@ -168,7 +168,7 @@ def test_only_the_end_of_a_long_log_is_read(logs: Path) -> None:
         process = await EngineProcess.start(python("", logs=logs), 5005, 0)
         await process.wait(5)
         assert process.log is not None
-        process.log.write_bytes(b"\xff" * 100_000 + b"\n\n  the end \n")
+        process.log.write_bytes(b"a" * 100_000 + b"\n\n  the end \n")
         tail = process.log_tail()
         assert tail.endswith("| the end")
         assert len(tail) < 5000
@@ -268,5 +268,29 @@ def test_environment_variables_are_added(logs: Path) -> None:
         process = await EngineProcess.start(spec, 5005, 0)
         assert await process.wait(5)
         assert process.log_tail() == "; its log ends with: yes True"
+
+    asyncio.run(main())
+
+
+def test_the_tail_leaves_out_what_says_nothing(logs: Path) -> None:
+    """As Unity writes it: each message is followed by where in Unity's own sources it was written."""
+    unity = """the true cause
+(Filename: ./Runtime/Export/Debug/Debug.bindings.h Line: 39)
+
+-----------------------------
+##utp:{"type":"MemoryLeaks"}
+==============================
+(Filename: Assets/Tau/Runtime/TauBootstrap.cs Line: 121)
+  what came of it
+"""
+
+    async def main() -> None:
+        process = await EngineProcess.start(python("", logs=logs), 5005, 0)
+        await process.wait(5)
+        assert process.log is not None
+        process.log.write_text(unity, "utf-8")
+        assert process.log_tail() == (
+            '; its log ends with: the true cause | ##utp:{"type":"MemoryLeaks"} | what came of it'
+        )
 
     asyncio.run(main())

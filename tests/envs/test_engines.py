@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tau_trainer.envs.engines import EngineSource, EngineWorker
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import (
     DecodeError,
+    EngineDisconnectedError,
     EngineError,
     EngineExitedError,
     EngineTimeoutError,
@@ -426,3 +428,64 @@ def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Sta
     with pytest.raises(EngineExitedError, match="restarted 3 times, the most that max_lifetime_restarts allows"):
         asyncio.run(main())
     assert len(told) == 3
+
+
+def _editor_worker(events: list[str], timeout_s: float = 10.0) -> EngineWorker:
+    return EngineWorker(
+        0,
+        engine_ports(1)[0],
+        None,
+        EngineOptions(timeout_s=timeout_s),
+        RestartBudget(0, 0, 60.0, events.append),
+        on_event=events.append,
+    )
+
+
+async def _press_play(port: int) -> asyncio.subprocess.Process:
+    """The headless engine, started by nobody of ours."""
+    flags = ("--scene", "balance", "--agents", str(AGENTS), "--mlagents-port", str(port))
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tau_trainer.headless", *flags, stderr=asyncio.subprocess.DEVNULL
+    )
+
+
+def test_play_pressed_again_after_a_crash_goes_on() -> None:
+    """As often as somebody presses it, whatever the budget for engines that we start ourselves."""
+    events: list[str] = []
+
+    async def main() -> None:
+        worker = _editor_worker(events)
+        games = [await _press_play(worker._port)]
+        batches = await worker.start({})
+        for _ in range(2):
+            batches, error = await play(worker, batches, 5)
+            assert error is None
+            games[-1].kill()
+            _, error = await play(worker, batches, 5)
+            assert isinstance(error, EngineDisconnectedError)
+            recovering = asyncio.create_task(worker.recover(error))
+            await asyncio.sleep(0.1)
+            assert worker.waits_for == "engine 0 to connect"
+            games.append(await _press_play(worker._port))
+            batches = await recovering
+            assert len(batches[0]) == AGENTS
+        assert worker.restarts == 2
+        await worker.close()
+        assert await games[-1].wait() == 0
+        for game in games:
+            await game.wait()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    gone = "the Unity editor closed the connection (crashed or was killed?)"
+    assert events == [f"{gone}; press Play within 10 s to go on with the run"] * 2
+
+
+def test_nobody_presses_play_again() -> None:
+    async def main() -> None:
+        worker = _editor_worker([], timeout_s=0.3)
+        with pytest.raises(EngineTimeoutError, match=r"nothing connected to port \d+ within 0\.3 s; press Play"):
+            await worker.recover(EngineDisconnectedError("gone"))
+        with pytest.raises(DecodeError, match="nonsense"):  # whoever is still there need not press anything
+            await worker.recover(DecodeError("nonsense"))
+
+    asyncio.run(asyncio.wait_for(main(), 30))

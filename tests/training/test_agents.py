@@ -422,3 +422,34 @@ def test_state_ends_with_the_environment(player_of: MakePlayer) -> None:
     for one in (player, other):
         one.act(step(SPEC, [1, 2]), SPEC)
     assert learner.policy.counted == [[0, 0], [0, 0], [1, 1], [0, 0], [1, 1]]
+
+
+def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their trajectory is cut where it was seen last, their rows are given to others, and those begin anew."""
+    monkeypatch.setattr("tau_trainer.training.agents._PATIENCE", 10)
+    trainer = AgentTrainer(
+        0, lambda spec: TauAgent(cast(Learner, learner), spec, bench.batcher), bench._rewarder, bench.hub
+    )
+    learner = FakeLearner(SPEC, remembers=True)
+
+    def meets(*agents: int, reward: float = 0.0) -> None:
+        asyncio.run(trainer.decide([step(SPEC, list(agents), reward)], {SPEC.name: SPEC}))
+        trainer.record()
+
+    meets(1, 2, 3)
+    meets(1, 2, 3, reward=1.0)
+    for turn in range(9):
+        meets(*([1, 3] if turn % 6 == 0 else [1]))  # 3 is slow, 2 is gone
+    assert learner.memory.open_rows.tolist() == [0, 1, 2], "until a whole round of messages has gone by"
+    for turn in range(9):
+        meets(*([1, 3] if turn % 6 == 0 else [1]))
+    assert learner.memory.open_rows.tolist() == [0, 2]
+    meets(1, 2, reward=5.0)
+    meets(1, 2, reward=7.0)
+    assert learner.rows == 3, "whoever comes back gets a row that is free"
+    assert learner.policy.counted[-2:] == [[20, 0], [21, 1]], "and has no past"
+    assert trainer.episodes == 0
+    meets(1, reward=0.0)
+    asyncio.run(trainer.decide([step(SPEC, [1], 0.0, ended(SPEC, [2], [1.0]))], {SPEC.name: SPEC}))
+    trainer.record()
+    assert trainer.mean_return == pytest.approx(8.0), "5.0 answered a decision of the agent that was let go"

@@ -4,11 +4,13 @@ import asyncio
 import json
 import re
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.errors import EngineExitedError, LaunchError, RunExistsError, SettingsError
 from tau_trainer.metrics import PairState, Recorder
 from tau_trainer.settings import load_settings
@@ -161,3 +163,78 @@ def test_a_device_that_is_not_there_is_found_before_anything_is_made(tmp_path: P
     with pytest.raises(SettingsError, match=sentence):
         begin(tau_settings(tmp_path, torch_settings__device="cuda:99"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_waiting_for_the_editor_ends_at_once_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory, deterministic: bool
+) -> None:
+    monkeypatch.setattr("tau_trainer.envs.engines.EDITOR_PORT", engine_ports(1)[0])
+    results = tmp_path / "a" / "results"
+    given: dict[str, Any] = {"env_settings.env_path": None, "collection.deterministic": deterministic}
+    given |= {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": "run"}
+    session = begin(load_settings("3DBall", given), memory, "learn")
+    until(lambda: any(event.kind == "waiting" for event in memory.events))
+    time.sleep(0.3)
+    began = time.monotonic()
+    session.cancel()
+    report = session.wait(10)
+    assert time.monotonic() - began < 1.0
+    assert (report.outcome, report.exit_code, report.files) == ("cancelled", 0, {})
+    assert memory.results == [report]
+    assert memory.warnings[-1] == "the run ended before anything was learned, so nothing is kept"
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("how", ["resume", "force"])
+def test_an_early_end_takes_nothing_away(stage: Stage, tmp_path: Path, how: str) -> None:
+    async def hang(engine: SceneEngine) -> None:
+        await asyncio.sleep(1000)
+
+    def content(folder: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    train(tau_settings(tmp_path))
+    before = content(tmp_path / "run")
+    stage.before_start = hang
+    more: dict[str, Any] = {f"checkpoint_settings.{how}": True, "behaviors.TauAgent.max_steps": 9000}
+    session = begin(tau_settings(tmp_path, **more))
+    until(lambda: stage.live)
+    session.cancel()
+    assert session.wait(10).outcome == "cancelled"
+    after = content(tmp_path / "run")
+    after.pop("log.jsonl"), before.pop("log.jsonl")
+    assert after == before
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_what_ends_before_it_has_learned_leaves_nothing(stage: Stage, tmp_path: Path) -> None:
+    async def slow(engine: SceneEngine) -> None:
+        await asyncio.sleep(0.05)
+
+    stage.before_step = slow
+    never = {"behaviors__TauAgent__hyperparameters__buffer_size": 100_000, **LONG}
+    session = begin(tau_settings(tmp_path / "results", **never))
+    until(lambda: session.status().decisions > 0)
+    session.cancel()
+    assert session.wait(10).outcome == "cancelled"
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_failed_start_keeps_the_engines_log_and_says_where(tmp_path: Path, replaced: bool) -> None:
+    settings = tau_settings(
+        tmp_path / "results", tau__pairs=1, env_settings__env_args=["--no-such-flag", "--connect-seconds", "soon"]
+    )
+    if replaced:
+        (tmp_path / "results" / "run" / "checkpoints").mkdir(parents=True)
+        settings = settings.model_copy(
+            update={"checkpoint_settings": settings.checkpoint_settings.model_copy(update={"force": True})}
+        )
+    for _ in range(2):  # the second finds what the first has left
+        with pytest.raises(EngineExitedError, match=r"--connect-seconds") as failure:
+            train(settings)
+        kept = tmp_path / "results" / "run.failed-start"
+        assert str(failure.value).endswith(f"; the engine's whole log is kept in {kept}")
+        assert "--connect-seconds" in (kept / "Player-0.log").read_text("utf-8")
+        assert (tmp_path / "results" / "run").exists() == replaced

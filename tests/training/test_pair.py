@@ -174,3 +174,50 @@ def test_metrics() -> None:
     assert pair.metrics().mean_reward is None
     trainer.error = "lost"
     assert pair.metrics().error == "lost"
+
+
+def test_it_starts_while_its_environment_begins_or_is_replaced() -> None:
+    """Only then is nothing lost when it is ended at once."""
+    seen: list[bool] = []
+
+    class Watched(FakeEnvironment):
+        async def start(self, parameters: Mapping[str, float]) -> list[str]:
+            seen.append(pair.starting)
+            return await super().start(parameters)
+
+        async def next(self) -> list[str]:
+            seen.append(pair.starting)
+            return await super().next()
+
+        async def recover(self, error: EngineError) -> list[str]:
+            seen.append(pair.starting)
+            return await super().recover(error)
+
+    environment = Watched([EngineExitedError("gone"), EngineExitedError("gone")])
+    pair, _ = pair_of(environment)
+
+    async def work() -> None:
+        await pair.initialize()
+        await pair.advance()
+        environment.recovers = False
+        with pytest.raises(EngineExitedError):
+            await pair.advance()
+
+    asyncio.run(work())
+    assert seen == [True, False, True, False, True]
+    assert not pair.starting
+
+
+def test_stop_pressed_while_it_is_started_again_is_a_goodbye() -> None:
+    class Stopped(FakeEnvironment):
+        async def recover(self, error: EngineError) -> list[str]:
+            raise EngineStoppedError("the Unity editor stopped the game")
+
+    pair, _ = pair_of(Stopped([EngineExitedError("gone")]))
+
+    async def work() -> None:
+        await pair.initialize()
+        await pair.start()
+
+    asyncio.run(work())
+    assert pair.goodbye == "the Unity editor stopped the game"

@@ -25,7 +25,7 @@ class FakePair:
         self.log = log
         self.left = exchanges
         self.pause_s = pause_s
-        self.finishing = False
+        self.finishing = self.starting = False
         self.goodbye: str | None = None
         self.fails_at: str | None = None
         self.fails_to_end = False
@@ -242,3 +242,20 @@ def test_a_pair_that_had_all_its_decisions_is_no_victim_of_a_cancel(make: Make) 
     pair.trainer.enter(PairState.TRAINING)
     asyncio.run(team.parallel._conclude(pair))
     assert team.states == ["Completed"]
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_cancel_does_not_wait_for_environments_that_have_yet_to_begin(make: Make, deterministic: bool) -> None:
+    team = make(3, 2, exchanges=5, pause_s=1000.0, deterministic=deterministic)
+    for pair in team.pairs:
+        pair.starting = True
+
+    async def work() -> None:
+        running = asyncio.create_task(team.parallel.run())
+        await asyncio.sleep(0.02)
+        await asyncio.wait_for(team.parallel.cancel(1000.0), 1.0)
+        await asyncio.wait_for(running, 1.0)
+
+    asyncio.run(work())
+    assert team.states == ["Cancelled"] * 3
+    assert not any(pair.running for pair in team.pairs)

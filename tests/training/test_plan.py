@@ -136,3 +136,25 @@ def test_what_a_person_calls_it(tmp_path: Path, env: str, environment: str) -> N
     plan = make_plan("learn", settings, tmp_path)
     assert (plan.environment, plan.subject) == (environment, environment)
     assert plan_of(tmp_path).subject == "data tau.json"
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        (["--tau-pairs", "2"], "`--tau-pairs 2`, but this run tells it `--tau-agents 4`; .* set tau.agents"),
+        (["--step-ms", "1", "--agents=7"], "`--agents 7`, but this run tells it `--tau-agents 4`"),
+        (["--tau-agents", "5"], "`--tau-agents 5`"),
+        (
+            ["--tau-profile", "tau384"],
+            "`--tau-profile tau384`, but this run tells it `--tau-profile tau3`; .* tau.profile",
+        ),
+        (["--tau-pairs", "4", "--tau-profile=tau3", "--tau-split", "evaluation"], None),
+    ],
+)
+def test_arguments_that_contradict_the_settings(tmp_path: Path, said: list[str], named: str | None) -> None:
+    """A player refuses them at its start, where nobody looks, and the headless engine takes the last."""
+    if named is None:
+        plan_of(tmp_path, env_settings__env_args=said)
+        return
+    with pytest.raises(SettingsError, match=f"--env-args tells the engine {named}"):
+        plan_of(tmp_path, env_settings__env_args=said)

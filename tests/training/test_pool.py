@@ -17,7 +17,7 @@ from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.learner_process import RemoteLearner
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.pool import LearnerPool
-from tests.training.fakes import tau_settings
+from tests.training.fakes import Memory, tau_settings
 
 SPEC = BehaviorSpec(
     "TauAgent?team=0", (ObservationSpec("prompt", (5,)), ObservationSpec("target", (3,))), ActionSpec(3)
@@ -220,3 +220,18 @@ def test_learners_in_threads_are_no_reason_to_miss_a_process(
     hold_lock(monkeypatch, iter([False, False, True, False, True]))
     pool = make(tau__policy="independent", tau__pairs=5)
     assert where(pool, 0, 1, 2, 3, 4) == ["thread", "thread", "Learner-0.log", "thread", "Learner-1.log"]
+
+
+def test_teams_share_a_learner_and_that_is_told_once(make: Make, hub: MetricsHub, memory: Memory) -> None:
+    """As in ML-Agents, which warns of it too."""
+    pool = make(**ENGINE)
+    red, blue = (BehaviorSpec(f"TauAgent?team={team}", SPEC.observations, SPEC.actions) for team in (0, 1))
+    first = pool.agent(0, red)
+    pool.agent(1, red)
+    hub.drain(5.0)
+    assert memory.warnings == []
+    for pair in (0, 1):
+        assert pool.agent(pair, blue).learner is first.learner
+    hub.drain(5.0)
+    (sentence,) = memory.warnings
+    assert sentence.startswith("'TauAgent' plays in several teams, and all of them share one learner and one policy")

@@ -85,3 +85,23 @@ def test_as_a_dictionary_with_a_free_list_would(calls: list[tuple[bool, list[int
         assert len(set(known.values())) == len(known), "no row has two owners"
         most = max(most, len(known))
     assert table.rows.tolist() == list(range(most)), "as many rows as there were agents at once"
+
+
+def test_who_was_not_asked_for_since_is_unmet() -> None:
+    table = new_rows(5)
+    everybody, some = ids(1, 70_000, 3, 4), ids(1, 4)
+    table(everybody)
+    assert table.unmet().tolist() == []
+    for _ in range(3):
+        table(some)
+    assert table.unmet().tolist() == [70_000, 3]
+    table(some)
+    table(everybody)
+    table(some)
+    assert table.unmet().tolist() == []
+    table(some)
+    table.release(ids(3))
+    table(ids(9))
+    assert table.unmet().tolist() == [70_000]
+    table.clear()
+    assert table.unmet().tolist() == []
