@@ -223,12 +223,13 @@ def _python_calls(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize(("few", "many"), [(8, 1024), (5000, 9000)], ids=["at once", "by columns"])
 def test_no_python_call_is_made_for_each_agent(few: int, many: int) -> None:
     """Small lists are compared whole, large ones by the columns outside of values."""
-    decoder, encoder = AgentDecoder(SPEC.name), AgentEncoder(SPEC)
+    encoder = AgentEncoder(SPEC)
     batches = {n: _batch(n) for n in (few, many)}
+    decoders = {n: AgentDecoder(SPEC.name) for n in batches}  # each brings the same agents again and again
     payloads = {n: encoder.encode(batch) for n, batch in batches.items()}
-    for payload in payloads.values():
-        decoder.decode(payload, SPEC)
-    decoding = {n: _python_calls(lambda n=n: decoder.decode(payloads[n], SPEC)) for n in batches}  # type: ignore[misc]
+    for n, payload in payloads.items():
+        decoders[n].decode(payload, SPEC)
+    decoding = {n: _python_calls(lambda n=n: decoders[n].decode(payloads[n], SPEC)) for n in batches}  # type: ignore[misc]
     encoding = {n: _python_calls(lambda n=n: encoder.encode(batches[n])) for n in batches}  # type: ignore[misc]
     assert decoding[few] == decoding[many] > 10
     assert encoding[few] == encoding[many] > 10
