@@ -16,7 +16,6 @@ from tau_trainer.bridge.frames import (
     END_HEADERS,
     END_STREAM,
     GOAWAY,
-    HEADER_TABLE_SIZE,
     HEADERS,
     MAX_CONCURRENT_STREAMS,
     MAX_FRAME_SIZE,
@@ -40,7 +39,7 @@ from tau_trainer.bridge.serving import MAX_MESSAGE
 
 _MOST_CALLS: Final = 4
 """Calls at the same time. An engine makes one, and may break it off to say goodbye with another."""
-_SETTINGS: Final = {HEADER_TABLE_SIZE: 0, MAX_CONCURRENT_STREAMS: _MOST_CALLS, MAX_FRAME_SIZE: 2**20}
+_SETTINGS: Final = {MAX_CONCURRENT_STREAMS: _MOST_CALLS, MAX_FRAME_SIZE: 2**20}
 _PATH: Final = METHOD.encode()
 _HEAD: Final = 4
 """Bytes of the first frame that tell its kind."""
@@ -178,9 +177,9 @@ class Connection(Endpoint):
 class _Paths:
     """Reads the path out of header blocks (RFC 7541).
 
-    A decoder's table depends on all blocks before. Ours is told to be empty, and a block that is read with an empty
-    table, leaves it empty and does not change its size means the same again: that is every call of a gRPC library
-    from the second on, and it costs nothing to read.
+    What a block means depends on all blocks before. One that leaves the decoder's table as it was means the same when
+    it comes again at once, and leaves the table so again: that is every call of a gRPC library but the first few, and
+    then there is nothing to decode.
     """
 
     def __init__(self) -> None:
@@ -192,12 +191,15 @@ class _Paths:
         """The path that ``block`` names, if any. Raises ProtocolError."""
         if block == self._block:
             return self._path
-        table = self._decoder.header_table.dynamic_entries
-        resizes, empty = block[:1] >= b"\x20" and block[:1] < b"\x40", not table
+        before = self._table()
         try:
             fields = {bytes(name): bytes(value) for name, value in self._decoder.decode(block, raw=True)}
         except HPACKError as error:
             raise ProtocolError("a header block that cannot be read", COMPRESSION_ERROR) from error
         self._path = fields.get(b":path")
-        self._block = block if empty and not table and not resizes else None
+        self._block = block if self._table() == before else None
         return self._path
+
+    def _table(self) -> tuple[object, ...]:
+        table = self._decoder.header_table
+        return table.maxsize, *table.dynamic_entries

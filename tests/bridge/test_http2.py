@@ -18,7 +18,7 @@ from tau_trainer.bridge.protocol import METHOD
 DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM = ACK = 0x1
 END_HEADERS, PADDED, PRIORITIZED = 0x4, 0x8, 0x20
-TABLE, ENABLE_PUSH, MOST_STREAMS, INITIAL_WINDOW, MAX_FRAME = 1, 2, 3, 4, 5
+ENABLE_PUSH, MOST_STREAMS, INITIAL_WINDOW, MAX_FRAME = 2, 3, 4, 5
 NO_ERROR, PROTOCOL, FLOW_CONTROL, CLOSED, FRAME_SIZE, REFUSED, COMPRESSION, CALM = 0, 1, 3, 5, 6, 7, 9, 11
 WIDTH = 2**22
 """Our windows."""
@@ -59,11 +59,11 @@ def server(hello: bytes = HELLO) -> Connection:
 
 
 def test_a_server_greets_with_bounds() -> None:
-    """No table of headers, four calls, and windows that bound what is under way."""
+    """Four calls, and windows that bound what is under way."""
     kinds = frames(Connection().take())
     assert [(kind, stream) for kind, _, stream, _ in kinds] == [(SETTINGS, 0), (WINDOW, 0)]
     settings = dict(struct.iter_unpack(">HI", kinds[0][3]))
-    assert settings == {TABLE: 0, MOST_STREAMS: 4, MAX_FRAME: 2**20, INITIAL_WINDOW: WIDTH}
+    assert settings == {MOST_STREAMS: 4, MAX_FRAME: 2**20, INITIAL_WINDOW: WIDTH}
     assert struct.unpack(">I", kinds[1][3])[0] == WIDTH - 65_535
 
 
@@ -349,6 +349,40 @@ def test_a_block_that_changes_the_tables_size_is_never_taken_for_known() -> None
         data = frame(HEADERS, END_HEADERS, stream, block) + frame(DATA, END_STREAM, stream, message(b""))
         assert connection.receive(data) == [Call(stream, b"")], turn
         connection.respond(stream, b"")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([METHOD, "/x"]), st.sampled_from([None, 0, 60, 4096])))
+)
+def test_paths_are_those_of_a_decoder_that_reads_every_block(asked: list[tuple[str, str, int | None]]) -> None:
+    """Agents and paths that come and go, through tables of all sizes."""
+    encoder, connection = Encoder(), server()
+    for turn, (agent, path, size) in enumerate(asked):
+        if size is not None:
+            encoder.header_table_size = size
+        block = encoder.encode([(":path", path), ("user-agent", agent)])
+        stream = 2 * turn + 1
+        data = frame(HEADERS, END_HEADERS, stream, block) + frame(DATA, END_STREAM, stream, message(b""))
+        assert connection.receive(data) == [Call(stream, b"")] * (path == METHOD)
+        connection.respond(stream, b"")
+
+
+def test_the_blocks_of_a_library_are_soon_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, decoded = server(), list[bytes]()
+    decode = Decoder.decode
+
+    def watched(self: Decoder, block: bytes, raw: bool) -> object:
+        decoded.append(block)
+        return decode(self, block, raw)
+
+    monkeypatch.setattr(Decoder, "decode", watched)
+    encoder = Encoder()
+    for stream in range(1, 21, 2):
+        block = encoder.encode([(":method", "POST"), (":path", METHOD), ("te", "trailers")])
+        data = frame(HEADERS, END_HEADERS, stream, block) + frame(DATA, END_STREAM, stream, message(b""))
+        assert connection.receive(data) == [Call(stream, b"")]
+        connection.respond(stream, b"")
+    assert len(decoded) == 2
 
 
 def test_a_message_beyond_the_limit_is_refused_and_the_next_one_is_not() -> None:
