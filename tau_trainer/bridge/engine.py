@@ -146,7 +146,7 @@ class Engine:
         if theirs.split(".")[0] != ours.split(".")[0]:
             raise VersionError(
                 f"{self._name} speaks communicator API {theirs} (package {engine.package_version}) and this trainer "
-                f"{ours}; use com.unity.ml-agents 1.0 to 4.x in the project"
+                f"{ours}; use com.unity.ml-agents 2.0 to 4.x in the project"
             )
         self._codec.legacy_actions = not engine.capabilities.hybrid_actions
         self._package = engine.package_version

@@ -149,6 +149,11 @@ class RunFolder:
         """``run_logs``: what the engines write, as in ML-Agents."""
         return self.path / "run_logs"
 
+    @property
+    def failed_start(self) -> Path:
+        """Beside the run's folder: what the engines of a run wrote that came to nothing."""
+        return self.path.with_name(f"{self.path.name}.failed-start")
+
     def behavior(self, name: str) -> Path:
         """Folder of a behavior's event files."""
         return self.path / safe_name(name)
@@ -158,7 +163,11 @@ class RunFolder:
         return self.path / f"{safe_name(name)}.onnx"
 
     def commit(self) -> None:
-        """The run has started: deletes what it replaces. What cannot be deleted now stays hidden beside it."""
+        """The run has started: deletes what it replaces, and logs of starts that failed.
+
+        What cannot be deleted now stays hidden beside it.
+        """
+        shutil.rmtree(self.failed_start, ignore_errors=True)
         if self.replaced is not None:
             for old in self.path.parent.iterdir():
                 if old.name.startswith(_aside_prefix(self.path)):
@@ -188,12 +197,11 @@ class RunFolder:
         return logs
 
     def _keep_logs(self) -> Path | None:
-        kept = self.path.with_name(f"{self.path.name}.failed-start")
         with contextlib.suppress(OSError):
             if _anything_in(self.engine_logs):
-                shutil.rmtree(kept, ignore_errors=True)
-                rename(self.engine_logs, kept)
-                return kept
+                shutil.rmtree(self.failed_start, ignore_errors=True)
+                rename(self.engine_logs, self.failed_start)
+                return self.failed_start
         return None
 
     def release(self) -> None:

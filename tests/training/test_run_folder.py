@@ -260,3 +260,29 @@ def test_a_resume_that_failed_leaves_what_the_run_had_written_down(tmp_path: Pat
     folder.discard()
     assert (path / "configuration.yaml").read_text() == "old: true\n"
     assert sorted(one.name for one in path.iterdir()) == ["configuration.yaml"]
+
+
+def test_the_engines_logs_of_a_failed_start_are_kept(tmp_path: Path) -> None:
+    """Beside the folder, so that the name is free again; until a run of that name gets further."""
+    for text in ("", "first", "second"):
+        folder = RunFolder.create(tmp_path, "one")
+        folder.engine_logs.mkdir()
+        (folder.engine_logs / "Player-0.log").write_text(text)
+        kept = folder.discard(keep_logs=True)
+        assert kept == (tmp_path / "one.failed-start" if text else None), "an empty log says nothing"
+        assert _names(tmp_path) == (["one.failed-start"] if text else [])
+    assert (tmp_path / "one.failed-start" / "Player-0.log").read_text() == "second"
+    folder = RunFolder.create(tmp_path, "one")
+    folder.commit()
+    assert _names(tmp_path) == ["one"]
+
+
+def test_a_resumed_run_keeps_its_engines_logs_where_they_are(tmp_path: Path) -> None:
+    path = _old_run(tmp_path)
+    folder = RunFolder.create(tmp_path, "one", resume=True)
+    assert folder.discard(keep_logs=True) is None
+    folder = RunFolder.create(tmp_path, "one", resume=True)
+    folder.engine_logs.mkdir()
+    (folder.engine_logs / "Player-0.log").write_text("what went wrong")
+    assert folder.discard(keep_logs=True) == path / "run_logs"
+    assert (path / "run_logs" / "Player-0.log").read_text() == "what went wrong"
