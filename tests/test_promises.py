@@ -159,7 +159,7 @@ def test_a_spent_budget_fails_the_pair_and_the_run_goes_on(tmp_path: Path) -> No
 def test_a_wrong_version_is_no_reason_to_try_again(tmp_path: Path) -> None:
     with pytest.raises(VersionError, match="communicator API 2"):
         train(ball_settings(tmp_path / "results", ["wrong-version"]), "learn")
-    assert not (tmp_path / "results").exists()
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["run.failed-start"], "the engines' logs alone"
 
 
 # --- what a run leaves ------------------------------------------------------------------------------------------------
@@ -384,4 +384,8 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(outcomes: dict[str, Outc
     assert "Traceback" not in outcome.err + outcome.out
     for text in CASES[name].texts:
         assert text in lines[0]
-    assert outcome.after == outcome.before, "nothing is left behind"
+    kept = {"results", "results/run.failed-start", "results/run.failed-start/Player-0.log"}
+    started = "log is kept in " in lines[0]
+    assert started == (name in ("exits at once", "never asks", "wrong version"))
+    assert outcome.after - outcome.before == (kept if started else set()), "nothing else is left behind"
+    assert outcome.after >= outcome.before
