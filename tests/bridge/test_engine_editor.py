@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
@@ -64,6 +65,10 @@ class Script:
     def says(self, data: bytes) -> asyncio.Future[bytes]:
         """What the trainer answers to ``data``."""
         return self._game.call(data)
+
+    def begins(self, data: bytes) -> grpc.Future:
+        """The same, to be broken off."""
+        return self._game.begin(data)
 
     async def leaves(self) -> None:
         """As a process that crashes: the connection is gone without a word."""
@@ -269,6 +274,22 @@ class TestEditor:
                 assert len(batches[0].terminals) == 1
                 await script.engine.close(0.1)
                 assert decode_trainer_message(await call, {}).status == 400
+
+        run(main())
+
+    def test_a_goodbye_that_nobody_has_read_is_answered_at_the_close(self) -> None:
+        """The engine broke off the call that we owed, and said goodbye with another."""
+
+        async def main() -> None:
+            async with editor() as script:
+                await script.greets()
+                step = script.begins(STEP)
+                await script.resetting
+                step.cancel()
+                last = script.says(encode_engine_message(status=400))
+                await asyncio.sleep(0.1)
+                await script.engine.close(5.0)
+                assert decode_trainer_message(await last, {}).status == 400
 
         run(main())
 

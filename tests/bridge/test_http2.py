@@ -339,6 +339,18 @@ def test_a_path_behind_the_table_of_headers() -> None:
     assert told == [True, True, True, True, True, False, False, True, False, True, True]
 
 
+def test_a_block_that_adds_to_the_table_is_never_taken_for_known() -> None:
+    """The same block twice adds twice, so what was before it is not where it would be else."""
+    other, ours = (b"\x44" + bytes([len(path)]) + path for path in (b"/other", METHOD.encode()))
+    connection, told = server(), []
+    for turn, block in enumerate([other, ours, ours, b"\xbf"]):  # 0x80 | 63: the entry before the newest
+        stream = 2 * turn + 1
+        data = frame(HEADERS, END_HEADERS, stream, block) + frame(DATA, END_STREAM, stream, message(b""))
+        told.append(connection.receive(data) == [Call(stream, b"")])
+        connection.respond(stream, b"")
+    assert told == [False, True, True, True]
+
+
 def test_a_block_that_changes_the_tables_size_is_never_taken_for_known() -> None:
     connection = server()
     shrink = b"\x20" + BLOCK

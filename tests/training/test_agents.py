@@ -13,7 +13,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys
 from tau_trainer.metrics import keys as names
 from tau_trainer.models import Decision
-from tau_trainer.rewards import EngineReward, Rewarder
+from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
 from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import (
     Actions,
@@ -427,8 +427,18 @@ def test_state_ends_with_the_environment(player_of: MakePlayer) -> None:
 def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their trajectory is cut where it was seen last, their rows are given to others, and those begin anew."""
     monkeypatch.setattr("tau_trainer.training.agents._PATIENCE", 10)
+    over: list[list[int]] = []
+
+    class Watched(EngineReward):
+        def answered(
+            self, rows: Rows, engine_reward: FloatArray, *, acted: BoolArray, ended: bool
+        ) -> tuple[FloatArray, RewardResult | None]:
+            if ended:
+                over.append(rows.tolist())
+            return super().answered(rows, engine_reward, acted=acted, ended=ended)
+
     trainer = AgentTrainer(
-        0, lambda spec: TauAgent(cast(Learner, learner), spec, bench.batcher), bench._rewarder, bench.hub
+        0, lambda spec: TauAgent(cast(Learner, learner), spec, bench.batcher), lambda spec: Watched(), bench.hub
     )
     learner = FakeLearner(SPEC, remembers=True)
 
@@ -444,6 +454,7 @@ def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyP
     for turn in range(9):
         meets(*([1, 3] if turn % 6 == 0 else [1]))
     assert learner.memory.open_rows.tolist() == [0, 2]
+    assert over == [[1]], "a window of rewards, say, begins anew"
     meets(1, 2, reward=5.0)
     meets(1, 2, reward=7.0)
     assert learner.rows == 3, "whoever comes back gets a row that is free"
@@ -453,3 +464,21 @@ def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyP
     asyncio.run(trainer.decide([step(SPEC, [1], 0.0, ended(SPEC, [2], [1.0]))], {SPEC.name: SPEC}))
     trainer.record()
     assert trainer.mean_return == pytest.approx(8.0), "5.0 answered a decision of the agent that was let go"
+
+
+def test_patience_begins_anew_with_the_environment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a run that is resumed would let go of agents at another moment than one that was not interrupted."""
+    monkeypatch.setattr("tau_trainer.training.agents._PATIENCE", 10)
+    learner = FakeLearner(SPEC)
+    agent = TauAgent(cast(Learner, learner), SPEC, bench.batcher)
+
+    def meet(*ids: int) -> list[int]:
+        agent.table(np.array(ids, np.int32))
+        gone: list[int] = agent.let_go().tolist()
+        return gone
+
+    for _ in range(9):
+        assert meet(1, 2) == []
+    agent.abandon()
+    assert meet(1, 2) == []
+    assert [meet(1) for _ in range(19)] == [[]] * 18 + [[1]]

@@ -103,5 +103,7 @@ def test_who_was_not_asked_for_since_is_unmet() -> None:
     table.release(ids(3))
     table(ids(9))
     assert table.unmet().tolist() == [70_000]
+    table.release(ids(9))
+    assert table.unmet().tolist() == [1, 70_000, 4], "who was let go is nobody's"
     table.clear()
     assert table.unmet().tolist() == []
