@@ -75,7 +75,7 @@ class AgentDecoder:
         self._behavior = behavior
         self._layouts: LayoutCache[AgentLayout] = LayoutCache(AgentLayout)
         self._nobody: Terminals | None = None
-        self._checked: IntArray = np.zeros(0, np.int32)
+        self._checked = b""
         """Ids of a message in which nobody was listed twice."""
 
     def specs(self, payload: bytes) -> tuple[ObservationSpec, ...]:
@@ -163,7 +163,8 @@ class AgentDecoder:
         layout.fits = spec
 
     def _check_once(self, ids: IntArray) -> None:
-        if len(ids) == len(self._checked) and (ids == self._checked).all():
+        key = ids.tobytes()
+        if key == self._checked:
             return  # most messages bring the same agents
         listed = ids.tolist()
         if len(set(listed)) < len(listed):
@@ -171,8 +172,8 @@ class AgentDecoder:
             raise DecodeError(
                 f"behavior '{self._behavior}' lists agent {twice} twice in one message; every agent needs its own id"
             )
-        if len(ids) >= len(self._checked):  # rather those who ask than the few whose episode ended
-            self._checked = ids
+        if len(key) >= len(self._checked):  # rather those who ask than the few whose episode ended
+            self._checked = key
 
     def _check_finite(self, spec: BehaviorSpec, records: _Records) -> None:
         """Raise DecodeError for NaN or infinity."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.columns import Rows
+from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
@@ -54,6 +55,15 @@ class TauAgent:
         """Factor on rewards before they are learned from."""
         names = [sensor.name for sensor in learner.spec.observations]
         self._visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
+
+    def meet(self, spec: BehaviorSpec) -> None:
+        """The behavior of an environment that began again. Raises SettingsError if it was changed meanwhile."""
+        if spec != self.spec:
+            raise SettingsError(
+                f"behavior '{spec.short_name}' has other sensors or actions than before its engine began again; "
+                "start another run to train it as it is now"
+            )
+        self.spec = spec
 
     def see(self, obs: Observations) -> Observations:
         """The sensors that the policy may see."""
@@ -211,6 +221,8 @@ class AgentTrainer:
         role = self._roles.get(spec.name)
         if role is None:  # a behavior shows itself for the first time
             role = self._roles[spec.name] = _Role(self._make_agent(spec), self._make_rewarder(spec))
+        elif role.agent.spec is not spec:  # of an environment that began again
+            role.agent.meet(spec)
         ended = role.agent.table(batch.terminals.agent_ids) if len(batch.terminals) else _NOBODY
         rows = role.agent.table(batch.agent_ids)
         return role, batch, rows, ended, role.agent.ask(batch, rows, ended) if len(batch) else None

@@ -9,7 +9,7 @@ import pytest
 
 from tau_trainer.collection.decisions import Actor, DecisionBatcher
 from tau_trainer.columns import Rows
-from tau_trainer.errors import NonFiniteError
+from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys
 from tau_trainer.metrics import keys as names
 from tau_trainer.models import Decision
@@ -482,3 +482,13 @@ def test_patience_begins_anew_with_the_environment(bench: Bench, monkeypatch: py
     agent.abandon()
     assert meet(1, 2) == []
     assert [meet(1) for _ in range(19)] == [[]] * 18 + [[1]]
+
+
+def test_a_behavior_that_was_changed_before_its_engine_began_again(bench: Bench) -> None:
+    """Somebody adds a sensor and presses Play again."""
+    bench.respond(step(SPEC, [1, 2]))
+    bench.trainer.abandon()
+    bench.respond(step(vector_spec(), [1, 2]), spec=vector_spec())
+    changed = vector_spec(4)
+    with pytest.raises(SettingsError, match="behavior 'Agent' has other sensors or actions than before its engine beg"):
+        bench.respond(step(changed, [1, 2]), spec=changed)
