@@ -82,12 +82,11 @@ class GrpcioServer(Server):
             await context.abort(grpc.StatusCode.UNAVAILABLE, TAKEN)
         self._stay()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        request = Request(message, answer.set_result)
-        self._deliver(request)
+        self._deliver(Request(message, answer.set_result, answer))
         try:
             return await answer
         except asyncio.CancelledError:
-            self._withdraw(request)
+            self._withdraw(answer)
             if self._server is not None:
                 loop = asyncio.get_running_loop()
                 self._leaving = loop.call_later(_GOODBYE_S, self._break, "closed the connection")

@@ -110,7 +110,8 @@ class Connection(Endpoint):
         return True
 
     def _on_headers(self, stream: int, block: bytes, *, ended: bool) -> None:
-        path = self._paths.read(block)  # whatever becomes of the call, or later blocks could not be read
+        paths = self._paths  # read whatever becomes of the call, or later blocks could not be
+        path = paths.path if block == paths.block else paths.read(block)
         known = self._streams.get(stream)
         if known is not None and known.body is not None and ended:  # fields after the message, which say nothing to us
             self._on_data(stream, b"", ended=True)
@@ -151,7 +152,7 @@ class Connection(Endpoint):
 
     def _on_sent(self, stream: int) -> None:
         self._out += frame(HEADERS, END_HEADERS | END_STREAM, stream, TRAILERS)
-        self._forget(stream)
+        self._held -= self._streams.pop(stream).size
 
     def _forget(self, stream: int) -> bool:
         """A call is over; whether it was open."""
@@ -184,21 +185,21 @@ class _Paths:
 
     def __init__(self) -> None:
         self._decoder = Decoder()
-        self._block: bytes | None = None
-        self._path: bytes | None = None
+        self.block: bytes | None = None
+        """What was read last, if it means the same again."""
+        self.path: bytes | None = None
+        """What it named."""
 
     def read(self, block: bytes) -> bytes | None:
         """The path that ``block`` names, if any. Raises ProtocolError."""
-        if block == self._block:
-            return self._path
         before = self._table()
         try:
             fields = {bytes(name): bytes(value) for name, value in self._decoder.decode(block, raw=True)}
         except HPACKError as error:
             raise ProtocolError("a header block that cannot be read", COMPRESSION_ERROR) from error
-        self._path = fields.get(b":path")
-        self._block = block if self._table() == before else None
-        return self._path
+        self.path = fields.get(b":path")
+        self.block = block if self._table() == before else None
+        return self.path
 
     def _table(self) -> tuple[object, ...]:
         table = self._decoder.header_table

@@ -39,8 +39,6 @@ class EngineServer(Server):
         self._links: dict[_Link, None] = {}
         """Everybody who is connected, in order."""
         self._engine: _Link | None = None
-        self._requests: dict[int, Request] = {}
-        """The engine's calls that are not answered, by stream."""
         self._empty = asyncio.Event()
 
     async def start(self, port: int = 0) -> int:
@@ -94,18 +92,12 @@ class EngineServer(Server):
         if link is not self._engine:
             link.refuse(stream)
             return
-        request = self._requests[stream] = Request(message, partial(self._answer, stream))
-        self._deliver(request)
-
-    def _answer(self, stream: int, data: bytes) -> None:
-        del self._requests[stream]
-        if self._engine is not None:
-            self._engine.respond(stream, data)
+        self._deliver(Request(message, partial(link.respond, stream), stream))
 
     def gave_up(self, link: _Link, stream: int) -> None:
         """A call was broken off."""
-        if link is self._engine and stream in self._requests:
-            self._withdraw(self._requests.pop(stream))
+        if link is self._engine:
+            self._withdraw(stream)
 
     def closed(self, link: _Link, how: str) -> None:
         """A connection is gone."""

@@ -25,6 +25,8 @@ class Request:
     message: bytes
     answer: Callable[[bytes], None]
     """Does nothing once the engine has broken the call off."""
+    key: object = None
+    """By which the server knows it."""
     open: bool = True
     """Whether the engine still waits for the answer."""
 
@@ -88,11 +90,11 @@ class Server(ABC):
             self._read.append(request)
             self._waiter.set_result(request.message)
 
-    def _withdraw(self, request: Request) -> None:
+    def _withdraw(self, key: object) -> None:
         """The engine has broken off a call: nobody need read it, and an answer to it goes nowhere."""
-        request.open = False
-        if request in self._unread:
-            self._unread.remove(request)
+        for request in (*self._read, *self._unread):
+            request.open = request.open and request.key != key
+        self._unread = deque(request for request in self._unread if request.open)
 
     def _break(self, how: str) -> None:
         """The engine's connection is gone; ``how``: the end of a sentence about it."""

@@ -120,6 +120,8 @@ class Http2Connection(Endpoint):
                     self._socket.settimeout(_POLL_SECONDS)
                 else:
                     self._socket.sendall(data)
+                if not self._queue:
+                    break
         except OSError as error:
             raise CallError(error.strerror or str(error)) from error
 
@@ -140,7 +142,8 @@ class Http2Connection(Endpoint):
             self._read_frames()
         except ProtocolError as error:
             raise CallError("the server sent a frame that cannot be read") from error
-        self._send()
+        if self._out or self._queue:
+            self._send()
         if self._failure and not self._done:
             raise CallError(self._failure)
 

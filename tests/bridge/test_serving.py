@@ -28,7 +28,7 @@ class Caller:
         self.answers: list[tuple[bytes, bytes]] = []
 
     def request(self, message: bytes) -> Request:
-        return Request(message, lambda answer: self.answers.append((message, answer)))
+        return Request(message, lambda answer: self.answers.append((message, answer)), message)
 
 
 def run(play: Callable[[Deaf, Caller], Awaitable[None]]) -> None:
@@ -74,7 +74,7 @@ def test_an_answer_goes_to_the_message_that_was_read() -> None:
         server._deliver(broken_off)
         assert await server.receive() == b"step"
         owed = [server.owes_reply]
-        server._withdraw(broken_off)
+        server._withdraw(b"step")
         owed.append(server.owes_reply)
         server._deliver(goodbye)
         assert [*owed, server.owes_reply] == [True, False, True]
@@ -91,7 +91,7 @@ def test_a_call_that_was_broken_off_unread_is_not_read() -> None:
     async def play(server: Deaf, caller: Caller) -> None:
         first = caller.request(b"first")
         server._deliver(first)
-        server._withdraw(first)
+        server._withdraw(b"first")
         waiting = server.receive()
         server._deliver(caller.request(b"second"))
         assert await waiting == b"second"
