@@ -165,6 +165,15 @@ def test_a_wrong_version_is_no_reason_to_try_again(tmp_path: Path) -> None:
 # --- what a run leaves ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.gpu
+def test_a_whole_run_that_learns_on_an_accelerator(tmp_path: Path) -> None:
+    report = train(tau_settings(tmp_path, torch_settings__device="cuda"))
+    assert (report.outcome, report.exit_code) == ("completed", 0)
+    assert report.evaluation is not None
+    resumed = tau_settings(tmp_path, checkpoint_settings__resume=True, behaviors__TauAgent__max_steps=800)
+    assert train(resumed).decisions == 800, "on the CPU, from what the accelerator saved"
+
+
 def test_a_whole_run_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump_settings(tau_settings(tmp_path / "results")))
     with tau_train(tmp_path, "parallel", "small.yaml") as process:

@@ -51,11 +51,12 @@ def ppo(
     seed: int = 1,
     width: int = 1,
     fused: bool = True,
+    device: str = "cpu",
 ) -> PPO:
     """A learner, of a behavior that sees two vectors unless told otherwise."""
     if isinstance(spec, ActionSpec):
         spec = behavior(spec)
-    return PPO(Setup(spec, settings() if options is None else options, seed, width), fused=fused)
+    return PPO(Setup(spec, settings() if options is None else options, seed, width, device), fused=fused)
 
 
 class Collector:

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("toys")
 NORMALIZED: dict[str, Any] = {"normalize": True}
 RECURRENT: dict[str, Any] = {"normalize": True, "memory": MemorySettings(memory_size=6, sequence_length=8)}
 PATHS: dict[str, dict[str, Any]] = {"fused": NORMALIZED, "autograd": NORMALIZED, "toys": RECURRENT}
+DEVICE = "cuda"
 PLACES = {
     "reward.extrinsic": "reward 'extrinsic'",
     "reward.curiosity": "reward 'curiosity'",
@@ -41,9 +42,9 @@ PLACES = {
 TOY_PLACES = {"obs_3": "observation 'others'", "memory": "memory"}
 
 
-def made(path: str = "fused", network: dict[str, Any] | None = None, **numbers: Any) -> PPO:
+def made(path: str = "fused", network: dict[str, Any] | None = None, *, device: str = "cpu", **numbers: Any) -> PPO:
     spec = behavior(HYBRID, IMAGE, LIST) if path == "toys" else behavior(HYBRID)
-    return ppo(spec, settings(network or PATHS[path], TWO_STREAMS, **numbers), fused=path != "autograd")
+    return ppo(spec, settings(network or PATHS[path], TWO_STREAMS, **numbers), fused=path != "autograd", device=device)
 
 
 def trained(path: str = "fused", **numbers: Any) -> tuple[PPO, Collector]:
@@ -167,6 +168,27 @@ def test_resume_is_exact_to_the_bit(path: str, numbers: dict[str, Any]) -> None:
         for learner in (straight, resumed):
             learner.update(work, number / 3, None)
     assert_same_state(resumed, *straight.state())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("numbers", [{}, {"updates_per_buffer": 2, "buffer_size": 400}])
+@pytest.mark.parametrize("path", PATHS)
+def test_on_an_accelerator_is_learned_what_the_cpu_learns(path: str, numbers: dict[str, Any]) -> None:
+    """And either goes on from what the other saved."""
+    here, there = (made(path, device=device, **numbers) for device in ("cpu", DEVICE))
+    assert all(parameter.device.type == DEVICE for parameter in there.network.parameters())
+    collector = Collector(here)
+    for number in range(4):
+        work, published = collector.collect(here.snapshot()), list[Policy]()
+        statistics = [learner.update(work, number / 4, published.append) for learner in (here, there)]
+        for name, value in statistics[0].items():
+            if not name.endswith("Seconds"):
+                assert statistics[1][name] == pytest.approx(value, rel=1e-2, abs=1e-3), name
+        for name, array in there.weights().items():
+            np.testing.assert_allclose(array, here.weights()[name], rtol=1e-2, atol=1e-3, err_msg=name)
+        if number == 1:
+            there.load(*here.state())
+            assert_same_state(there, *here.state())
 
 
 # --- updates that learn from the rollout before as well ---------------------------------------------------------------

@@ -136,6 +136,30 @@ def test_a_full_disk_leaves_the_old_ones_alone(tmp_path: Path, monkeypatch: pyte
     assert load_checkpoint(tmp_path / "Tau-1").step == 1
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows flushes no folders")
+def test_the_disk_has_all_of_it_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut a name without its content would be a checkpoint that is none."""
+    happened: list[Any] = []
+    fsync, replace = os.fsync, os.replace
+
+    def flushed(descriptor: int) -> None:
+        happened.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def renamed(source: Path, target: Path) -> None:
+        happened.append("renamed")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "replace", renamed)
+    path = _save(tmp_path, 1)
+    at = happened.index("renamed")
+    content = {file.stat().st_ino for file in path.iterdir()}
+    assert content == set(happened[: at - 1])
+    assert happened[at - 1] == path.stat().st_ino, "the names in it, last"
+    assert happened[at + 1 :] == [tmp_path.stat().st_ino], "then its own"
+
+
 # Damage: every fault is refused, and the previous checkpoint takes over.
 
 
