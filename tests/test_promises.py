@@ -268,6 +268,7 @@ def test_once_finishes_saves_evaluates_and_exports(tmp_path: Path, name: str) ->
 def test_twice_saves_and_goes(tmp_path: Path) -> None:
     """Engines that have stopped answering hold up the first Ctrl-C for seconds, so that there is time for another."""
     with endless(tmp_path, "--fault", "stall", "--fault-after", "55") as process:
+        time.sleep(1.0)  # for the last few exchanges before both stall
         process.send_signal(signal.SIGINT)
         time.sleep(1.0)  # one that comes while the first still waits to be heard would not count
         process.send_signal(signal.SIGINT)

@@ -93,7 +93,7 @@ class ActorCritic(torch.nn.Module):
                 self.memories.extend(make(size, settings.memory) for _ in range(self.towers))
             size = self._memory(ACTOR).size
         self.action = ActionHead(size, spec.actions, generator)
-        self.value = ValueHead(size, streams, generator)
+        self.value = ValueHead(size, streams)
 
     @property
     def plain(self) -> bool:

@@ -129,10 +129,10 @@ def test_initial_weights_follow_the_generator_alone() -> None:
         assert not torch.equal(first[name], other[name]), name
 
 
-def test_biases_and_widths_begin_at_zero() -> None:
+def test_biases_widths_and_values_begin_at_zero() -> None:
     network = ActorCritic(VECTORS, NetworkSettings(), {"extrinsic": 1}, generator=torch.Generator().manual_seed(0))
     zero = {name for name, parameter in network.named_parameters() if not parameter.any()}
-    assert zero == {"body.0.bias", "body.1.bias", "action.bias", "action.log_sigma", "value.bias"}
+    assert zero == {"body.0.bias", "body.1.bias", "action.bias", "action.log_sigma", "value.weight", "value.bias"}
 
 
 def test_what_this_version_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
