@@ -88,7 +88,8 @@ class Algorithm(ABC):
             work: the data of what :meth:`ready` gave.
             progress: share of ``max_steps`` that is behind us, 0 to 1, for schedules.
             publish: may be called with the policy so far, while the update goes on, so that agents act with weights
-                that are little behind. None: agents stand still until the update is over.
+                that are little behind; its version is the one that the update ends with. None: agents stand still
+                until the update is over.
 
         Returns:
             Statistics by TensorBoard name.

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tau_trainer.settings import PPOHyperparameters
 
 _PARTS = 4
-"""How often the policy is published in an epoch, where anybody asks for it."""
+"""How often the policy is published in a whole epoch, where anybody asks for it."""
 
 
 class PPO(OnPolicy):
@@ -194,10 +194,11 @@ class PPO(OnPolicy):
                 stacked = epoch.advantage.view(minibatches, batch, -1)
                 epoch = epoch._replace(advantage=normalized(stacked).view(rows, -1))
             statistics = new_statistics(epoch, rows, minibatches)
-            for samples_part, statistics_part in in_parts(epoch, statistics, 1 if publish is None else _PARTS):
+            parts = 1 if publish is None else max(1, _PARTS * minibatches * batch // count)
+            for samples_part, statistics_part in in_parts(epoch, statistics, parts):
                 self._epochs.run(numbers, samples_part, statistics_part, batch)
                 if publish is not None and self.parameters.finite():
-                    publish(self.snapshot())
+                    publish(self.policy(self.weights(), self.version + 1))
             per_epoch.append(summarize_epoch(epoch, statistics, numbers.epsilon))
             if own.target_kl is not None and UpdateSummary.kl_of(per_epoch[-1]) > own.target_kl:
                 break

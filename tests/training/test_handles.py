@@ -109,7 +109,7 @@ def test_a_process_learns_what_a_thread_learns_to_the_bit(in_process: MakeSide, 
         assert len(published[0]) == len(published[1]) > 1
         for one, other in zip(*published, strict=True):
             equal(one.weights, other.weights)
-            assert one.version == other.version == seed, "of the update that is not over"
+            assert one.version == other.version == seed + 1, "of the update under way"
         policies = here.handle.policy(), there.handle.policy()
         equal(policies[0].weights, policies[1].weights)
         assert policies[0].version == policies[1].version == seed + 1
