@@ -33,6 +33,8 @@ _MOST_SKIPPED = 3
 _BEST = "best."
 """What the names of the best policy's weights begin with in a checkpoint."""
 
+_MARGIN = 1.1
+"""Of the time for filling a buffer: a learner that waits costs more than experience that is a little older."""
 _now = time.monotonic
 Evaluator = Callable[[Policy], Mapping[str, float]]
 """Scores a policy, by metric key; called in the learner's thread after every update."""
@@ -119,7 +121,7 @@ class Learner:
         self._waiting_pairs = 0
         self._moved = asyncio.Event()
         self._collecting_since = self._held_until = 0.0
-        self._last_update_seconds = 0.0
+        self._filling_seconds = self._last_update_seconds = 0.0
         self._running: asyncio.Task[None] | None = None
         self._queue: list[Work] = []
         self._recent: list[Mapping[str, float]] = []
@@ -181,18 +183,22 @@ class Learner:
             raise self.error
 
     def _hand_over(self, work: Work) -> None:
-        """Agents act on towards the end of the update, just in time to fill the next buffer, with weights that are new.
-
-        How long both take is known from the last time. Where filling a buffer takes longer than an update, they go on
-        at once.
-        """
-        now = _now()
-        filling = now - self._collecting_since
-        self._collecting_since = self._held_until = now + max(0.0, self._last_update_seconds - filling)
+        self._filling_seconds = _now() - self._collecting_since
         self._outstanding += 1
         self._queue.append(work)
+        if self._outstanding == 1:
+            self._plan_ahead()
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._learn_all())
+
+    def _plan_ahead(self) -> None:
+        """When agents act on beside the update that begins: late, and just in time to fill the next buffer.
+
+        So their weights are as new as they can be. How long both take is known from the last time; where filling a
+        buffer takes longer than an update, agents go on at once.
+        """
+        ahead = self._last_update_seconds - _MARGIN * self._filling_seconds
+        self._collecting_since = self._held_until = _now() + max(0.0, ahead)
 
     def _too_early(self) -> float:
         """Seconds until agents may act beside the update that runs; 0 or less where none does, or they may."""
@@ -242,6 +248,8 @@ class Learner:
                 self.error = error
             finally:
                 self._outstanding -= 1
+                if self._queue:
+                    self._plan_ahead()
                 self._moved.set()
 
     def _learn(self, work: Work, progress: float) -> _Outcome:

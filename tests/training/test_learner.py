@@ -223,20 +223,48 @@ def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypat
     async def work() -> None:
         nonlocal now
         learner._last_update_seconds, learner._collecting_since = 5.0, now
-        now += 3.0  # seconds that filling took: agents would fill the next in the last three of five
+        now += 2.5  # seconds that filling took, and a tenth more: agents fill the next in the last 2.75 of five
         collect(learner)
         waiting = asyncio.create_task(learner.wait_for_learner())
         await asyncio.sleep(0.05)
         assert not waiting.done()
-        now += 2.0
+        now += 2.2
+        early = asyncio.create_task(learner.wait_for_learner())
+        await asyncio.sleep(0.05)
+        assert not early.done()
+        now += 0.1
         await asyncio.wait_for(learner.wait_for_learner(), 5)
         assert not learner.idle, "others that come later do not wait"
         gate.open.set()
-        await asyncio.wait_for(waiting, 5)  # an update that ends early ends the wait
+        await asyncio.wait_for(asyncio.gather(waiting, early), 5)  # an update that ends early ends the wait
         assert learner.idle
 
     run(work)
     assert learner._last_update_seconds != 5.0
+
+
+def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = make(most=1)
+    gate = Gate(learner, monkeypatch)
+    now = 100.0
+    monkeypatch.setattr(learner_module, "_now", lambda: now)
+    monkeypatch.setattr(learner, "_take_over", lambda outcome: None)
+
+    async def work() -> None:
+        nonlocal now
+        learner._collecting_since = now
+        collect(learner)
+        await learner.wait_for_learner()
+        now += 2.0
+        collect(learner)  # in two seconds, while the first update runs
+        waiting = asyncio.create_task(learner.wait_for_learner())
+        await asyncio.sleep(0.05)
+        now, learner._last_update_seconds = 103.0, 5.0
+        gate.open.set()
+        await asyncio.wait_for(asyncio.gather(waiting, learner.drain()), 5)
+        assert learner._held_until == pytest.approx(103.0 + 5.0 - 1.1 * 2.0)
+
+    run(work)
 
 
 def test_where_filling_a_buffer_takes_longer_nobody_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
