@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tau_trainer.specs import BehaviorSpec, IndexArray
+from tau_trainer.specs import ActionSpec, BehaviorSpec, IndexArray
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by name, [n, ...] where they belong to ``n`` agents."""
@@ -79,11 +79,10 @@ def observation_columns(spec: BehaviorSpec) -> tuple[Column, ...]:
     return tuple(Column(f"obs_{i}", sensor.shape, sensor.dtype) for i, sensor in enumerate(spec.observations))
 
 
-def action_columns(spec: BehaviorSpec) -> tuple[Column, ...]:
-    """``continuous`` (raw sample), ``discrete``, and ``mask`` (True = forbidden) of a behavior."""
-    actions = spec.actions
+def action_columns(spec: BehaviorSpec, choices: ActionSpec) -> tuple[Column, ...]:
+    """``continuous`` (raw sample) and ``discrete`` of what is drawn, and the behavior's ``mask`` (True = forbidden)."""
     return (
-        Column("continuous", (actions.continuous_size,)),
-        Column("discrete", (actions.discrete_size,), np.int32),
-        Column("mask", (actions.mask_size,), np.bool_),
+        Column("continuous", (choices.continuous_size,)),
+        Column("discrete", (choices.discrete_size,), np.int32),
+        Column("mask", (spec.actions.mask_size,), np.bool_),
     )

@@ -74,7 +74,7 @@ def test_nothing_moves_while_there_is_room() -> None:
 def test_columns_of_a_behavior_keep_the_sensors_dtypes() -> None:
     sensors = (ObservationSpec("state", (4,)), ObservationSpec("camera", (3, 8, 8), dtype=np.uint8))
     spec = BehaviorSpec("Walker", sensors, ActionSpec(2, (3, 4)))
-    columns = (*observation_columns(spec), *action_columns(spec))
+    columns = (*observation_columns(spec), *action_columns(spec, spec.actions))
     assert [(column.name, column.shape, np.dtype(column.dtype).name) for column in columns] == [
         ("obs_0", (4,), "float32"),
         ("obs_1", (3, 8, 8), "uint8"),

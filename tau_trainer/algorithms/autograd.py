@@ -27,7 +27,7 @@ def minibatch_loss(
     """
     answer = network(samples.inputs, samples.state if len(samples.state) else None)
     log_prob, entropies = evaluate_actions(
-        network.spec.actions,
+        network.action.choices,
         answer.outputs,
         network.action.log_sigma,
         samples.continuous,

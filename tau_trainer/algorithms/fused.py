@@ -81,7 +81,7 @@ class Numbers(NamedTuple):
 
 def new_workspace(network: ActorCritic, batch: int) -> Workspace:
     """Memory for minibatches of ``batch`` rows."""
-    actions, layers, like = network.spec.actions, len(network.body), network.action.weight
+    actions, layers, like = network.action.choices, len(network.body), network.action.weight
     outputs = actions.continuous_size + actions.mask_size
 
     def make(*shape: int) -> torch.Tensor:

@@ -58,7 +58,7 @@ class OnPolicy(Algorithm):
         self.parameters = FlatParameters(self.network, self.device)
         self.memory: RolloutMemory = RolloutMemory(
             observation_columns(spec),
-            (*action_columns(spec), *self.columns),
+            (*action_columns(spec, self.network.action.choices), *self.columns),
             rewards={stream.name: stream.width for stream in self.streams},
             capacity=self.rollout_size,
             horizon=settings.time_horizon,
@@ -176,6 +176,7 @@ class OnPolicy(Algorithm):
             "num_layers": network.num_layers,
             "shared_critic": self.network.towers == 1,
             "normalize": network.normalize,
+            "action_levels": network.action_levels,
         }
 
     def tensor(self, values: NDArray[Any]) -> torch.Tensor:

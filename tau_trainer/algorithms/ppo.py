@@ -43,7 +43,6 @@ from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import MEMORY, Inputs
 from tau_trainer.models.distributions import evaluate_actions
-from tau_trainer.models.masks import effective_mask
 
 if TYPE_CHECKING:
     from tau_trainer.settings import PPOHyperparameters
@@ -107,8 +106,8 @@ class PPO(OnPolicy):
     def _numbers(self, progress: float) -> Numbers:
         own = self._own
         return Numbers(
-            continuous=self.spec.actions.continuous_size,
-            branches=list(self.spec.actions.discrete_branches),
+            continuous=self.network.action.choices.continuous_size,
+            branches=list(self.network.action.choices.discrete_branches),
             epsilon=scheduled(own.epsilon, own.epsilon_schedule, progress, EPSILON_FLOOR),
             beta=scheduled(own.beta, own.beta_schedule, progress, BETA_FLOOR),
             learning_rate=scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR),
@@ -127,7 +126,7 @@ class PPO(OnPolicy):
         advantage, returns = self._advantages(rollout, values, self._values(bootstrap, after))
         mask = torch.zeros((0, 0), dtype=torch.bool)
         if rollout.mask is not None:
-            mask = self.tensor(effective_mask(rollout.mask, self.spec.actions.discrete_branches))
+            mask = self.tensor(self.network.action.forbidden(rollout.mask))
         samples = Samples(
             inputs=inputs,
             state=torch.zeros(0) if state is None else state,
@@ -211,5 +210,5 @@ class PPO(OnPolicy):
         state = samples.state if len(samples.state) else None
         outputs = self.in_pieces(self.network.outputs, samples.inputs, state)
         mask = samples.mask if len(samples.mask) else None
-        actions, log_sigma = self.spec.actions, self.network.action.log_sigma
+        actions, log_sigma = self.network.action.choices, self.network.action.log_sigma
         return evaluate_actions(actions, outputs, log_sigma, samples.continuous, samples.discrete, mask)[0]

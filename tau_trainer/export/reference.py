@@ -8,14 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.action_head import ACTION_LIMIT
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, Observations
-
-Int64Array = NDArray[np.int64]
 
 ROUNDING = 1e-5
 """Error that is always granted, relative to a value (and to 1)."""
@@ -38,7 +35,7 @@ class ReferenceOutput:
     mu: Value
     """[n, continuous_size]: the Gaussian's mean before clipping."""
     branches: tuple[Value, ...]
-    """Masked logits, [n, branch size] per branch."""
+    """Masked logits, [n, branch size] per branch; those of the levels of continuous actions come first."""
     state: Value
     """[n, M]: recurrent state of the actor."""
 
@@ -47,11 +44,6 @@ class ReferenceOutput:
         """[n, continuous_size]: deterministic actions, ``clip(mu, -3, 3) / 3``."""
         clipped = np.clip(self.mu.value, -ACTION_LIMIT, ACTION_LIMIT)
         return Value(clipped / ACTION_LIMIT, self.mu.error / ACTION_LIMIT)
-
-    def best(self) -> Int64Array:
-        """int64 [n, branches]: the most likely action of each branch."""
-        columns = [branch.value.argmax(axis=1) for branch in self.branches]
-        return np.stack(columns, axis=1) if columns else np.zeros((len(self.mu.value), 0), np.int64)
 
     def probabilities(self, branch: int) -> Float64Array:
         """[n, branch size]: softmax of the masked logits."""
@@ -64,7 +56,7 @@ class Reference:
     """The network's own module, asked about observations. Both copies stay as they are when it learns on."""
 
     def __init__(self, network: ActorCritic) -> None:
-        self.actions = network.spec.actions
+        self._action = network.action
         self._exact = copy.deepcopy(network).cpu().double().eval()
         self._single = copy.deepcopy(network).cpu().float().eval()
 
@@ -80,12 +72,14 @@ class Reference:
         """
         exact, exact_state = _ask(self._exact, obs, state)
         single, single_state = _ask(self._single, obs, state)
-        outputs, size = _value(exact, single), self.actions.continuous_size
+        choices, outputs = self._action.choices, _value(exact, single)
+        size = choices.continuous_size
         branches = []
-        for begin, end in branch_bounds(self.actions.discrete_branches):
+        free = choices.mask_size - self._action.actions.mask_size
+        for begin, end in branch_bounds(choices.discrete_branches):
             logits = outputs.value[:, size + begin : size + end]
-            if forbidden is not None:
-                logits = np.where(forbidden[:, begin:end], MASKED_LOGIT, logits)
+            if forbidden is not None and begin >= free:
+                logits = np.where(forbidden[:, begin - free : end - free], MASKED_LOGIT, logits)
             branches.append(Value(logits, outputs.error[:, size + begin : size + end]))
         mu = Value(outputs.value[:, :size], outputs.error[:, :size])
         return ReferenceOutput(mu, tuple(branches), _value(exact_state, single_state))

@@ -8,21 +8,24 @@ respect masks and have the right distribution.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from tau_trainer.errors import ExportError
 from tau_trainer.export.build import expected_shapes, memory_size, visible_sensors
 from tau_trainer.export.cases import Case, cases
-from tau_trainer.export.reference import Reference, ReferenceOutput, Value
+from tau_trainer.export.reference import ROUNDING, Reference, ReferenceOutput, Value
 from tau_trainer.export.session import Outputs, run_case, session_of
 from tau_trainer.models import ActorCritic, Policy
 from tau_trainer.models import tensor_names as names
+from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.actor_critic import MEMORY
 from tau_trainer.models.masks import branch_bounds
-from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray, IntArray
+from tau_trainer.specs import ActionSpec, BehaviorSpec
 
 
 def verify(model: bytes, network: ActorCritic, spec: BehaviorSpec, policy: Policy | None = None, seed: int = 0) -> None:
@@ -44,11 +47,11 @@ def verify(model: bytes, network: ActorCritic, spec: BehaviorSpec, policy: Polic
     for case in cases(spec, memory, np.random.default_rng(seed)):
         outputs = run_case(session, spec, case)
         expected = reference(tuple(case.obs[i] for i in visible), case.forbidden, case.state)
-        _check_deterministic(case, spec.actions, outputs, expected)
+        _check_deterministic(case, network.action, outputs, expected)
         _check_constants(spec.actions, memory, outputs)
         _check_samples(case, spec.actions, outputs)
         if policy is not None:
-            _check_policy(case, visible, policy, expected)
+            _check_policy(case, visible, policy, network.action, expected)
 
 
 def check_structure(data: bytes, network: ActorCritic, spec: BehaviorSpec) -> None:
@@ -95,30 +98,48 @@ def _check_values(
             )
 
 
-def _check_deterministic(case: Case, actions: ActionSpec, outputs: Outputs, expected: ReferenceOutput) -> None:
-    if actions.continuous_size:
-        found = outputs[names.DETERMINISTIC_CONTINUOUS]
-        _compare(case, names.DETERMINISTIC_CONTINUOUS, found, expected.continuous, "the network")
-    if actions.discrete_size:
-        _compare_discrete(case, names.DETERMINISTIC_DISCRETE, outputs[names.DETERMINISTIC_DISCRETE], expected)
+def _check_deterministic(case: Case, head: ActionHead, outputs: Outputs, expected: ReferenceOutput) -> None:
+    tensors = names.DETERMINISTIC_CONTINUOUS, names.DETERMINISTIC_DISCRETE
+    _check_actions(case, head, tensors, [outputs.get(name) for name in tensors], expected, "the network")
     if case.state is not None:
         _compare(case, names.RECURRENT_OUT, outputs[names.RECURRENT_OUT][:, 0], expected.state, "the network")
 
 
-def _check_policy(case: Case, visible: tuple[int, ...], policy: Policy, expected: ReferenceOutput) -> None:
+def _check_policy(
+    case: Case, visible: tuple[int, ...], policy: Policy, head: ActionHead, expected: ReferenceOutput
+) -> None:
     state = {column.name: column.empty(len(case.obs[0])) for column in policy.state_columns}
     if case.state is not None:
         state[MEMORY][:] = case.state[:, None]
     obs, rng = tuple(case.obs[i] for i in visible), np.random.default_rng(0)
     actions = policy.act(obs, case.forbidden, rng, state=state, deterministic=True).to_env()
-    if actions.continuous.shape[1]:
-        other = "its exported network"
-        _compare(case, "continuous actions of the policy", actions.continuous, expected.continuous, other)
-    if expected.branches:
-        _compare_discrete(case, "discrete actions of the policy", actions.discrete, expected)
+    tensors = "continuous actions of the policy", "discrete actions of the policy"
+    _check_actions(case, head, tensors, [actions.continuous, actions.discrete], expected, "its exported network")
 
 
-def _compare(case: Case, tensor: str, found: FloatArray, expected: Value, other: str) -> None:
+def _check_actions(
+    case: Case,
+    head: ActionHead,
+    tensors: tuple[str, str],
+    found: Sequence[NDArray[Any] | None],
+    expected: ReferenceOutput,
+    other: str,
+) -> None:
+    """Deterministic actions, continuous and discrete, as the engine gets them."""
+    continuous, discrete = found
+    if continuous is not None and head.actions.continuous_size:
+        if head.levels is None:
+            _compare(case, tensors[0], continuous, expected.continuous, other)
+        else:
+            position = (continuous.astype(np.float64) + 1.0) * (head.levels - 1) / 2.0
+            whole = Value(np.rint(position), np.full(position.shape, ROUNDING * head.levels))
+            _compare(case, tensors[0], position, whole, f"its {head.levels} levels")
+            _compare_discrete(case, tensors[0], whole.value, expected.branches[: head.leveled])
+    if discrete is not None and head.actions.discrete_size:
+        _compare_discrete(case, tensors[1], discrete, expected.branches[head.leveled :])
+
+
+def _compare(case: Case, tensor: str, found: NDArray[Any], expected: Value, other: str) -> None:
     value, error = expected
     if found.shape != value.shape:
         raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; {value.shape} is due.")
@@ -131,11 +152,12 @@ def _compare(case: Case, tensor: str, found: FloatArray, expected: Value, other:
         )
 
 
-def _compare_discrete(case: Case, tensor: str, found: IntArray, expected: ReferenceOutput) -> None:
+def _compare_discrete(case: Case, tensor: str, found: NDArray[Any], expected: tuple[Value, ...]) -> None:
     """Equal choices; a different one is accepted where its logit is the highest up to rounding."""
-    if found.shape != expected.best().shape:
-        raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; {expected.best().shape} is due.")
-    for branch, (logits, error) in enumerate(expected.branches):
+    due = len(case.obs[0]), len(expected)
+    if found.shape != due:
+        raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; {due} is due.")
+    for branch, (logits, error) in enumerate(expected):
         choice = found[:, branch].astype(np.int64)
         if ((choice < 0) | (choice >= logits.shape[1])).any():
             raise ExportError(f"'{tensor}' chooses an action that branch {branch} does not have, for {case.name}.")

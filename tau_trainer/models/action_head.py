@@ -9,9 +9,9 @@ import torch
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import tensor_names as names
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds, effective_mask
 from tau_trainer.models.mlp import kaiming_normal_
-from tau_trainer.specs import ActionSpec
+from tau_trainer.specs import ActionSpec, BoolArray
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
@@ -34,18 +34,33 @@ class ActionHead(torch.nn.Module):
     Args:
         inputs: features that go in.
         actions: sizes.
+        levels: values that a continuous action can take, each of which gets a logit; None = a Gaussian.
     """
 
-    def __init__(self, inputs: int, actions: ActionSpec, generator: torch.Generator) -> None:
+    def __init__(self, inputs: int, actions: ActionSpec, generator: torch.Generator, levels: int | None = None) -> None:
         super().__init__()
         self.actions = actions
-        size = actions.continuous_size
-        self.weight = torch.nn.Parameter(torch.zeros(inputs, size + actions.mask_size))
-        self.bias = torch.nn.Parameter(torch.zeros(size + actions.mask_size))
+        self.levels = levels
+        self.choices = actions
+        """What is drawn: ``actions``, or with ``levels`` a branch for each continuous action, before the others."""
+        self.leveled = 0
+        """How many of the branches of :attr:`choices` are continuous actions."""
+        if levels is not None:
+            self.leveled = actions.continuous_size
+            self.choices = ActionSpec(0, (levels,) * actions.continuous_size + actions.discrete_branches)
+        size = self.choices.continuous_size
+        self.weight = torch.nn.Parameter(torch.zeros(inputs, size + self.choices.mask_size))
+        self.bias = torch.nn.Parameter(torch.zeros(size + self.choices.mask_size))
         self.log_sigma = torch.nn.Parameter(torch.zeros(size))
         with torch.no_grad():
             kaiming_normal_(self.weight[:, :size], generator, MEAN_GAIN)
             kaiming_normal_(self.weight[:, size:], generator, LOGITS_GAIN)
+
+    def forbidden(self, mask: BoolArray) -> BoolArray:
+        """The mask [n, sum of branches] over all of :attr:`choices` as acting and learning use it (``masks.py``)."""
+        mask = effective_mask(mask, self.actions.discrete_branches)
+        free = self.choices.mask_size - self.actions.mask_size
+        return mask if not free else np.concatenate([np.zeros((len(mask), free), np.bool_), mask], axis=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Outputs [n, c + M] from features [n, inputs]."""
@@ -57,7 +72,9 @@ class ActionHead(torch.nn.Module):
         Raises:
             NonFiniteError: a weight or a width is no number that a model file can hold.
         """
-        if self.actions.continuous_size:
+        if self.actions.continuous_size and self.levels is not None:
+            self._write_levels(graph, x, self.levels)
+        elif self.actions.continuous_size:
             self._write_continuous(graph, x)
         if self.actions.discrete_size:
             self._write_discrete(graph, x)
@@ -90,11 +107,11 @@ class ActionHead(torch.nn.Module):
         LogSoftmax (known to Barracuda and Sentis) stands where ML-Agents' files have Log(Softmax), which gives minus
         infinity for what is masked.
         """
-        from onnx import TensorProto  # only those who write a model file need the package
-
-        branches, first = self.actions.discrete_branches, self.actions.continuous_size
+        branches = self.actions.discrete_branches
+        first = self.choices.continuous_size + self.choices.mask_size - self.actions.mask_size
         one, masked = graph.scalar("one", 1.0), graph.scalar("masked_logit", -MASKED_LOGIT)
-        samples, best = [], []
+        samples: list[str] = []
+        best: list[str] = []
         for i, (begin, end) in enumerate(branch_bounds(branches)):
             logits = graph.linear(*self._part(slice(first + begin, first + end)), x, f"branch_{i}.logits")
             whole = len(branches) == 1
@@ -107,10 +124,34 @@ class ActionHead(torch.nn.Module):
             forbidden = graph.add("Sub", [one, mask], f"branch_{i}.forbidden")
             penalty = graph.add("Mul", [forbidden, masked], f"branch_{i}.penalty")
             logits = graph.add("Sub", [allowed, penalty], f"branch_{i}.masked")
-            log_probs = graph.add("LogSoftmax", [logits], f"branch_{i}.log_probs", axis=1)
-            draw = {"dtype": int(TensorProto.INT64), "sample_size": 1}
-            samples.append(graph.add("Multinomial", [log_probs], f"branch_{i}.sample", **draw))
-            best.append(graph.add("ArgMax", [logits], f"branch_{i}.best", axis=1, keepdims=1))
+            self._write_choice(graph, logits, f"branch_{i}", samples, best)
         graph.concat(samples, names.DISCRETE)
         graph.output_constant(names.DISCRETE_SHAPE, [branches])
         graph.concat(best, names.DETERMINISTIC_DISCRETE)
+
+    def _write_levels(self, graph: GraphWriter, x: str, levels: int) -> None:
+        """Per continuous action: its levels' logits, then the value of a drawn level and of the most likely one."""
+        from onnx import TensorProto
+
+        count = self.actions.continuous_size
+        step, one = graph.scalar("level_step", 2.0 / (levels - 1)), graph.scalar("level_zero", 1.0)
+        samples: list[str] = []
+        best: list[str] = []
+        for i, (begin, end) in enumerate(branch_bounds((levels,) * count)):
+            logits = graph.linear(*self._part(slice(begin, end)), x, f"levels_{i}.logits")
+            self._write_choice(graph, logits, f"levels_{i}", samples, best)
+        for chosen, name in ((samples, names.CONTINUOUS), (best, names.DETERMINISTIC_CONTINUOUS)):
+            index = graph.concat(chosen, f"{name}.levels")
+            real = graph.add("Cast", [index], f"{name}.real", to=int(TensorProto.FLOAT))
+            graph.add("Sub", [graph.add("Mul", [real, step], f"{name}.from_zero"), one], name)
+        graph.output_constant(names.CONTINUOUS_SHAPE, [count])
+
+    @staticmethod
+    def _write_choice(graph: GraphWriter, logits: str, name: str, samples: list[str], best: list[str]) -> None:
+        """A draw from a branch's softmax, and the most likely value, each int64 [n, 1]."""
+        from onnx import TensorProto  # only those who write a model file need the package
+
+        log_probs = graph.add("LogSoftmax", [logits], f"{name}.log_probs", axis=1)
+        draw = {"dtype": int(TensorProto.INT64), "sample_size": 1}
+        samples.append(graph.add("Multinomial", [log_probs], f"{name}.sample", **draw))
+        best.append(graph.add("ArgMax", [logits], f"{name}.best", axis=1, keepdims=1))

@@ -92,7 +92,7 @@ class ActorCritic(torch.nn.Module):
             with drawn_from(generator):
                 self.memories.extend(make(size, settings.memory) for _ in range(self.towers))
             size = self._memory(ACTOR).size
-        self.action = ActionHead(size, spec.actions, generator)
+        self.action = ActionHead(size, spec.actions, generator, settings.action_levels)
         self.value = ValueHead(size, streams)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.models.action_head import ACTION_LIMIT
 from tau_trainer.models.actor_critic import ACTOR, MEMORY, ActorCritic, as_tensor
 from tau_trainer.models.distributions import LOG_SQRT_2PI
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds, effective_mask
+from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.normalizer import OBSERVATION_CLIP
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations
 
@@ -43,15 +43,19 @@ class Decision:
     """What was decided for ``n`` agents."""
 
     continuous: FloatArray
-    """Raw sample, float32 [n, c]: what is learned from."""
+    """Raw sample, float32 [n, c]: what is learned from; [n, 0] where continuous actions have levels."""
     discrete: IntArray
-    """Index in each branch, int32 [n, b]."""
+    """Index in each branch, int32 [n, b]; levels of continuous actions first."""
     version: int
     """Of the policy that decided."""
     extras: Arrays
     """What else the algorithm may want to remember: ``log_prob`` [n, c + b], ``memory`` (state before), values, ..."""
     state: Arrays
     """The policy's :attr:`Policy.state_columns`, to be given back at these agents' next decision."""
+    leveled: int = 0
+    """So many of the branches, the first ones, are continuous actions."""
+    levels: int = 0
+    """Values that each of these can take, evenly spread over [-1, 1]."""
 
     def __len__(self) -> int:
         return len(self.continuous)
@@ -60,11 +64,14 @@ class Decision:
         """The decisions of some of the agents."""
         extras = {name: values[rows] for name, values in self.extras.items()}
         state = {name: values[rows] for name, values in self.state.items()}
-        return Decision(self.continuous[rows], self.discrete[rows], self.version, extras, state)
+        return replace(self, continuous=self.continuous[rows], discrete=self.discrete[rows], extras=extras, state=state)
 
     def to_env(self) -> Actions:
         """The actions as the environment gets them."""
-        return Actions(to_env(self.continuous), self.discrete)
+        if not self.leveled:
+            return Actions(to_env(self.continuous), self.discrete)
+        values = self.discrete[:, : self.leveled] * (2.0 / (self.levels - 1)) - 1.0
+        return Actions(values.astype(np.float32), np.ascontiguousarray(self.discrete[:, self.leveled :]))
 
 
 class Policy(ABC):
@@ -127,8 +134,9 @@ class _ActorPolicy(Policy):
         self.version = version
         self.state_columns = template.state_columns
         self._template = template
-        self._size = self.spec.actions.continuous_size
-        self._bounds = branch_bounds(self.spec.actions.discrete_branches)
+        self._action = template.action
+        self._size = self._action.choices.continuous_size
+        self._bounds = branch_bounds(self._action.choices.discrete_branches)
         log_sigma: FloatArray = weights["action.log_sigma"]
         self._sigma = np.exp(log_sigma)
         self._log_prob_peak = -log_sigma - np.float32(LOG_SQRT_2PI)
@@ -160,11 +168,12 @@ class _ActorPolicy(Policy):
         if self._bounds:
             logits = outputs[:, size:]
             if mask is not None:
-                blocked = effective_mask(mask, self.spec.actions.discrete_branches)
-                logits = np.where(blocked, np.float32(MASKED_LOGIT), logits)
+                logits = np.where(self._action.forbidden(mask), np.float32(MASKED_LOGIT), logits)
             self._sample_discrete(logits, discrete, log_prob, source)
         before = {name: state[name] for name in after}
-        return Decision(continuous, discrete, self.version, {"log_prob": log_prob, **before}, after)
+        extras = {"log_prob": log_prob, **before}
+        levels = self._action.leveled, self._action.levels or 0
+        return Decision(continuous, discrete, self.version, extras, after, *levels)
 
     @abstractmethod
     def _forward(self, obs: Observations, state: Arrays) -> tuple[FloatArray, Arrays]:

@@ -41,5 +41,9 @@ class NetworkSettings(Section):
     """Recurrent memory, or None."""
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
     """How a goal-signal observation conditions the network; means nothing without one."""
+    action_levels: Annotated[PositiveInt, Field(ge=2, le=1024)] | None = None
+    """Each continuous action takes one of so many values, evenly spread over [-1, 1] and drawn like the values of a
+    branch (Tang and Agrawal 2020), so that a policy that hesitates between two actions takes one of them instead of
+    what lies between; null = a Gaussian, as in ML-Agents."""
     deterministic: Bool = False
     """Take the most likely action instead of a sample, while training too."""

@@ -169,6 +169,27 @@ def test_fused_equals_autograd(actions: ActionSpec, rewards: str, variant: dict[
         assert_same_weights(learners[0], learners[1], 1e-4)
 
 
+@pytest.mark.parametrize("actions", [ActionSpec(2), HYBRID])
+def test_levels_learn_as_branches_do(actions: ActionSpec) -> None:
+    """By hand and by differentiation, and as a behavior whose branches these are."""
+    options = settings(NORMALIZED | {"action_levels": 4}, learning_rate=1e-3)
+    learners = [ppo(actions, options, width=actions.components, fused=fused) for fused in (True, False)]
+    work = Collector(learners[0]).collect(learners[0].snapshot())
+    levels = np.array(work["discrete"])[:, : actions.continuous_size]
+    assert work["continuous"].shape == (len(levels), 0)
+    assert set(np.unique(levels)) == {0, 1, 2, 3}
+    results = [learner.update(work, 0.25, None) for learner in learners]
+    assert results[0]["Train/KL"] > 0.0
+    assert_same_weights(learners[0], learners[1], 1e-4)
+    branches = ActionSpec(0, (4,) * actions.continuous_size + actions.discrete_branches)
+    same = ppo(branches, settings(NORMALIZED, learning_rate=1e-3), width=branches.components)
+    if "mask" in work and work["mask"] is not None:
+        free = np.zeros((len(levels), 4 * actions.continuous_size), np.bool_)
+        work = dict(work) | {"mask": np.concatenate([free, np.array(work["mask"])], axis=1)}
+    same.update(work, 0.25, None)
+    assert_same_weights(learners[0], same, 1e-6)
+
+
 def test_an_update_only_reads_its_data() -> None:
     """It may lie in memory that another process shares."""
     learner = ppo(HYBRID)

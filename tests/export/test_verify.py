@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from onnx import numpy_helper
 
 from tau_trainer.errors import ExportError
 from tau_trainer.export import verify
@@ -34,6 +35,30 @@ def test_every_kind_of_action_passes(
 ) -> None:
     network = network_of(continuous, branches, ((5,), (3,)), normalize=seed % 2 == 0, seed=seed)
     verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
+
+
+@pytest.mark.parametrize(("branches", "levels"), [((), 2), ((), 41), ((3,), 7), ((2, 4), 7)])
+def test_continuous_actions_with_levels_pass(network_of: MakeNetwork, branches: tuple[int, ...], levels: int) -> None:
+    network = network_of(3, branches, action_levels=levels)
+    verify(_bytes(network), network, network.spec, policy_of(network))
+
+
+def test_a_wrong_level_is_found(network_of: MakeNetwork) -> None:
+    network = network_of(2, (3,), action_levels=5)
+    other = copy.deepcopy(network)
+    with torch.no_grad():
+        other.action.weight[:, 5:10] = other.action.weight[:, :5]
+    with pytest.raises(ExportError, match="'deterministic_continuous_actions' chooses an action of branch 1"):
+        verify(_bytes(other), network, network.spec)
+
+
+def test_values_between_the_levels_are_found(network_of: MakeNetwork) -> None:
+    network = network_of(2, action_levels=5)
+    model = build_model(network, network.spec)
+    (step,) = [constant for constant in model.graph.initializer if constant.name == "level_step"]
+    step.CopyFrom(numpy_helper.from_array(np.float32(0.49), "level_step"))
+    with pytest.raises(ExportError, match=r"'deterministic_continuous_actions' differs from its 5 levels by 0\.0"):
+        verify(model.SerializeToString(), network, network.spec)
 
 
 @pytest.mark.usefixtures("toys")

@@ -49,7 +49,7 @@ class Reinforce(Algorithm):
         self.optimizer = torch.optim.SGD(self.network.parameters(), self.settings.hyperparameters.learning_rate)
         self.memory: RolloutMemory = RolloutMemory(
             observation_columns(self.spec),
-            (*action_columns(self.spec), ELAPSED),
+            (*action_columns(self.spec, self.network.action.choices), ELAPSED),
             rewards={"extrinsic": 1},
             capacity=self.settings.hyperparameters.buffer_size,
             horizon=self.settings.time_horizon,

@@ -15,7 +15,8 @@ from tests.memory.memory_oracle import OracleMemory, Record, value_of
 from tests.memory.memory_oracle import advantages as oracle_advantages
 
 SENSORS = (Column("obs_0", (1,)), Column("obs_1", (2, 3), np.uint8))
-ACTIONS = action_columns(BehaviorSpec("Any", (), ActionSpec(2, (3, 2))))
+SPEC = BehaviorSpec("Any", (), ActionSpec(2, (3, 2)))
+ACTIONS = action_columns(SPEC, SPEC.actions)
 MEMORY = Column("memory", (2, 3), fill=0.5)
 ROWS = 5
 

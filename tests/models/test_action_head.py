@@ -32,6 +32,15 @@ def test_means_then_logits() -> None:
     assert head.log_sigma.shape == (2,)
 
 
+def test_levels_are_branches_before_the_others() -> None:
+    head = ActionHead(5, ActionSpec(2, (3,)), torch.Generator().manual_seed(0), levels=4)
+    assert (head.choices, head.leveled) == (ActionSpec(0, (4, 4, 3)), 2)
+    assert head(torch.randn(6, 5)).shape == (6, 11)
+    assert head.log_sigma.shape == (0,)
+    mask = np.array([[True, False, False], [True, True, True]])
+    assert head.forbidden(mask).tolist() == [[False] * 8 + [True, False, False], [False] * 11]
+
+
 def test_initial_weights_have_ml_agents_spread() -> None:
     head = ActionHead(300, ActionSpec(200, (200,)), torch.Generator().manual_seed(1))
     assert head.weight[:, :200].std().item() == pytest.approx(0.2 / math.sqrt(300), rel=0.02)

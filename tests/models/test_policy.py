@@ -136,6 +136,33 @@ def test_samples_follow_the_distribution() -> None:
     np.testing.assert_allclose(shares, probabilities, atol=0.01)
 
 
+def test_continuous_actions_with_levels() -> None:
+    actions, rows = ActionSpec(2, (3,)), 40_000
+    policy = policy_of(make_network(behavior(actions), action_levels=5))
+    assert isinstance(policy, MLPPolicy)
+    obs = tuple(np.repeat(values, rows, axis=0) for values in seen(1))
+    mask = np.tile([False, True, False], (rows, 1))
+    result = policy.act(obs, mask, np.random.default_rng(1))
+    sent = result.to_env()
+    assert (sent.continuous.shape, sent.discrete.shape) == ((rows, 2), (rows, 1))
+    assert (sent.continuous.dtype, sent.discrete.dtype) == (np.float32, np.int32)
+    assert np.unique(sent.continuous).tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    logits = module_outputs(policy, seen(1))[0].copy()
+    logits[11] = -100.0
+    for component, (begin, end) in enumerate([(0, 5), (5, 10), (10, 13)]):
+        powers = np.exp(logits[begin:end])
+        drawn = result.discrete[:, component]
+        np.testing.assert_allclose(np.bincount(drawn, minlength=end - begin) / rows, powers / powers.sum(), atol=0.01)
+        log_prob = np.log(powers / powers.sum())[drawn]
+        np.testing.assert_allclose(result.extras["log_prob"][:, component], log_prob, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(sent.continuous, result.discrete[:, :2] * 0.5 - 1.0)
+    np.testing.assert_array_equal(sent.discrete, result.discrete[:, 2:])
+    part = result.part(slice(3, 6)).to_env()
+    np.testing.assert_array_equal(part.continuous, sent.continuous[3:6])
+    best = policy.act(seen(1), mask[:1], np.random.default_rng(0), deterministic=True).to_env()
+    assert best.continuous.tolist() == [[logits[:5].argmax() * 0.5 - 1.0, logits[5:10].argmax() * 0.5 - 1.0]]
+
+
 def test_deterministic_takes_means_and_likeliest_and_no_random_numbers() -> None:
     policy, obs, rng = plain(HYBRID), seen(30), np.random.default_rng(2)
     before = rng.bit_generator.state

@@ -66,6 +66,7 @@ DEFAULTS: list[tuple[BaseModel, dict[str, Any]]] = [
             "vis_encode_type": "simple",
             "memory": None,
             "goal_conditioning_type": "hyper",
+            "action_levels": None,
             "deterministic": False,
         },
     ),

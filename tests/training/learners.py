@@ -107,7 +107,7 @@ class FakeLearner:
         extras = (Column("log_prob", (visible.actions.components,)), *self.policy.state_columns)
         self.memory = RolloutMemory(
             observation_columns(visible),
-            (*action_columns(visible), *extras),
+            (*action_columns(visible, visible.actions), *extras),
             rewards={EXTRINSIC: 1},
             capacity=64,
             horizon=8,
