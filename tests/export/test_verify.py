@@ -56,7 +56,7 @@ def test_values_between_the_levels_are_found(network_of: MakeNetwork) -> None:
     network = network_of(2, action_levels=5)
     model = build_model(network, network.spec)
     (step,) = [constant for constant in model.graph.initializer if constant.name == "level_step"]
-    step.CopyFrom(numpy_helper.from_array(np.float32(0.49), "level_step"))
+    step.CopyFrom(numpy_helper.from_array(np.array(0.49, np.float32), "level_step"))
     with pytest.raises(ExportError, match=r"'deterministic_continuous_actions' differs from its 5 levels by 0\.0"):
         verify(model.SerializeToString(), network, network.spec)
 

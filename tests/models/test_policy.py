@@ -145,7 +145,7 @@ def test_continuous_actions_with_levels() -> None:
     result = policy.act(obs, mask, np.random.default_rng(1))
     sent = result.to_env()
     assert (sent.continuous.shape, sent.discrete.shape) == ((rows, 2), (rows, 1))
-    assert (sent.continuous.dtype, sent.discrete.dtype) == (np.float32, np.int32)
+    assert [values.dtype for values in (sent.continuous, sent.discrete)] == [np.float32, np.int32]
     assert np.unique(sent.continuous).tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
     logits = module_outputs(policy, seen(1))[0].copy()
     logits[11] = -100.0

@@ -4,7 +4,8 @@
 
 Balance and basic are played with ML-Agents' own settings (configs/3DBall.yaml, configs/Basic.yaml) until the mean
 return of the last 100 episodes, counted by the engine, reaches the goal. With --mlagents-python (an environment that
-versus_mlagents.py has made) the incumbent runs the same, with --before another checkout's tau-train. Tau is
+versus_mlagents.py has made) the incumbent runs the same, but for balance-256, which takes it longer than anybody waits,
+with --before another checkout's tau-train. Tau is
 `tau-train parallel --pairs 4` from start to end.
 """
 
@@ -44,12 +45,14 @@ class Task:
     agents: int
     goal: float
     """Mean return of the last 100 episodes."""
+    for_all: bool = True
+    """Whether the incumbent takes part: it has not come there within 600,000 decisions with 256 agents."""
 
 
 TASKS = {
     "balance": Task("balance", "3DBall", 12, 90.0),
     "balance-64": Task("balance", "3DBall", 64, 90.0),
-    "balance-256": Task("balance", "3DBall", 256, 90.0),
+    "balance-256": Task("balance", "3DBall", 256, 90.0, for_all=False),
     "basic": Task("basic", "Basic", 12, 0.90),
 }
 SHARE_OF_STRONGEST = 0.9
@@ -111,9 +114,9 @@ def measure(names: list[str], seeds: list[int], pair: list[Trainer]) -> list[Out
     for name in names:
         for seed in seeds:
             for trainer in pair:
-                if name in TASKS:
+                if name in TASKS and (TASKS[name].for_all or isinstance(trainer, Ours)):
                     outcomes.append(learn(trainer, name, seed))
-                elif isinstance(trainer, Ours):
+                elif name not in TASKS and isinstance(trainer, Ours):
                     outcomes.append(learn_tau(trainer, seed))
                 else:
                     continue
