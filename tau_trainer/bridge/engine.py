@@ -172,6 +172,10 @@ class Engine:
         self._server.reply(self._codec.reply(Command.RESET, {}, self.channels.take()))
         return await self.next()
 
+    def tell(self, parameters: Mapping[str, float | Sampler]) -> None:
+        """Have environment parameters travel with the next :meth:`answer`, while episodes go on."""
+        self.channels.send_environment_parameters(parameters)
+
     async def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """Answer every agent that asked, by behavior, in the order they asked; return the next step.
 

@@ -31,6 +31,7 @@ class Environment(Protocol):
 
     Use: ``await start(parameters)``, then ``answer(actions)`` and ``await next()`` in turn; after an EngineError
     ``await recover(error)`` gives the first step of a fresh game or raises; ``await close()``, or ``await kill()``.
+    ``tell(parameters)`` before an answer where they change.
     """
 
     @property
@@ -54,6 +55,9 @@ class Environment(Protocol):
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:
         """Begin all episodes anew; nothing is told of those that were open. Raises EngineError."""
+
+    def tell(self, parameters: Parameters) -> None:
+        """The parameters have become these: it reads them when it likes, at an episode's begin most often."""
 
     def answer(self, actions: Mapping[str, Actions]) -> None:
         """Give every agent that asked its action, by behavior, in the order they asked. Returns at once."""

@@ -132,6 +132,13 @@ class EngineWorker:
             await self.kill()
             raise
 
+    def tell(self, parameters: Parameters) -> None:
+        """Send what has changed with the next answer: a sampler that is sent again would begin its numbers anew."""
+        assert self.engine is not None
+        changed = {name: value for name, value in parameters.items() if self._parameters.get(name) != value}
+        self.engine.tell(changed)
+        self._parameters = parameters
+
     def answer(self, actions: Mapping[str, Actions]) -> None:
         """Answer the agents that asked: the engine goes on."""
         assert self.engine is not None

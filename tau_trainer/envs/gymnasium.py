@@ -183,6 +183,9 @@ class GymnasiumEnvironment:
         self._parameters = parameters
         return await self._in_thread(self._begin, None)
 
+    def tell(self, parameters: Parameters) -> None:
+        """Gymnasium's environments have no parameters."""
+
     def answer(self, actions: Mapping[str, Actions]) -> None:
         """Take a step in the thread."""
         self._step = self._in_thread(self._advance, actions)

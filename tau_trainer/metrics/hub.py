@@ -53,6 +53,7 @@ class MetricsHub:
         self._lock = threading.Lock()
         self._series: dict[str, _SeriesByKey] = {}
         self._behaviors: dict[str, _Behavior] = {}
+        self._kept: dict[str, float] = {}
         self.losses: list[str] = []
         """A sentence for each recorder of files that could not write all it was given."""
         self._dispatcher = Dispatcher(recorders, self._recorder_failed)
@@ -101,6 +102,11 @@ class MetricsHub:
         for key, value in values.items():
             self.add(behavior, key, value, pair=pair)
 
+    def keep(self, key: str, value: float) -> None:
+        """A value that holds for all behaviors until it is given anew: every summary has it."""
+        with self._lock:
+            self._kept[key] = value
+
     def episode(self, behavior: str, pair: PairId | None, returns: ArrayLike, lengths: ArrayLike) -> None:
         """Count ``k`` finished episodes. ``returns`` [k]: undiscounted sums of reward; ``lengths`` [k]: decisions."""
         if np.size(returns) == 0:
@@ -125,8 +131,9 @@ class MetricsHub:
             end = now if state.rested is None else state.rested
             seconds, decisions = end - state.time, step - state.step
             state.step, state.time, state.rested = step, now, None
-        rate = max(decisions, 0) / seconds if seconds > 0 else 0.0
-        statistics, pairs = _aggregate(series, rate)
+            rate = max(decisions, 0) / seconds if seconds > 0 else 0.0
+            kept = {keys.DECISIONS_PER_SECOND: rate, **self._kept}
+        statistics, pairs = _aggregate(series, kept)
         summary = Summary(
             behavior=behavior,
             step=step,
@@ -196,11 +203,14 @@ def _append(
     one.add(value)
 
 
-def _aggregate(series: _SeriesByKey, rate: float) -> tuple[dict[str, Statistics], dict[str, dict[str, Statistics]]]:
-    """Statistics by key, and by pair and key."""
+def _aggregate(
+    series: _SeriesByKey, kept: Mapping[str, float]
+) -> tuple[dict[str, Statistics], dict[str, dict[str, Statistics]]]:
+    """Statistics by key, and by pair and key; ``kept``: single values, for keys that have no series."""
     overall: dict[str, Statistics] = {}
     pairs: dict[str, dict[str, Statistics]] = {}
     for (pair, key), one in series.items():
         (overall if pair is None else pairs.setdefault(pair, {}))[key] = one.statistics()
-    overall.setdefault(keys.DECISIONS_PER_SECOND, summarize(np.array([rate]), Aggregation.MOST_RECENT))
+    for key, value in kept.items():
+        overall.setdefault(key, summarize(np.array([value]), Aggregation.MOST_RECENT))
     return overall, pairs

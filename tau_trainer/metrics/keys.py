@@ -52,6 +52,11 @@ def episode_reward(stream: str) -> str:
     return f"Policy/{stream.capitalize()} Reward"
 
 
+def lesson_number(parameter: str) -> str:
+    """``Environment/Lesson Number/...``: the lesson of an environment parameter with a curriculum, from 0."""
+    return f"Environment/Lesson Number/{parameter}"
+
+
 def value_estimate(stream: str) -> str:
     """``Policy/Extrinsic Value Estimate``, ...: mean value of a stream."""
     return f"Policy/{stream.capitalize()} Value Estimate"

@@ -110,6 +110,8 @@ class RunSnapshot:
     """Of the newest policy, 0 to 1; None: not evaluated."""
     baselines: Mapping[str, BaselineScore] | None = None
     """What else gets how much on the same rows, by name; None: the task has none."""
+    lessons: tuple[str, ...] = ()
+    """Of each environment parameter with a curriculum: ``height: lesson 2 of 4, Tall``."""
     message: str | None = None
     """One line for the person who watches ("waiting for the engine: press Play")."""
 

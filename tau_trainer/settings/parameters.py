@@ -170,10 +170,14 @@ _MultiRange = Annotated[MultiRangeUniformSampler, Tag(TAG + "multirangeuniform")
 _Constant = Annotated[ConstantSampler, AfterValidator(_number_of), Tag(TAG + "constant")]
 _Other = Annotated[_Unreadable, Tag(TAG + "other")]
 
-LessonValue = Annotated[
-    _Number | _Uniform | _Gaussian | _MultiRange | _Constant | _Other,
-    Discriminator(_value_tag),
-]
+LessonValue = float | SamplerSettings
+"""What a lesson can set."""
+
+if not TYPE_CHECKING:
+    LessonValue = Annotated[
+        _Number | _Uniform | _Gaussian | _MultiRange | _Constant | _Other,
+        Discriminator(_value_tag),
+    ]
 
 
 class Lesson(Section):

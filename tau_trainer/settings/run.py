@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 import secrets
 from pathlib import PurePosixPath, PureWindowsPath
@@ -148,15 +149,21 @@ def resolve_seed(settings: RunSettings) -> RunSettings:
     """
     seed = settings.env_settings.seed
     seed = secrets.randbelow(_RANDOM_SEEDS) if seed < 0 else seed
-    parameters = dict(settings.environment_parameters or {})
-    index = 0
-    for name, value in parameters.items():
-        if not isinstance(value, float | Curriculum):
-            if value.sampler_parameters.seed != -1:
-                continue
-            fixed = value.sampler_parameters.model_copy(update={"seed": seed + index})
-            parameters[name] = value.model_copy(update={"sampler_parameters": fixed})
-        index += 1
+    index = itertools.count(seed)
+
+    def seeded(value: AnyParameter) -> AnyParameter:
+        if isinstance(value, Curriculum):
+            lessons = tuple(one.model_copy(update={"value": seeded(one.value)}) for one in value.curriculum)
+            return value.model_copy(update={"curriculum": lessons})
+        if isinstance(value, float):
+            next(index)
+            return value
+        if value.sampler_parameters.seed != -1:
+            return value
+        fixed = value.sampler_parameters.model_copy(update={"seed": next(index)})
+        return value.model_copy(update={"sampler_parameters": fixed})
+
+    parameters = {name: seeded(value) for name, value in (settings.environment_parameters or {}).items()}
     return settings.model_copy(
         update={
             "env_settings": settings.env_settings.model_copy(update={"seed": seed}),

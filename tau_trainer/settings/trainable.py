@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tau_trainer import plugins
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.parameters import Curriculum
+from tau_trainer.settings.problems import did_you_mean
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.trainers import TrainerSettings, trainer_type
 
@@ -22,10 +23,7 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
         yield from _behavior(("default_settings",), file.default_settings)
     for name, settings in file.behaviors.items():
         yield from _behavior(("behaviors", name), settings)
-    for name, value in (file.environment_parameters or {}).items():
-        if isinstance(value, Curriculum):
-            text = f"has a curriculum, {_YET}; give it a number or a sampler"
-            yield ("environment_parameters", name), text
+    yield from _lessons(file)
     if file.checkpoint_settings.initialize_from:
         text = "is set, but this version cannot start from another run's weights yet; remove it, or go on with --resume"
         yield ("checkpoint_settings", "initialize_from"), text
@@ -47,6 +45,19 @@ def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
         yield (*place, "init_path"), "is set, but this version cannot start from given weights yet; remove it"
     yield from _network(place, settings)
     yield from _signals(place, settings)
+
+
+def _lessons(file: RunSettings) -> Iterator[Finding]:
+    """Lessons that would never end, for the behavior that they wait for does not exist."""
+    if not file.behaviors or file.default_settings is not None:
+        return
+    for name, value in (file.environment_parameters or {}).items():
+        for i, lesson in enumerate(value.curriculum[:-1] if isinstance(value, Curriculum) else ()):
+            criteria = lesson.completion_criteria
+            if criteria is not None and criteria.behavior not in file.behaviors:
+                place = "environment_parameters", name, "curriculum", i, "completion_criteria", "behavior"
+                near = did_you_mean(criteria.behavior, file.behaviors)
+                yield place, f"asks for behavior {criteria.behavior}, which `behaviors` does not have; {near}"
 
 
 def _network(place: Location, settings: TrainerSettings) -> Iterator[Finding]:

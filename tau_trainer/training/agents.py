@@ -31,6 +31,8 @@ from tau_trainer.training.rows import RowTable
 from tau_trainer.training.scores import DecisionScores, EpisodeScores
 from tau_trainer.training.states import allowed
 
+OnEpisodes = Callable[[str, FloatArray], None]
+"""Called with a behavior's short name and the undiscounted returns [k] of its episodes that ended."""
 _NOTHING: FloatArray = np.zeros(0, np.float32)
 _NOBODY: Rows = np.zeros(0, np.intp)
 _PATIENCE: Final = 10_000
@@ -159,10 +161,12 @@ class AgentTrainer:
         make_rewarder: Callable[[BehaviorSpec], Rewarder],
         hub: MetricsHub,
         keys: TaskKeys | None = None,
+        on_episodes: OnEpisodes = lambda behavior, returns: None,
     ) -> None:
         """``number``: the pair's; both makers are called once for every behavior that shows.
 
         ``keys``: under which rewards of single decisions are counted; None: they are not.
+        ``on_episodes``: told of every episode that ends.
         """
         self.id = number
         self.state = PairState.IDLE
@@ -173,6 +177,7 @@ class AgentTrainer:
         self._make_rewarder = make_rewarder
         self._hub = hub
         self._keys = keys
+        self._on_episodes = on_episodes
         self._roles: dict[str, _Role] = {}
         self._answered: list[_Answered] = []
 
@@ -263,6 +268,7 @@ class AgentTrainer:
         returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)
         name = role.agent.learner.name
         self._hub.episode(name, self.id, returns["own"], lengths)
+        self._on_episodes(role.agent.spec.short_name, returns["own"])
         if len(lengths):
             paid = returns["paid"] if role.paid_apart else (returns["own"] + returns["group"]) * role.agent.strength
             self._hub.add(name, keys.episode_reward(EXTRINSIC), paid)

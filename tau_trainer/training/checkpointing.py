@@ -10,8 +10,9 @@ from typing import Any
 from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.training.checkpoint_index import learner_names
-from tau_trainer.training.checkpoints import Latest, latest_checkpoint, save_checkpoint
+from tau_trainer.training.checkpoints import Checkpoint, Latest, latest_checkpoint, save_checkpoint
 from tau_trainer.training.learner import Learner
+from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
 
 
@@ -23,10 +24,19 @@ class Checkpointer:
     never interrupted saw.
     """
 
-    def __init__(self, folder: Path, hub: MetricsHub, agreed: Mapping[str, str] | None = None, *, resume: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        hub: MetricsHub,
+        agreed: Mapping[str, str] | None = None,
+        lessons: Lessons | None = None,
+        *,
+        resume: bool,
+    ) -> None:
         """``folder``: the run's ``checkpoints``; ``resume``: restore learners as they appear.
 
-        ``agreed``: the :attr:`~tau_trainer.training.task.Task.identity` of what is learned.
+        ``agreed``: the :attr:`~tau_trainer.training.task.Task.identity` of what is learned; ``lessons``: saved with
+        every learner, restored by :meth:`prepare`.
         """
         self.generation = 0
         self.pair_decisions: dict[int, int] = {}
@@ -36,6 +46,7 @@ class Checkpointer:
         self._folder = folder
         self._hub = hub
         self._agreed = dict(agreed or {})
+        self._lessons = lessons or Lessons({})
         self._resume = resume
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
@@ -89,12 +100,17 @@ class Checkpointer:
         names = learner_names(self._folder)
         newest = [latest_checkpoint(self._folder, name).checkpoint for name in names]
         self.generation = min((int(one.manifest["generation"]) for one in newest if one is not None), default=0)
+        found: list[Checkpoint] = []
         for name in names:
             checkpoint = latest_checkpoint(self._folder, name, accept=self._of_generation).checkpoint
             if checkpoint is None:
                 continue
             for pair, decisions in checkpoint.manifest["pairs"].items():
                 self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))
+            found.append(checkpoint)
+        latest = max(found, key=lambda one: one.created, default=None)
+        if latest is not None and "lessons" in latest.manifest:  # older checkpoints have none
+            self._lessons.load(latest.manifest["lessons"])
 
     def _of_generation(self, manifest: Mapping[str, Any]) -> bool:
         return int(manifest["generation"]) <= self.generation
@@ -112,12 +128,18 @@ class Checkpointer:
         """
         now = {pair.id: pair.trainer.decisions for pair in pairs}
         counts = {str(pair): decisions for pair, decisions in (self.pair_decisions | now).items()}
+        common = {
+            "pairs": counts,
+            "generation": self.generation,
+            "task": self._agreed,
+            "lessons": self._lessons.state(),
+        }
         for learner in learners:
             self._schedule(learner)
             # Counters as they are now; the weights as the thread finds them, after the last update.
-            decisions, generation, version = learner.decisions, self.generation, learner.policy.version
+            decisions, version = learner.decisions, learner.policy.version
             try:
-                path = await learner.run_in_thread(partial(self._write, learner, decisions, counts, generation))
+                path = await learner.run_in_thread(partial(self._write, learner, decisions, common))
             except TauError as error:
                 self.failures[learner.name] = str(error)
                 self._hub.warning(str(error))
@@ -134,10 +156,10 @@ class Checkpointer:
         self.generation += 1
         await self.save(learners, pairs)
 
-    def _write(self, learner: Learner, decisions: int, pairs: Mapping[str, int], generation: int) -> Path:
+    def _write(self, learner: Learner, decisions: int, common: Mapping[str, Any]) -> Path:
         tensors, values = learner.state()
         values["decisions"] = decisions
-        manifest = {"learner": values, "pairs": dict(pairs), "generation": generation, "task": self._agreed}
+        manifest = {"learner": values, **common}
         return save_checkpoint(
             self._folder, decisions, tensors, manifest, learner.settings.keep_checkpoints, name=learner.name
         )

@@ -10,6 +10,7 @@ from tau_trainer.errors import EngineError, EngineStoppedError
 from tau_trainer.metrics import PairMetrics
 from tau_trainer.specs import Actions, StepBatch
 from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.lessons import Lessons
 
 
 class AgentTrainerPair:
@@ -25,8 +26,12 @@ class AgentTrainerPair:
         trainer: AgentTrainer,
         done: Callable[[AgentTrainerPair], bool],
         parameters: Callable[[int], Parameters],
+        lessons: Lessons | None = None,
     ) -> None:
-        """``done`` says when this pair has had its decisions; ``parameters`` what its environment is told."""
+        """``done`` says when this pair has had its decisions; ``parameters`` what its environment is told now.
+
+        ``lessons``: whose changes it is told of while it plays.
+        """
         self.id = trainer.id
         self.trainer = trainer
         self.environment = environment
@@ -38,6 +43,9 @@ class AgentTrainerPair:
         """Whether its environment has yet to begin, or to begin again: who ends it now ends nothing."""
         self._done = done
         self._parameters = parameters
+        self._lessons = lessons or Lessons({})
+        self._told = 0
+        """Version of the lessons that the environment was told of."""
         self._actions: dict[str, Actions] = {}
 
     @property
@@ -53,7 +61,7 @@ class AgentTrainerPair:
     async def initialize(self) -> None:
         """Start the environment and decide for its first observations. Raises EngineError."""
         with self._start():
-            batches = await self.environment.start(self._parameters(self.id))
+            batches = await self.environment.start(self._parameters_now())
         self._actions = await self.trainer.decide(batches, self.environment.specs)
 
     async def advance(self) -> None:
@@ -62,8 +70,14 @@ class AgentTrainerPair:
         An environment that fails is replaced within its budget. Raises EngineError once that is spent,
         NonFiniteError when learning has failed.
         """
+        if self._told != self._lessons.version:
+            if self._told < self._lessons.reset_version:
+                await self.begin_anew()
+                return
+            self.environment.tell(self._parameters_now())
         self.environment.answer(self._actions)
         self.trainer.record()
+        self._lessons.check()
         await self.trainer.wait_for_learners()
         if not self.finished:
             await self._decide(self.environment.next())
@@ -104,7 +118,11 @@ class AgentTrainerPair:
     async def begin_anew(self) -> None:
         """Reset the environment: all episodes start from what the parameters say. Fails as :meth:`advance` does."""
         self.trainer.abandon()
-        await self._decide(self.environment.reset(self._parameters(self.id)))
+        await self._decide(self.environment.reset(self._parameters_now()))
+
+    def _parameters_now(self) -> Parameters:
+        self._told = self._lessons.version
+        return self._parameters(self.id)
 
     async def stop(self) -> None:
         """Say goodbye to the environment and wait for its end."""

@@ -11,26 +11,18 @@ from typing import Literal
 import numpy as np
 
 from tau_trainer import plugins
-from tau_trainer.bridge.side_channels import Sampler, SamplerKind
-from tau_trainer.envs import EnvironmentSource, Parameters, open_source
+from tau_trainer.envs import EnvironmentSource, open_source
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import memory_bytes
-from tau_trainer.settings import (
-    EDITOR,
-    GaussianSampler,
-    NetworkSettings,
-    PPOTrainerSettings,
-    RunSettings,
-    UniformSampler,
-)
-from tau_trainer.settings.parameters import AnyParameter, Curriculum
+from tau_trainer.settings import EDITOR, NetworkSettings, PPOTrainerSettings, RunSettings
+from tau_trainer.settings.parameters import AnyParameter
+from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.task import Task, task_of
 
 RunKind = Literal["parallel", "learn"]
 
 _SEED_RANGE = 1 << 24
 """Seeds travel as float32 parameters, which hold whole numbers exactly up to here."""
-_LARGEST = float(np.finfo(np.float32).max)
 _BYTES_A_WEIGHT = 16
 """The weight, its gradient, and Adam's two moments, as float32."""
 _STALL_FACTOR = 3.0
@@ -55,7 +47,8 @@ class RunPlan:
     """Makes each pair's environment."""
     log_folder: Path
     """Where engines and learners' processes may write."""
-    parameters: Parameters
+    parameters: Mapping[str, AnyParameter]
+    """What environments are told, curricula included."""
     stall_s: float
     """Seconds without any progress after which the run is given up."""
 
@@ -88,17 +81,15 @@ class RunPlan:
         """0 where learning and collection take turns."""
         return 0 if self.deterministic else self.settings.collection.max_policy_age
 
-    def engine_parameters(self, pair: int, generation: int) -> dict[str, float | Sampler]:
-        """What engine ``pair`` is told at its ``generation``-th beginning.
+    def fresh_seed(self, pair: int, generation: int) -> dict[str, float]:
+        """What engine ``pair`` of a deterministic run is told besides at its ``generation``-th beginning.
 
-        In a deterministic run that includes a fresh seed, so that a resumed run and one that was never interrupted
-        tell their engines the same.
+        So a resumed run and one that was never interrupted tell their engines the same.
         """
-        parameters = dict(self.parameters)
-        if self.deterministic:
-            words = np.random.SeedSequence([self.seed, pair, generation]).generate_state(1)
-            parameters["seed"] = float(int(words[0]) % _SEED_RANGE)
-        return parameters
+        if not self.deterministic:
+            return {}
+        words = np.random.SeedSequence([self.seed, pair, generation]).generate_state(1)
+        return {"seed": float(int(words[0]) % _SEED_RANGE)}
 
 
 def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunPlan:
@@ -110,7 +101,8 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.num_envs, None, True
     engine_args: tuple[str, ...] = ()
-    parameters = _parameters(settings.environment_parameters or {})
+    parameters = dict(settings.environment_parameters or {})
+    Lessons(parameters)  # refuses numbers that cannot travel, before anything is started
     if command == "parallel":
         if task is None:
             named = ", ".join(f"`{name}`" for name in plugins.names("tasks"))
@@ -146,28 +138,3 @@ def _check_memory(name: str, network: NetworkSettings) -> None:
             f"them takes {weights * _BYTES_A_WEIGHT / 1e9:,.0f} GB, and this machine has {memory / 1e9:,.0f}; "
             "lower hidden_units"
         )
-
-
-def _parameters(values: Mapping[str, AnyParameter]) -> dict[str, float | Sampler]:
-    """The settings' numbers and samplers as they travel. Raises SettingsError for what float32 cannot hold."""
-    parameters = {name: _parameter(value) for name, value in values.items()}
-    for name, parameter in parameters.items():
-        numbers = parameter.values if isinstance(parameter, Sampler) else (parameter,)
-        if any(abs(number) > _LARGEST for number in numbers):
-            raise SettingsError(f"environment_parameters.{name} is beyond {_LARGEST:.3g}, the largest that can travel")
-    return parameters
-
-
-def _parameter(value: AnyParameter) -> float | Sampler:
-    if isinstance(value, float | int):
-        return float(value)
-    if isinstance(value, UniformSampler):
-        uniform = value.sampler_parameters
-        return Sampler(SamplerKind.UNIFORM, uniform.seed, (uniform.min_value, uniform.max_value))
-    if isinstance(value, GaussianSampler):
-        gaussian = value.sampler_parameters
-        return Sampler(SamplerKind.GAUSSIAN, gaussian.seed, (gaussian.mean, gaussian.st_dev))
-    assert not isinstance(value, Curriculum), "curricula are refused as settings are loaded"
-    ranges = value.sampler_parameters
-    flat = tuple(bound for pair in ranges.intervals for bound in pair)
-    return Sampler(SamplerKind.MULTI_RANGE_UNIFORM, ranges.seed, flat)

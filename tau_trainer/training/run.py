@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from tau_trainer.bridge.side_channels import Stat
+from tau_trainer.envs import Parameters
 from tau_trainer.export import check_export
 from tau_trainer.metrics import BaselineScore, MetricsHub, RunSnapshot, keys
 from tau_trainer.specs import Aggregation
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learner import Learner
+from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import RunPlan
@@ -58,8 +60,10 @@ class TrainingRun:
         for sentence in (*plan.source.warnings, *(plan.task.warnings if plan.task is not None else ())):
             hub.warning(sentence)
         agreed = plan.task.identity if plan.task is not None else {}
-        self.checkpointer = Checkpointer(folder / "checkpoints", hub, agreed, resume=resume)
+        self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
+        self.checkpointer = Checkpointer(folder / "checkpoints", hub, agreed, self.lessons, resume=resume)
         self.checkpointer.prepare()
+        self._show_lessons()
         earlier = self.checkpointer.pair_decisions
         self._gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
         evaluator = self.examiner.quick_scores if self.examiner is not None else None
@@ -172,14 +176,34 @@ class TrainingRun:
             index, lambda stat: self._stat(index, stat), lambda message: self._warn(index, message)
         )
         keys_of_task = self.plan.task.keys if self.plan.task is not None else None
-        trainer = AgentTrainer(index, partial(self.pool.agent, index), self.pool.rewarder, self.hub, keys_of_task)
+        trainer = AgentTrainer(
+            index, partial(self.pool.agent, index), self.pool.rewarder, self.hub, keys_of_task, self.lessons.episodes
+        )
         trainer.decisions = self.checkpointer.pair_decisions.get(index, 0)
         return AgentTrainerPair(
             environment,
             trainer,
             self._done,
-            lambda pair: self.plan.engine_parameters(pair, self.checkpointer.generation),
+            self._parameters,
+            self.lessons,
         )
+
+    def _parameters(self, pair: int) -> Parameters:
+        """What the environment of ``pair`` is told now."""
+        return {**self.lessons.parameters, **self.plan.fresh_seed(pair, self.checkpointer.generation)}
+
+    def _progress(self, behavior: str) -> float:
+        """Share of a behavior's ``max_steps`` that is behind it."""
+        known = [learner for learner in self.learners if learner.spec.short_name == behavior]
+        return sum(one.decisions for one in known) / max(1, sum(one.max_steps for one in known))
+
+    def _lesson_begins(self, sentence: str) -> None:
+        self.hub.event("lesson", message=sentence, numbers=dict(self.lessons.numbers))
+        self._show_lessons()
+
+    def _show_lessons(self) -> None:
+        for name, number in self.lessons.numbers.items():
+            self.hub.keep(keys.lesson_number(name), number)
 
     def _done(self, pair: AgentTrainerPair) -> bool:
         """A pair of `parallel` has its share of the decisions; those of `learn` run until all behaviors are done."""

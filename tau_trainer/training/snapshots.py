@@ -56,6 +56,7 @@ class Snapshots:
             behaviors=tuple(self._behavior(learner) for learner in learners),
             validation_accuracy=max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             baselines=run.baselines,
+            lessons=run.lessons.told,
         )
 
     def _most(self, learners: list[Learner]) -> int:

@@ -83,6 +83,24 @@ class TestHeadless:
 
         run(main())
 
+    def test_parameters_that_change_while_it_plays(self, logs: Path) -> None:
+        """A platform that may not be tilted stands still whatever is asked of it."""
+
+        async def main() -> None:
+            engine = Engine(0, 0, headless("balance", logs=logs))
+            await engine.start()
+            (batch,) = await engine.reset({"tilt_speed": 0.0})
+            full = {BALANCE: Actions(np.ones((len(batch), 2), np.float32), np.zeros((len(batch), 0), np.int32))}
+            (after,) = await engine.step(full)
+            np.testing.assert_array_equal(after.obs[0][:, :2], batch.obs[0][:, :2])
+            engine.tell({"tilt_speed": 2.0})
+            (tilted,) = await engine.step(full)
+            assert (np.abs(tilted.obs[0][:, :2] - after.obs[0][:, :2]) > 0.01).all()
+            assert len(tilted.terminals) == 0, "episodes go on"
+            await engine.close()
+
+        run(main())
+
     def test_actions_reach_the_agents_that_asked(self, logs: Path) -> None:
         """Basic: three steps to the right end the episode with +0.99 less a step's cost."""
 

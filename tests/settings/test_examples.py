@@ -99,6 +99,44 @@ behaviors:
   Match3SimpleHeuristic: {max_steps: 2500}
   Match3VectorObs: {}
 """,
+    "ppo/Sorter_curriculum": """
+behaviors:
+  Sorter:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 512, buffer_size: 40960}
+    time_horizon: 256
+    max_steps: 5000000
+env_settings: {num_envs: 8, env_path: Builds/Sorter}
+environment_parameters:
+  num_tiles:
+    curriculum:
+      - name: Lesson0
+        completion_criteria: {measure: progress, behavior: Sorter, signal_smoothing: true, min_lesson_length: 100,
+          threshold: 0.3}
+        value: 2.0
+      - name: Lesson1
+        completion_criteria: {measure: progress, behavior: Sorter, threshold: 0.5}
+        value: 4.0
+      - {name: Lesson2, value: 6.0}
+""",
+    "ppo/WallJump_curriculum": """
+behaviors:
+  BigWallJump: {trainer_type: ppo, hyperparameters: {batch_size: 128, buffer_size: 2048}, max_steps: 20000000}
+  SmallWallJump: {trainer_type: ppo, hyperparameters: {batch_size: 128, buffer_size: 2048}, max_steps: 5000000}
+environment_parameters:
+  big_wall_height:
+    curriculum:
+      - name: Lesson0
+        completion_criteria: {measure: progress, behavior: BigWallJump, threshold: 0.1}
+        value: {sampler_type: uniform, sampler_parameters: {min_value: 0.0, max_value: 4.0}}
+      - {name: Lesson1, value: 8.0}
+  small_wall_height:
+    curriculum:
+      - name: Lesson0
+        completion_criteria: {measure: reward, behavior: BigWallJump, threshold: 0.1, require_reset: true}
+        value: 1.5
+      - {name: Lesson1, value: 4.0, completion_criteria: {behavior: SmallWallJump, threshold: 2}}
+""",
 }
 
 UNTRAINABLE = {
@@ -215,50 +253,6 @@ behaviors:
     max_steps: 20000000
 """,
         "behaviors.DungeonEscape.trainer_type asks for poca",
-    ),
-    "ppo/Sorter_curriculum": (
-        """
-behaviors:
-  Sorter:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 512, buffer_size: 40960}
-    time_horizon: 256
-    max_steps: 5000000
-env_settings: {num_envs: 8, env_path: Builds/Sorter}
-environment_parameters:
-  num_tiles:
-    curriculum:
-      - name: Lesson0
-        completion_criteria: {measure: progress, behavior: Sorter, signal_smoothing: true, min_lesson_length: 100,
-          threshold: 0.3}
-        value: 2.0
-      - name: Lesson1
-        completion_criteria: {measure: progress, behavior: Sorter, threshold: 0.5}
-        value: 4.0
-      - {name: Lesson2, value: 6.0}
-""",
-        "environment_parameters.num_tiles has a curriculum",
-    ),
-    "ppo/WallJump_curriculum": (
-        """
-behaviors:
-  BigWallJump: {trainer_type: ppo, hyperparameters: {batch_size: 128, buffer_size: 2048}, max_steps: 20000000}
-  SmallWallJump: {trainer_type: ppo, hyperparameters: {batch_size: 128, buffer_size: 2048}, max_steps: 5000000}
-environment_parameters:
-  big_wall_height:
-    curriculum:
-      - name: Lesson0
-        completion_criteria: {measure: progress, behavior: BigWallJump, threshold: 0.1}
-        value: {sampler_type: uniform, sampler_parameters: {min_value: 0.0, max_value: 4.0}}
-      - {name: Lesson1, value: 8.0}
-  small_wall_height:
-    curriculum:
-      - name: Lesson0
-        completion_criteria: {measure: reward, behavior: BigWallJump, threshold: 0.1, require_reset: true}
-        value: 1.5
-      - {name: Lesson1, value: 4.0, completion_criteria: {behavior: SmallWallJump, threshold: 2}}
-""",
-        "environment_parameters.small_wall_height has a curriculum",
     ),
 }
 

@@ -115,6 +115,11 @@ class SceneEngine:
         self.exchanges += 1
         return [self._scene.reset(values)]
 
+    def tell(self, parameters: Mapping[str, float | Sampler]) -> None:
+        assert self._scene is not None
+        self._stage.told.append((self.index, dict(parameters)))
+        self._scene.update(EnvironmentParameters(parameters))
+
     def answer(self, actions: Mapping[str, Actions]) -> None:
         self._actions = actions
 

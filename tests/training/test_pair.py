@@ -9,7 +9,9 @@ import pytest
 from tau_trainer.envs import Environment
 from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError
 from tau_trainer.metrics import PairState
+from tau_trainer.settings import RunSettings
 from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.scores import DecisionScores
 
@@ -27,6 +29,9 @@ class FakeEnvironment:
     async def start(self, parameters: Mapping[str, float]) -> list[str]:
         self.log.append(f"start {parameters['x']:g}")
         return ["first"]
+
+    def tell(self, parameters: Mapping[str, float]) -> None:
+        self.log.append(f"tell {parameters['x']:g}")
 
     def answer(self, actions: Any) -> None:
         self.log.append(f"answer {actions}")
@@ -110,6 +115,29 @@ def test_a_whole_life() -> None:
     assert (trainer.decisions, trainer.abandoned) == (30, 1)
     assert pair.complete
     assert pair.finished
+
+
+@pytest.mark.parametrize("require_reset", [False, True])
+def test_a_lesson_that_begins_is_told_before_the_next_answer(require_reset: bool) -> None:
+    criteria = {"behavior": "A", "measure": "progress", "threshold": 0.5, "require_reset": require_reset}
+    lessons = [{"name": "a", "value": 1, "completion_criteria": criteria}, {"name": "b", "value": 2}]
+    environment, progress = FakeEnvironment(), iter([0.1, 0.9])
+    parameters = RunSettings.model_validate({"environment_parameters": {"x": {"curriculum": lessons}}})
+    book = Lessons(parameters.environment_parameters or {}, lambda behavior: next(progress))
+    trainer = FakeTrainer(environment.log)
+    pair = AgentTrainerPair(
+        cast(Environment, environment),
+        cast(AgentTrainer, trainer),
+        lambda pair: pair.trainer.decisions >= 40,
+        lambda number: book.parameters,
+        book,
+    )
+    asyncio.run(live(pair))
+    told = [one for one in environment.log if not one.startswith(("record", "wait", "next"))]
+    playing = "answer for anew" if require_reset else "answer for next"
+    change = "reset 2" if require_reset else "tell 2"
+    assert told == ["start 1", "answer for first", "answer for next", change, playing, "answer for next", "close"]
+    assert trainer.abandoned == 1 + require_reset
 
 
 def test_an_engine_that_fails_is_replaced() -> None:

@@ -69,7 +69,7 @@ def test_a_run_without_a_task_is_an_ordinary_one(tmp_path: Path) -> None:
 
 def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, env_settings__env_path="editor", tau__pairs=1, environment_parameters={"columns": 2})
-    assert plan.engine_parameters(0, 0) == {"profile": 1.0, "num_agents": 4.0, "target_sensor": 1.0, "columns": 2.0}
+    assert plan.parameters == {"profile": 1.0, "num_agents": 4.0, "target_sensor": 1.0, "columns": 2.0}
     engine = plan_of(
         tmp_path,
         env_settings__env_path="editor",
@@ -78,8 +78,8 @@ def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line
         tau__reward__credit="aggregate",
         environment_parameters={"num_agents": 7},
     )
-    assert engine.engine_parameters(0, 0) == {"profile": 1.0, "num_agents": 7.0, "target_sensor": 0.0}
-    assert "profile" not in plan_of(tmp_path, tau__pairs=1).engine_parameters(0, 0)
+    assert engine.parameters == {"profile": 1.0, "num_agents": 7.0, "target_sensor": 0.0}
+    assert "profile" not in plan_of(tmp_path, tau__pairs=1).parameters
 
 
 def test_a_build_that_is_missing(tmp_path: Path) -> None:
@@ -90,36 +90,17 @@ def test_a_build_that_is_missing(tmp_path: Path) -> None:
 def test_deterministic_runs_take_turns_and_seed_every_generation(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, collection__deterministic=True, collection__max_policy_age=3)
     assert plan.max_policy_age == 0
-    told = [plan.engine_parameters(pair, generation)["seed"] for pair in range(3) for generation in range(3)]
+    told = [plan.fresh_seed(pair, generation)["seed"] for pair in range(3) for generation in range(3)]
     assert len(set(told)) == 9
-    assert plan.engine_parameters(1, 2) == plan.engine_parameters(1, 2)
+    assert plan.fresh_seed(1, 2) == plan.fresh_seed(1, 2)
     free = plan_of(tmp_path, collection__max_policy_age=3)
     assert free.max_policy_age == 3
-    assert free.engine_parameters(0, 0) == {}
+    assert free.fresh_seed(0, 0) == {}
 
 
 def test_a_parameter_that_float32_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"environment_parameters\.gravity is beyond 3\.4e\+38"):
         plan_of(tmp_path, environment_parameters={"gravity": 1e40})
-
-
-def test_environment_parameters_as_they_travel(tmp_path: Path) -> None:
-    sampled: dict[str, Any] = {
-        "mass": 2,
-        "size": {"sampler_type": "uniform", "sampler_parameters": {"seed": 3, "min_value": 1, "max_value": 2}},
-        "wind": {"sampler_type": "gaussian", "sampler_parameters": {"seed": 4, "mean": 0, "st_dev": 1}},
-        "gap": {
-            "sampler_type": "multirangeuniform",
-            "sampler_parameters": {"seed": 5, "intervals": [[0, 1], [3, 4]]},
-        },
-    }
-    plan = plan_of(tmp_path, environment_parameters=sampled)
-    assert plan.parameters == {
-        "mass": 2.0,
-        "size": Sampler(SamplerKind.UNIFORM, 3, (1.0, 2.0)),
-        "wind": Sampler(SamplerKind.GAUSSIAN, 4, (0.0, 1.0)),
-        "gap": Sampler(SamplerKind.MULTI_RANGE_UNIFORM, 5, (0.0, 1.0, 3.0, 4.0)),
-    }
 
 
 def test_a_slow_game_is_given_time_before_it_counts_as_stalled(tmp_path: Path) -> None:

@@ -548,6 +548,57 @@ def test_learn_runs_until_its_behaviors_are_done(stage: Stage, tmp_path: Path, m
     assert memory.results[0].behaviors[0].step >= 400
 
 
+HEIGHTS = [
+    {
+        "name": name,
+        "value": {"sampler_type": "uniform", "sampler_parameters": {"min_value": height, "max_value": height + 1}},
+        "completion_criteria": {"behavior": "3DBall", "measure": "progress", "threshold": threshold},
+    }
+    for name, height, threshold in (("low", 1.0, 0.25), ("high", 2.0, 0.75), ("highest", 3.0, 1.0))
+]
+
+
+def with_parameters(settings: RunSettings, parameters: dict[str, Any]) -> RunSettings:
+    known = RunSettings.model_validate({"environment_parameters": parameters}).environment_parameters
+    return settings.model_copy(update={"environment_parameters": known})
+
+
+def test_lessons_follow_each_other_and_survive_a_resume(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    lessons = {"scale": {"curriculum": HEIGHTS}, "gravity": 5.0}
+    report = train(
+        with_parameters(plain_settings(tmp_path, "3DBall", env_settings__num_envs=2), lessons), memory, "learn"
+    )
+    told = [event.fields["message"] for event in memory.events if event.kind == "lesson"]
+    assert told == ["scale: lesson 2 of 3, high", "scale: lesson 3 of 3, highest"]
+    sent = [[values for index, values in stage.told if index == engine] for engine in range(2)]
+    for engine in sent:
+        assert [one["scale"].values for one in engine] == [(1.0, 2.0), (2.0, 3.0), (3.0, 4.0)]
+        assert [set(one) for one in engine] == [{"scale", "gravity"}, {"scale"}, {"scale"}], "only what has changed"
+    numbers = [one.values["Environment/Lesson Number/scale"] for one in memory.summaries]
+    assert numbers == sorted(numbers)
+    assert (numbers[0], numbers[-1]) == (0.0, 2.0)
+    assert any("scale: lesson 3 of 3, highest" in shown(snapshot) for snapshot in memory.snapshots)
+    stage.told.clear()
+    more = plain_settings(
+        tmp_path,
+        "3DBall",
+        env_settings__num_envs=2,
+        checkpoint_settings__resume=True,
+        behaviors__TauAgent__max_steps=600,
+    )
+    assert train(with_parameters(more, lessons), memory, "learn").decisions > report.decisions
+    assert [values["scale"].values for _, values in stage.told] == [(3.0, 4.0)] * 2, "in the lesson where it ended"
+
+
+def test_a_lesson_by_reward(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    criteria = {"behavior": "Basic", "threshold": -100.0, "min_lesson_length": 3, "require_reset": True}
+    lessons = [{"name": "a", "value": 1, "completion_criteria": criteria}, {"name": "b", "value": 2}]
+    train(with_parameters(plain_settings(tmp_path, "Basic"), {"x": {"curriculum": lessons}}), memory, "learn")
+    (told,) = [event.fields["message"] for event in memory.events if event.kind == "lesson"]
+    assert told == "x: lesson 2 of 2, b"
+    assert [values for _, values in stage.told] == [{"x": 1.0}, {"x": 2.0}], "the second time at a reset"
+
+
 def plain_settings(results: Path, behavior: str, **overrides: Any) -> RunSettings:
     """The same small run without a task, of a scene whose behavior is called so."""
     scene = {"Basic": "headless:basic", "3DBall": "headless:balance"}[behavior]

@@ -1,0 +1,202 @@
+"""Environment parameters as they are now: fixed ones, and those with a curriculum, whose lessons follow each other.
+
+A lesson is over by ML-Agents' rules: the share of ``max_steps`` that is behind the named behavior, or the mean return
+of its latest episodes, is above the threshold. Two of them are not copied: with ``min_lesson_length`` 0 a single lucky
+episode ends a lesson there, where here :data:`FEWEST_EPISODES` decide; and the smoothed mean moves with new episodes
+here, not with every message of the engine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tau_trainer.bridge.side_channels import Sampler, SamplerKind
+from tau_trainer.envs import Parameters
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import GaussianSampler, UniformSampler
+from tau_trainer.settings.parameters import AnyParameter, CompletionCriteria, Curriculum, Lesson
+from tau_trainer.specs import FloatArray
+
+FEWEST_EPISODES = 10
+"""Episodes that a reward is measured over where ``min_lesson_length`` is 0."""
+SMOOTHING = 0.25
+"""Weight of the mean before, where ``signal_smoothing`` is set (ML-Agents)."""
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(slots=True)
+class _Course:
+    """One parameter's curriculum."""
+
+    name: str
+    lessons: tuple[Lesson, ...]
+    values: tuple[float | Sampler, ...]
+    """Of the lessons, as they travel."""
+    number: int = 0
+    """The lesson of now, from 0."""
+    smoothed: float = 0.0
+
+    @property
+    def criteria(self) -> CompletionCriteria | None:
+        """When the lesson of now is over; None: never, it is the last."""
+        last = self.number + 1 == len(self.lessons)
+        return None if last else self.lessons[self.number].completion_criteria
+
+    def __str__(self) -> str:
+        return f"{self.name}: lesson {self.number + 1} of {len(self.lessons)}, {self.lessons[self.number].name}"
+
+
+class Lessons:
+    """All environment parameters of a run. Belongs to the event loop.
+
+    Attributes:
+        version: counts changes.
+        reset_version: the :attr:`version` of the last change after which environments have to begin anew.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, AnyParameter],
+        progress: Callable[[str], float] = lambda behavior: 0.0,
+        begun: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        """Made at every curriculum's first lesson. Raises SettingsError for a value that float32 cannot hold.
+
+        Args:
+            parameters: ``environment_parameters`` of the settings.
+            progress: of a behavior, the share of its ``max_steps`` that is behind it, 0 to 1.
+            begun: called with a sentence for each lesson that begins.
+        """
+        self.version = self.reset_version = 0
+        self._progress = progress
+        self._begun = begun
+        self._fixed = {
+            name: _travelling(name, value) for name, value in parameters.items() if not isinstance(value, Curriculum)
+        }
+        self._courses = [
+            _Course(name, value.curriculum, tuple(_travelling(name, lesson.value) for lesson in value.curriculum))
+            for name, value in parameters.items()
+            if isinstance(value, Curriculum)
+        ]
+        self._returns: dict[str, deque[float]] = {
+            behavior: deque(maxlen=longest) for behavior, longest in self._lengths().items()
+        }
+        self._heard: set[str] = set()
+
+    def _lengths(self) -> dict[str, int]:
+        """By behavior, the most episodes that a criterion asks for."""
+        lengths: dict[str, int] = {}
+        for course in self._courses:
+            for lesson in course.lessons:
+                one = lesson.completion_criteria
+                if one is not None and one.measure == "reward":
+                    lengths[one.behavior] = max(lengths.get(one.behavior, 0), _length(one))
+        return lengths
+
+    @property
+    def parameters(self) -> Parameters:
+        """What environments are told now."""
+        return self._fixed | {course.name: course.values[course.number] for course in self._courses}
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The lesson of now of each parameter with a curriculum, from 0."""
+        return {course.name: course.number for course in self._courses}
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The lessons of now, in words."""
+        return tuple(str(course) for course in self._courses)
+
+    def episodes(self, behavior: str, returns: FloatArray) -> None:
+        """Episodes of a behavior (its short name) ended with undiscounted ``returns`` [k]."""
+        known = self._returns.get(behavior)
+        if known is not None and len(returns):
+            known.extend(returns[np.isfinite(returns)].tolist())
+            self._heard.add(behavior)
+
+    def check(self) -> None:
+        """Begin the lessons whose time has come. Cheap: call it after every step."""
+        over = [course for course in self._courses if self._over(course)]
+        self._heard.clear()
+        if not over:
+            return
+        self.version += 1
+        for course in over:
+            criteria = course.criteria
+            assert criteria is not None
+            if criteria.require_reset:
+                self.reset_version = self.version
+            course.number += 1
+            self._begun(str(course))
+        for returns in self._returns.values():  # they were earned in other lessons
+            returns.clear()
+
+    def _over(self, course: _Course) -> bool:
+        criteria = course.criteria
+        if criteria is None:
+            return False
+        if criteria.measure == "progress":
+            return self._progress(criteria.behavior) > criteria.threshold
+        returns = self._returns[criteria.behavior]
+        if criteria.behavior not in self._heard or len(returns) < _length(criteria):
+            return False
+        mean = math.fsum(returns) / len(returns)
+        if criteria.signal_smoothing:
+            mean = SMOOTHING * course.smoothed + (1.0 - SMOOTHING) * mean
+            course.smoothed = mean
+        return mean > criteria.threshold
+
+    def state(self) -> dict[str, Any]:
+        """What JSON can hold of all this: what a checkpoint keeps."""
+        courses = {course.name: {"lesson": course.number, "smoothed": course.smoothed} for course in self._courses}
+        return {"courses": courses, "returns": {name: list(values) for name, values in self._returns.items()}}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`; a curriculum that has become shorter goes on with its last lesson."""
+        for course in self._courses:
+            known = state["courses"].get(course.name)
+            if known is not None:
+                course.number = min(int(known["lesson"]), len(course.lessons) - 1)
+                course.smoothed = float(known["smoothed"])
+        for behavior, returns in self._returns.items():
+            returns.extend(float(value) for value in state["returns"].get(behavior, ()))
+
+
+def _length(criteria: CompletionCriteria) -> int:
+    """Episodes that a reward is measured over."""
+    return criteria.min_lesson_length or FEWEST_EPISODES
+
+
+def _travelling(name: str, value: AnyParameter) -> float | Sampler:
+    """A number or a sampler as it travels. Raises SettingsError for what float32 cannot hold."""
+    parameter = _parameter(value)
+    numbers = parameter.values if isinstance(parameter, Sampler) else (parameter,)
+    if any(abs(number) > _LARGEST for number in numbers):
+        raise SettingsError(f"environment_parameters.{name} is beyond {_LARGEST:.3g}, the largest that can travel")
+    return parameter
+
+
+def _parameter(value: AnyParameter) -> float | Sampler:
+    if isinstance(value, float | int):
+        return float(value)
+    if isinstance(value, UniformSampler):
+        uniform = value.sampler_parameters
+        return Sampler(SamplerKind.UNIFORM, uniform.seed, (uniform.min_value, uniform.max_value))
+    if isinstance(value, GaussianSampler):
+        gaussian = value.sampler_parameters
+        return Sampler(SamplerKind.GAUSSIAN, gaussian.seed, (gaussian.mean, gaussian.st_dev))
+    assert not isinstance(value, Curriculum), "lessons have values, not curricula"
+    ranges = value.sampler_parameters
+    return Sampler(SamplerKind.MULTI_RANGE_UNIFORM, ranges.seed, tuple(_bounds(ranges.intervals)))
+
+
+def _bounds(intervals: tuple[tuple[float, float], ...]) -> Iterator[float]:
+    for pair in intervals:
+        yield from pair
