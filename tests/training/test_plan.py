@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tau_trainer.bridge.side_channels import Sampler, SamplerKind
 from tau_trainer.errors import LaunchError, SettingsError
 from tau_trainer.settings import load_settings
 from tau_trainer.tau.task import TauTask
