@@ -407,6 +407,20 @@ def test_an_engine_that_does_not_begin_is_ended(stage: Stage, tmp_path: Path, er
     assert stage.ends == [(0, "killed")]
 
 
+def test_what_has_changed_is_told_and_all_of_it_to_a_replacement(stage: Stage, tmp_path: Path) -> None:
+    async def main() -> None:
+        worker = source_of(tmp_path).make(0, lambda stat: None, lambda message: None)
+        batches = await worker.start({"gravity": 5.0, "scale": 1.0})
+        for scale in (1.0, 2.0, 2.0):
+            worker.tell({"gravity": 5.0, "scale": scale})
+        await play(worker, batches, 3)
+        await worker.recover(EngineExitedError("engine 0 ended"))
+
+    asyncio.run(main())
+    told = [values for _, values in stage.told if values]
+    assert told == [{"gravity": 5.0, "scale": 1.0}, {"scale": 2.0}, {"gravity": 5.0, "scale": 2.0}]
+
+
 def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Stage, tmp_path: Path) -> None:
     told: list[str] = []
     limits: dict[str, Any] = {"env_settings__max_lifetime_restarts": 3, "env_settings__restarts_rate_limit_n": -1}
