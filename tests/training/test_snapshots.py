@@ -9,6 +9,7 @@ import pytest
 from tau_trainer.metrics import PairMetrics, PairState, RateMeter, keys
 from tau_trainer.training import snapshots as module
 from tau_trainer.training.run import TrainingRun
+from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.snapshots import Snapshots
 
 
@@ -43,7 +44,13 @@ class FakePair:
 
 def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
     run = SimpleNamespace(
-        pairs=pairs, learners=learners, run_id="run", started=0.0, baselines=None, validation_accuracy={1: 0.25}
+        pairs=pairs,
+        learners=learners,
+        run_id="run",
+        started=0.0,
+        baselines=None,
+        validation_accuracy={1: 0.25},
+        lessons=Lessons({}),
     )
     run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True)
     run.decisions = sum(pair.trainer.decisions for pair in pairs)
