@@ -8,8 +8,8 @@ import pytest
 
 from tau_trainer.metrics import PairMetrics, PairState, RateMeter, keys
 from tau_trainer.training import snapshots as module
-from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.snapshots import Snapshots
 
 
