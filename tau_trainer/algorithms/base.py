@@ -118,6 +118,9 @@ class Algorithm(ABC):
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`; nothing is changed unless everything fits.
 
+        Facts without ``version``: take over what was learned alone (weights, statistics, moments of the optimizer),
+        with counters at 0, fresh random numbers, and no experience.
+
         Raises:
             CheckpointError: the state belongs to another behavior, network or algorithm, or is damaged.
         """

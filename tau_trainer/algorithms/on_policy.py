@@ -157,10 +157,12 @@ class OnPolicy(Algorithm):
         random_state = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
         with torch.no_grad():
             self.parameters.load(arrays)
+        self.version = int(facts.get("version", 0))
+        if "version" not in facts:
+            return
         self.generator.set_state(torch.from_numpy(np.array(random_state)))
         older = {name.removeprefix("older."): values for name, values in arrays.items() if name.startswith("older.")}
         self._older = {name: values if values.ndim else values.item() for name, values in older.items()} or None
-        self.version = int(facts["version"])
 
     def _facts(self) -> dict[str, Any]:
         """What a checkpoint must agree on."""

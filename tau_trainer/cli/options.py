@@ -60,6 +60,9 @@ class RunFlags:
         Parameter(help="Policy to export: the best by validation, where there is one, or the last. [default: best]"),
         Sets("checkpoint_settings."),
     ] = None
+    initialize_from: Annotated[
+        Text, _text("Begin with the weights of the run of that id.", "ID"), Sets("checkpoint_settings.")
+    ] = None
     seed: Annotated[
         Text,
         _number("Seed of everything random; engine i gets seed + i. [default: -1, a random one]"),
@@ -196,7 +199,6 @@ class OutputFlags:
 class LegacyFlags:
     """Flags of mlagents-learn that this version answers with a sentence, or that are deprecated there."""
 
-    initialize_from: Annotated[Text, Parameter(show=False), Sets("checkpoint_settings.")] = None
     inference: Annotated[Switch, Parameter(show=False), Sets("checkpoint_settings.")] = None
     load: Annotated[Switch, Parameter(show=False), Sets("checkpoint_settings.resume")] = None
     train: Annotated[bool, Parameter(show=False)] = False

@@ -24,9 +24,6 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
     for name, settings in file.behaviors.items():
         yield from _behavior(("behaviors", name), settings)
     yield from _lessons(file)
-    if file.checkpoint_settings.initialize_from:
-        text = "is set, but this version cannot start from another run's weights yet; remove it, or go on with --resume"
-        yield ("checkpoint_settings", "initialize_from"), text
     if file.checkpoint_settings.inference:
         text = "is set, but this version has no inference mode yet; remove it, or use `tau-train evaluate`"
         yield ("checkpoint_settings", "inference"), text
@@ -41,8 +38,6 @@ def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
         yield (*place, "self_play"), f"asks for self-play, {_YET}; remove it"
     if settings.behavioral_cloning is not None:
         yield (*place, "behavioral_cloning"), f"asks for imitation, {_YET}; remove it"
-    if settings.init_path:
-        yield (*place, "init_path"), "is set, but this version cannot start from given weights yet; remove it"
     yield from _network(place, settings)
     yield from _signals(place, settings)
 

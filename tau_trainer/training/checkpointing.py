@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import Checkpoint, Latest, latest_checkpoint, save_checkpoint
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.origins import Origins
 from tau_trainer.training.pair import AgentTrainerPair
 
 
@@ -30,13 +32,14 @@ class Checkpointer:
         hub: MetricsHub,
         agreed: Mapping[str, str] | None = None,
         lessons: Lessons | None = None,
+        origins: Origins | None = None,
         *,
         resume: bool,
     ) -> None:
         """``folder``: the run's ``checkpoints``; ``resume``: restore learners as they appear.
 
         ``agreed``: the :attr:`~tau_trainer.training.task.Task.identity` of what is learned; ``lessons``: saved with
-        every learner, restored by :meth:`prepare`.
+        every learner, restored by :meth:`prepare`. ``origins``: where learners of a new run begin.
         """
         self.generation = 0
         self.pair_decisions: dict[int, int] = {}
@@ -47,22 +50,34 @@ class Checkpointer:
         self._hub = hub
         self._agreed = dict(agreed or {})
         self._lessons = lessons or Lessons({})
+        self._origins = origins
         self._resume = resume
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
 
     def register(self, learner: Learner) -> None:
-        """A learner appears: restore it if the run is resumed. Raises CheckpointError."""
+        """A learner appears: restore it if the run is resumed, else begin where it should. Raises CheckpointError."""
         if self._resume:
             latest = self._latest(learner.name)
             for warning in latest.warnings:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
-                self._restore(learner, latest.checkpoint.tensors, latest.checkpoint.manifest)
+                self._fit(learner.restore, latest.checkpoint)
             else:
                 self._hub.warning(f"'{learner.name}' begins from zero: the run that is resumed saved nothing of it")
+        elif self._origins is not None:
+            self._begin(learner, self._origins)
         self._schedule(learner)
         self._saved_versions[learner.name] = learner.policy.version
+
+    def _begin(self, learner: Learner, origins: Origins) -> None:
+        """Take over what another run has learned, and nothing of where it stood."""
+        origin = origins.of(learner.name, learner.spec.short_name)
+        if origin is not None:
+            self._fit(learner.begin_from, origin)
+            self._hub.event("initialized", message=f"'{learner.name}' begins with the weights of {origin.path}")
+        elif origins.run:
+            self._hub.warning(f"'{learner.name}' begins from zero: the run '{origins.run}' saved nothing of it")
 
     def _latest(self, name: str) -> Latest:
         """The newest of the generation that all learners have; where that was not kept, the newest there is."""
@@ -80,12 +95,13 @@ class Checkpointer:
         every = learner.settings.checkpoint_every
         self._next[learner.name] = (learner.decisions // every + 1) * every
 
-    def _restore(self, learner: Learner, tensors: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+    @staticmethod
+    def _fit(take: Callable[[Arrays, Mapping[str, Any]], None], checkpoint: Checkpoint) -> None:
         try:
-            learner.restore(tensors, manifest["learner"])
+            take(checkpoint.tensors, checkpoint.manifest["learner"])
         except (KeyError, ValueError, RuntimeError) as error:
             raise CheckpointError(
-                f"the checkpoint of '{learner.name}' does not fit the settings ({error}); "
+                f"the checkpoint of '{checkpoint.name}' does not fit the settings ({error}); "
                 "resume with the run's own configuration.yaml, or begin a new run with another --run-id"
             ) from error
 

@@ -314,6 +314,13 @@ class Learner:
             "recent_scores": [dict(scores) for scores in self._recent],
         }
 
+    def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+        """Take over what another run's learner has learned (what its :meth:`state` gave); all counters stay at 0."""
+        learned = {name: array for name, array in arrays.items() if not name.startswith(_BEST)}
+        self._handle.load(learned, {name: fact for name, fact in values["algorithm"].items() if name != "version"})
+        self.policy = self._handle.policy()
+        self._act_with(self.policy)
+
     def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         self._handle.load(

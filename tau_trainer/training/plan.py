@@ -17,6 +17,7 @@ from tau_trainer.files import memory_bytes
 from tau_trainer.settings import EDITOR, NetworkSettings, PPOTrainerSettings, RunSettings
 from tau_trainer.settings.parameters import AnyParameter
 from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.origins import Origins
 from tau_trainer.training.task import Task, task_of
 
 RunKind = Literal["parallel", "learn"]
@@ -49,6 +50,8 @@ class RunPlan:
     """Where engines and learners' processes may write."""
     parameters: Mapping[str, AnyParameter]
     """What environments are told, curricula included."""
+    origins: Origins | None
+    """Where learners begin; None: a run that is resumed."""
     stall_s: float
     """Seconds without any progress after which the run is given up."""
 
@@ -125,6 +128,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         source=open_source(settings, pairs, log_folder, engine_args),
         log_folder=log_folder,
         parameters=parameters,
+        origins=None if settings.checkpoint_settings.resume else Origins(settings),
         stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
     )
 

@@ -61,7 +61,7 @@ class TrainingRun:
             hub.warning(sentence)
         agreed = plan.task.identity if plan.task is not None else {}
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
-        self.checkpointer = Checkpointer(folder / "checkpoints", hub, agreed, self.lessons, resume=resume)
+        self.checkpointer = Checkpointer(folder / "checkpoints", hub, agreed, self.lessons, plan.origins, resume=resume)
         self.checkpointer.prepare()
         self._show_lessons()
         earlier = self.checkpointer.pair_decisions

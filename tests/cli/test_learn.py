@@ -95,7 +95,6 @@ def test_deprecated_flags_are_accepted_with_a_warning(training: Any, capsys: pyt
         ("--num-envs 2", "env_settings: num_envs is 2, but there is only one Unity editor; name a build"),
         ("--num-areas 0", "--num-areas must be at least 1, not 0"),
         ("--inference", "--inference is set, but this version has no inference mode yet"),
-        ("--initialize-from x", "--initialize-from is set, but this version cannot start from another run's weights"),
         ("--torch-device gpu", "--torch-device must be cpu, cuda, cuda:N, mps or xpu, not 'gpu'"),
         ("--timeout-wait soon", "--timeout-wait must be a whole number such as 64 or 1e4, not 'soon'"),
     ],

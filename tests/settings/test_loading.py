@@ -160,16 +160,15 @@ def test_settings_cannot_be_changed(path: Path) -> None:
 def test_what_cannot_be_trained_is_told_together_with_its_place(path: Path) -> None:
     path.write_text("""
 behaviors:
-  A: {init_path: x.pt, self_play: {}}
-checkpoint_settings: {initialize_from: other, inference: true}
+  A: {behavioral_cloning: {demo_path: x.demo}, self_play: {}}
+checkpoint_settings: {inference: true}
 """)
     with pytest.raises(SettingsError) as error:
         load_settings(path)
     lines = str(error.value).splitlines()
-    assert lines[0] == "4 problems in the settings:"
+    assert lines[0] == "3 problems in the settings:"
     assert any("checkpoint_settings.inference is set, but this version has no inference mode yet" in x for x in lines)
-    assert any("checkpoint_settings.initialize_from is set, but this version cannot" in x for x in lines)
-    assert any(":3: behaviors.A.init_path is set" in line for line in lines)
+    assert any(":3: behaviors.A.behavioral_cloning asks for imitation" in line for line in lines)
 
 
 def test_untrainable_defaults_are_told_too(path: Path) -> None:

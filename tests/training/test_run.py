@@ -24,12 +24,13 @@ from safetensors.numpy import load_file
 from tau_trainer.algorithms import Publish
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Stat
-from tau_trainer.errors import EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
+from tau_trainer.errors import CheckpointError, EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
+from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import make_plan
@@ -599,10 +600,71 @@ def test_a_lesson_by_reward(stage: Stage, tmp_path: Path, memory: Memory) -> Non
     assert [values for _, values in stage.told] == [{"x": 1.0}, {"x": 2.0}], "the second time at a reset"
 
 
-def plain_settings(results: Path, behavior: str, **overrides: Any) -> RunSettings:
+def first_policy(memory: Memory, settings: RunSettings) -> tuple[RunReport, dict[str, Any]]:
+    """The report of a run, and the weights that its learner first acted with."""
+    seen: list[dict[str, Any]] = []
+    original = TrainingRun._learner_appears
+
+    def appears(self: TrainingRun, learner: Learner) -> None:
+        original(self, learner)
+        assert (learner.decisions, learner.policy.version) == (0, 0)
+        seen.append(dict(learner.policy.weights))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainingRun, "_learner_appears", appears)
+        report = train(settings, memory, "learn")
+    return report, seen[0]
+
+
+@pytest.mark.parametrize("learner", ["thread", "process"])
+@pytest.mark.parametrize("named", ["run", "path", "bare"])
+def test_a_run_begins_with_what_another_one_learned(
+    stage: Stage, tmp_path: Path, memory: Memory, named: str, learner: str
+) -> None:
+    first = train(plain_settings(tmp_path, "Basic", "first"), None, "learn")
+    checkpoint = latest_checkpoint(first.folder / "checkpoints", "Basic").checkpoint
+    assert checkpoint is not None
+    given: dict[str, Any] = {} if named == "path" else {"checkpoint_settings__initialize_from": "first"}
+    place = {"run": None, "path": str(checkpoint.path), "bare": checkpoint.path.name}[named]
+    settings = plain_settings(
+        tmp_path, "Basic", "second", collection__learner=learner, behaviors__TauAgent__init_path=place, **given
+    )
+    report, weights = first_policy(memory, settings)
+    for name, values in weights.items():
+        key = name if name in checkpoint.tensors else f"model.{name}"
+        np.testing.assert_array_equal(values, checkpoint.tensors[key], err_msg=name)
+    assert report.decisions == first.decisions, "it has all of its own decisions"
+    assert f"'Basic' begins with the weights of {checkpoint.path}" in [event.message for event in memory.events]
+    longer: dict[str, Any] = {"checkpoint_settings__resume": True, "behaviors__TauAgent__max_steps": 600}
+    resumed = train(plain_settings(tmp_path, "Basic", "second", **longer), None, "learn")
+    assert resumed.decisions > report.decisions, "a resumed run goes on from its own checkpoints"
+
+
+def test_nothing_to_begin_from(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    train(plain_settings(tmp_path, "3DBall", "first"), None, "learn")
+    settings = plain_settings(tmp_path, "Basic", "second", checkpoint_settings__initialize_from="first")
+    assert train(settings, memory, "learn").outcome == "completed"
+    assert memory.warnings == ["'Basic' begins from zero: the run 'first' saved nothing of it"]
+
+
+def test_a_network_that_does_not_fit_ends_the_run(stage: Stage, tmp_path: Path) -> None:
+    train(plain_settings(tmp_path, "Basic", "first"), None, "learn")
+    settings = plain_settings(
+        tmp_path,
+        "Basic",
+        "second",
+        checkpoint_settings__initialize_from="first",
+        behaviors__TauAgent__network_settings__hidden_units=8,
+    )
+    with pytest.raises(CheckpointError, match="The checkpoint's hidden units is 16, behavior 'Basic' needs 8"):
+        train(settings, None, "learn")
+    assert not (tmp_path / "second").exists()
+
+
+def plain_settings(results: Path, behavior: str, run_id: str = "run", **overrides: Any) -> RunSettings:
     """The same small run without a task, of a scene whose behavior is called so."""
     scene = {"Basic": "headless:basic", "3DBall": "headless:balance"}[behavior]
-    settings = tau_settings(results, tau=None, env_settings__env_path=scene, **overrides)
+    settings = tau_settings(results, run_id, tau=None, env_settings__env_path=scene, **overrides)
     return settings.model_copy(update={"behaviors": {behavior: settings.behaviors["TauAgent"]}})
 
 

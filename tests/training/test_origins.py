@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.settings import RunSettings
+from tau_trainer.training.checkpoints import TENSORS, save_checkpoint
+from tau_trainer.training.origins import Origins
+
+
+def settings(results: Path, run: str | None = None, **paths: str) -> RunSettings:
+    data: dict[str, Any] = {"checkpoint_settings": {"results_dir": str(results), "initialize_from": run}}
+    data["behaviors"] = {"A": {}, "B": {}} | {name: {"init_path": path} for name, path in paths.items()}
+    return RunSettings.model_validate(data)
+
+
+def saved(results: Path, run: str, name: str, step: int = 100) -> Path:
+    numbers = {"x": np.full(3, step, np.float32)}
+    return save_checkpoint(results / run / "checkpoints", step, numbers, {"learner": {}}, 5, name=name)
+
+
+def test_the_newest_of_that_name(tmp_path: Path) -> None:
+    for step in (300, 100):
+        saved(tmp_path, "old", "A", step)
+    origin = Origins(settings(tmp_path, "old")).of("A", "A")
+    assert origin is not None
+    assert origin.step == 100, "written last"
+    assert Origins(settings(tmp_path, "old")).of("B", "B") is None
+    assert Origins(settings(tmp_path)).of("A", "A") is None
+
+
+def test_an_independent_learner_takes_its_own_or_the_shared_one(tmp_path: Path) -> None:
+    own, shared = saved(tmp_path, "old", "A-pair1"), saved(tmp_path, "old", "A")
+    origins = Origins(settings(tmp_path, "old"))
+    found = [origins.of(learner, "A") for learner in ("A-pair1", "A-pair2")]
+    assert [one.path for one in found if one is not None] == [own, shared]
+
+
+def test_a_path_goes_before_the_run(tmp_path: Path) -> None:
+    elsewhere, _ = saved(tmp_path / "elsewhere", "x", "Other", 7), saved(tmp_path, "old", "A")
+    origins = Origins(settings(tmp_path, "old", A=str(elsewhere)))
+    origin = origins.of("A", "A")
+    assert origin is not None
+    assert origin.path == elsewhere
+    saved(tmp_path, "old", "B", 5)
+    bare = Origins(settings(tmp_path, "old", B="A-100")).of("B", "B")
+    assert bare is not None
+    assert bare.name == "A"
+
+
+@pytest.mark.parametrize(
+    ("run", "paths", "sentence"),
+    [
+        ("olt", {}, "--initialize-from olt: no run of this name in '{results}'; did you mean old?"),
+        ("empty", {}, "--initialize-from empty: that run in '{results}' saved nothing"),
+        (None, {"A": "model.pt"}, "behaviors.A.init_path model.pt: weights are read from this program's own checkp"),
+        (None, {"A": "A-100"}, "behaviors.A.init_path A-100: there is no checkpoint 'A-100'; name the folder of one"),
+        (
+            "old",
+            {"B": "A-999"},
+            "behaviors.B.init_path A-999: there is no checkpoint '{results}/old/checkpoints/A-999'",
+        ),
+    ],
+)
+def test_what_does_not_exist_is_told(tmp_path: Path, run: str | None, paths: dict[str, str], sentence: str) -> None:
+    saved(tmp_path, "old", "A")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SettingsError) as error:
+        Origins(settings(tmp_path, run, **paths))
+    assert str(error.value).replace("\\", "/").startswith(sentence.format(results=str(tmp_path).replace("\\", "/")))
+
+
+def test_no_runs_at_all(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="there are no runs at all"):
+        Origins(settings(tmp_path / "nothing", "old"))
+
+
+def test_a_damaged_one_is_no_reason_to_begin_from_zero(tmp_path: Path) -> None:
+    (saved(tmp_path, "old", "A") / TENSORS).write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"--initialize-from old: .* is damaged"):
+        Origins(settings(tmp_path, "old")).of("A", "A")
