@@ -253,6 +253,25 @@ def test_after_a_bad_rollout_the_one_before_is_gone_too(monkeypatch: pytest.Monk
     assert [rollout.older for rollout in seen] == [0, 0]
 
 
+def test_what_was_learned_can_be_taken_over_alone() -> None:
+    """Facts without a version: no experience of the other's, its random numbers neither, and counters at 0."""
+    halves: dict[str, Any] = {"updates_per_buffer": 2, "batch_size": 32, "buffer_size": 128}
+    first, second = (ppo(HYBRID, settings(NORMALIZED, **halves), seed=seed) for seed in (1, 2))
+    collector = Collector(first)
+    for _ in range(2):
+        first.update(collector.collect(first.snapshot()), 0.0, None)
+    arrays, facts = first.state()
+    assert any(name.startswith("older.") for name in arrays)
+    before = second.generator.get_state()
+    second.load(arrays, {name: fact for name, fact in facts.items() if name != "version"})
+    after, known = second.state()
+    assert known == {**facts, "version": 0}
+    np.testing.assert_array_equal(after.pop("random.generator"), before.numpy())
+    assert not any(name.startswith("older.") for name in after)
+    for name, values in after.items():
+        np.testing.assert_array_equal(values, arrays[name], err_msg=name)
+
+
 def test_saved_state_does_not_move_with_the_learner() -> None:
     learner, collector = trained()
     saved = learner.state()[0]

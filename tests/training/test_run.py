@@ -635,7 +635,8 @@ def test_a_run_begins_with_what_another_one_learned(
         np.testing.assert_array_equal(values, checkpoint.tensors[key], err_msg=name)
     assert report.decisions == first.decisions, "it has all of its own decisions"
     assert f"'Basic' begins with the weights of {checkpoint.path}" in [event.message for event in memory.events]
-    longer: dict[str, Any] = {"checkpoint_settings__resume": True, "behaviors__TauAgent__max_steps": 600}
+    shutil.rmtree(first.folder)
+    longer: dict[str, Any] = {"checkpoint_settings__resume": True, "behaviors__TauAgent__max_steps": 600, **given}
     resumed = train(plain_settings(tmp_path, "Basic", "second", **longer), None, "learn")
     assert resumed.decisions > report.decisions, "a resumed run goes on from its own checkpoints"
 
