@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,8 +11,10 @@ from typing import Any
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, TauError
+from tau_trainer.export import export_onnx
+from tau_trainer.files import safe_name
 from tau_trainer.metrics import MetricsHub
-from tau_trainer.training.checkpoint_index import learner_names
+from tau_trainer.training.checkpoint_index import learner_names, scan
 from tau_trainer.training.checkpoints import Checkpoint, Latest, latest_checkpoint, save_checkpoint
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
@@ -20,6 +24,8 @@ from tau_trainer.training.pair import AgentTrainerPair
 
 class Checkpointer:
     """Writes ``checkpoints/<learner>-<step>`` every ``checkpoint_interval`` decisions, and restores from the newest.
+
+    The policy is exported with each, so that one of the way can be tried in Unity.
 
     In a deterministic run all engines begin anew with it, told a seed that
     follows from the number of checkpoints so far (the generation), so that a resumed run sees what the run that was
@@ -176,6 +182,22 @@ class Checkpointer:
         tensors, values = learner.state()
         values["decisions"] = decisions
         manifest = {"learner": values, **common}
-        return save_checkpoint(
+        path = save_checkpoint(
             self._folder, decisions, tensors, manifest, learner.settings.keep_checkpoints, name=learner.name
         )
+        self._write_model(learner, decisions)
+        return path
+
+    def _write_model(self, learner: Learner, decisions: int) -> None:
+        """``<run>/<Behavior>/<Behavior>-<steps>.onnx``, as ML-Agents has it; those of checkpoints that are gone go."""
+        name = safe_name(learner.name)
+        folder = self._folder.parent / name
+        kept = {f"{name}-{entry.step}.onnx" for entry in scan(self._folder, learner.name)}
+        try:
+            export_onnx(learner.policy, learner.spec, folder / f"{name}-{decisions}.onnx")
+        except TauError as error:
+            self._hub.warning(f"the model of checkpoint {name}-{decisions} was not written: {error}")
+        for old in folder.glob(f"{glob.escape(name)}-*.onnx"):
+            if old.name not in kept:
+                with contextlib.suppress(OSError):
+                    old.unlink()

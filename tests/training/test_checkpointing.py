@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tau_trainer.errors import CheckpointError
+from tau_trainer.errors import CheckpointError, ExportError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.checkpoints import latest_checkpoint
@@ -68,6 +68,36 @@ def test_a_checkpoint_knows_every_pair(make: Any, hub: MetricsHub, memory: Memor
     assert not resumed.due(again)
     hub.drain(5.0)
     assert [event.fields["step"] for event in memory.events if event.kind == "checkpoint"] == [150]
+
+
+def test_every_checkpoint_has_a_model_that_goes_with_it(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
+    folder = tmp_path / "checkpoints"
+    checkpointer, learner = Checkpointer(folder, hub, resume=False), make(keep_checkpoints=2)
+    checkpointer.register(learner)
+    (tmp_path / "Agent").mkdir()
+    (tmp_path / "Agent" / "events").touch()
+    for decisions in (100, 200, 300):
+        learned(learner, decisions)
+        asyncio.run(checkpointer.save([learner], pairs(decisions)))
+    assert sorted(path.name for path in (tmp_path / "Agent").iterdir()) == [
+        "Agent-200.onnx",
+        "Agent-300.onnx",
+        "events",
+    ]
+    learned(learner, 400)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tau_trainer.training.checkpointing.export_onnx", refuse)
+        asyncio.run(checkpointer.save([learner], pairs(400)))
+    hub.drain(5.0)
+    assert memory.warnings == ["the model of checkpoint Agent-400 was not written: no room"]
+    assert checkpointer.failures == {}
+    assert latest_checkpoint(folder, "Agent").checkpoint is not None, "the checkpoint itself is there"
+
+
+def refuse(*_: object) -> None:
+    raise ExportError("no room")
 
 
 def test_a_new_run_reads_nothing(make: Any, hub: MetricsHub, tmp_path: Path) -> None:

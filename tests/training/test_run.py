@@ -616,8 +616,9 @@ def first_policy(memory: Memory, settings: RunSettings) -> tuple[RunReport, dict
     return report, seen[0]
 
 
-@pytest.mark.parametrize("learner", ["thread", "process"])
-@pytest.mark.parametrize("named", ["run", "path", "bare"])
+@pytest.mark.parametrize(
+    ("named", "learner"), [("run", "thread"), ("path", "thread"), ("bare", "thread"), ("run", "process")]
+)
 def test_a_run_begins_with_what_another_one_learned(
     stage: Stage, tmp_path: Path, memory: Memory, named: str, learner: str
 ) -> None:
