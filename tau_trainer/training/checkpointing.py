@@ -143,10 +143,12 @@ class Checkpointer:
             learner.decisions >= self._next[learner.name]
         )
 
-    async def save(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
+    async def save(
+        self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair], *, models: bool = True
+    ) -> None:
         """Write these learners, in their thread; what cannot be written is a warning, for training goes on.
 
-        It is tried again when the next checkpoint is due, and at the end.
+        It is tried again when the next checkpoint is due, and at the end. ``models``: export their policies too.
         """
         now = {pair.id: pair.trainer.decisions for pair in pairs}
         counts = {str(pair): decisions for pair, decisions in (self.pair_decisions | now).items()}
@@ -161,7 +163,7 @@ class Checkpointer:
             # Counters as they are now; the weights as the thread finds them, after the last update.
             decisions, version = learner.decisions, learner.policy.version
             try:
-                path = await learner.run_in_thread(partial(self._write, learner, decisions, common))
+                path = await learner.run_in_thread(partial(self._write, learner, decisions, common, models))
             except TauError as error:
                 self.failures[learner.name] = str(error)
                 self._hub.warning(str(error))
@@ -178,14 +180,15 @@ class Checkpointer:
         self.generation += 1
         await self.save(learners, pairs)
 
-    def _write(self, learner: Learner, decisions: int, common: Mapping[str, Any]) -> Path:
+    def _write(self, learner: Learner, decisions: int, common: Mapping[str, Any], models: bool) -> Path:
         tensors, values = learner.state()
         values["decisions"] = decisions
         manifest = {"learner": values, **common}
         path = save_checkpoint(
             self._folder, decisions, tensors, manifest, learner.settings.keep_checkpoints, name=learner.name
         )
-        self._write_model(learner, decisions)
+        if models:
+            self._write_model(learner, decisions)
         return path
 
     def _write_model(self, learner: Learner, decisions: int) -> None:

@@ -32,7 +32,7 @@ async def save(run: TrainingRun) -> list[str]:
                 f"{learner.algorithm.missing}; raise max_steps or lower buffer_size"
             )
     if run.learners:
-        await run.checkpointer.save(run.learners, run.pairs)
+        await run.checkpointer.save(run.learners, run.pairs, models=not run.at_once)
     return list(run.checkpointer.failures.values())
 
 
