@@ -1,8 +1,7 @@
-"""What on-policy algorithms share: a rollout memory, an actor-critic network, and updates that leave no NaN behind."""
+"""What on-policy algorithms share: a rollout memory, and what is learned from twice."""
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,57 +11,31 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import Algorithm, Counters, Publish, Setup, State, policy_age
-from tau_trainer.algorithms.parameters import FlatParameters, fitting
-from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
-from tau_trainer.errors import CheckpointError, NonFiniteError
+from tau_trainer.algorithms.base import Counters, Publish, Setup, State
+from tau_trainer.algorithms.gradient import GradientAlgorithm
+from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.columns import Arrays, Column
 from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, joined
-from tau_trainer.metrics import keys
-from tau_trainer.models import ActorCritic, Policy, make_policy
-from tau_trainer.models.actor_critic import Inputs, as_tensor
-from tau_trainer.models.policy import all_finite
-from tau_trainer.specs import Observations
+from tau_trainer.models import ActorCritic
+from tau_trainer.models.actor_critic import Inputs
 
 _FORWARD_ROWS = 2048
 """Rows of one forward pass without gradient: large enough for full speed, small enough for the cache."""
 
 
-class OnPolicy(Algorithm):
+class OnPolicy(GradientAlgorithm):
     """Learns from the newest ``buffer_size`` transitions, of which :attr:`rollout_size` are new in every update.
 
-    Not thread-safe: one thread updates. torch's number of threads is a setting of the *calling thread*.
-
     A subclass names its :attr:`name`, declares further columns, and says how it learns from a rollout.
-
-    Raises:
-        SettingsError: the network cannot be built for this behavior.
-        ValueError: ``reward_width`` is neither 1 nor the number of action components.
     """
 
-    name: str
-    """Its ``trainer_type``, as checkpoints know it."""
-
     def __init__(self, setup: Setup) -> None:
-        spec, settings = setup.spec, setup.settings
-        if setup.reward_width not in (1, spec.actions.components):
-            raise ValueError(f"reward_width must be 1 or {spec.actions.components}, not {setup.reward_width}")
-        self.spec = spec
-        self.settings = settings
-        self.streams = setup.streams
-        self.device = torch.device(setup.device)
-        self.generator = torch.Generator().manual_seed(setup.seed)
-        self._setup = setup
+        super().__init__(setup)
         self._older: WorkData | None = None
         """What the last update learned from first, where this one learns from it again."""
         self.network = self.build_network()
         self.parameters = FlatParameters(self.network, self.device)
-        self.memory: RolloutMemory = RolloutMemory(
-            observation_columns(spec),
-            (*action_columns(spec, self.network.action.choices), *self.columns),
-            rewards={stream.name: stream.width for stream in self.streams},
-            capacity=self.rollout_size,
-            horizon=settings.time_horizon,
-        )
+        self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
 
     def build_network(self) -> ActorCritic:
         """The network; weights come from :attr:`generator`."""
@@ -80,9 +53,9 @@ class OnPolicy(Algorithm):
         return self.settings.hyperparameters.buffer_size
 
     @property
+    @override
     def columns(self) -> tuple[Column, ...]:
-        """What the memory keeps of a decision besides observations and actions, from its ``extras``."""
-        return (Column("log_prob", (self.spec.actions.components,)), *self.network.state_columns)
+        return (Column("log_prob", (self.spec.actions.components,)), *super().columns)
 
     @override
     def ready(self, counters: Counters) -> Work | None:
@@ -96,28 +69,16 @@ class OnPolicy(Algorithm):
         return f"a buffer of {self.rollout_size:,}"
 
     @override
-    @torch.no_grad()
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-        started = time.perf_counter()
-        rollout, older = Rollout(work), self._older
-        if len(rollout) == 0:
-            raise ValueError("an update needs at least one transition")
-        backup, random_state = self.parameters.backup(), self.generator.get_state()
-        self._older = None
-        try:
-            self._check_input(rollout)
-            result = self.learn(rollout if older is None else Rollout(joined(older, work)), progress, publish)
-        except BaseException:  # no half of an update stays, whatever ended it
-            self.parameters.restore(backup)
-            self.generator.set_state(random_state)
-            raise
+    def learn_from(
+        self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
+    ) -> dict[str, float]:
+        older, self._older = self._older, None
+        self.check_input(rollout)
+        result = self.learn(rollout if older is None else Rollout(joined(older, work)), progress, publish)
         if self.rollout_size < self.settings.hyperparameters.buffer_size:
             self._older = {
                 name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()
             }
-        result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
-        self.version += 1
-        result[keys.TRAIN_SECONDS] = time.perf_counter() - started
         return result
 
     @abstractmethod
@@ -135,60 +96,18 @@ class OnPolicy(Algorithm):
         return self.parameters.arrays()
 
     @override
-    def policy(self, weights: Arrays, version: int) -> Policy:
-        return make_policy(self.network, weights, version)
-
-    @override
     def state(self) -> State:
-        arrays = self.parameters.state()
-        arrays["random.generator"] = self.generator.get_state().numpy()
+        arrays, facts = super().state()
         older = {} if self._older is None else self._older
-        arrays |= {f"older.{name}": np.asarray(value) for name, value in older.items()}
-        return arrays, {**self._facts(), "version": self.version}
+        return arrays | {f"older.{name}": np.asarray(value) for name, value in older.items()}, facts
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        for key, wanted in self._facts().items():
-            if facts.get(key, wanted if key == "streams" else None) != wanted:  # older checkpoints name no streams
-                raise CheckpointError(
-                    f"The checkpoint's {key.replace('_', ' ')} is {facts.get(key)!r}, behavior "
-                    f"'{self.spec.short_name}' needs {wanted!r}; use the settings that the run was started with."
-                )
-        random_state = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
-        with torch.no_grad():
-            self.parameters.load(arrays)
-        self.version = int(facts.get("version", 0))
+        super().load(arrays, facts)
         if "version" not in facts:
             return
-        self.generator.set_state(torch.from_numpy(np.array(random_state)))
         older = {name.removeprefix("older."): values for name, values in arrays.items() if name.startswith("older.")}
         self._older = {name: values if values.ndim else values.item() for name, values in older.items()} or None
-
-    def _facts(self) -> dict[str, Any]:
-        """What a checkpoint must agree on."""
-        network = self.settings.network_settings
-        return {
-            "algorithm": self.name,
-            "observations": [[sensor.name, list(sensor.shape)] for sensor in self.spec.observations],
-            "continuous_actions": self.spec.actions.continuous_size,
-            "discrete_branches": list(self.spec.actions.discrete_branches),
-            "reward_components": self._setup.reward_width,
-            "streams": {stream.name: stream.width for stream in self.streams},
-            "hidden_units": network.hidden_units,
-            "num_layers": network.num_layers,
-            "shared_critic": self.network.towers == 1,
-            "normalize": network.normalize,
-            "action_levels": network.action_levels,
-        }
-
-    def tensor(self, values: NDArray[Any]) -> torch.Tensor:
-        """An array on the device."""
-        return as_tensor(values).to(self.device)
-
-    def observe(self, obs: Observations) -> None:
-        """Let the normaliser take in observations, where there is one."""
-        if self.network.normalizer is not None:
-            self.network.normalizer.merge(self.network.vectors(obs))
 
     def in_pieces(
         self, forward: Callable[[Inputs, torch.Tensor | None], torch.Tensor], inputs: Inputs, state: torch.Tensor | None
@@ -198,32 +117,3 @@ class OnPolicy(Algorithm):
         return torch.cat(
             [forward([one[part] for one in inputs], None if state is None else state[part]) for part in parts]
         )
-
-    def check_finite(self, losses: torch.Tensor) -> None:
-        """Raises NonFiniteError where a loss or a weight is no finite number."""
-        if bool(torch.isfinite(losses).all()) and self.parameters.finite():
-            return
-        gradients = self.parameters.views(self.parameters.adam.gradient)
-        names = [name for name, value in gradients.items() if not bool(torch.isfinite(value).all())]
-        where = f"gradient of {', '.join(names)}" if names else "loss"
-        raise NonFiniteError(
-            f"Behavior '{self.spec.name}': the {where} became NaN or infinite in update {self.version + 1}; the "
-            "weights from before it were kept. Lower learning_rate or the size of the rewards."
-        )
-
-    def _check_input(self, rollout: Rollout) -> None:
-        rows, after = rollout.rows, rollout.rows[rollout.bootstrapped]
-        inputs = [(f"reward '{name}'", values, rows) for name, values in rollout.rewards.items()]
-        inputs += [(column.name.replace("_", " "), rollout.column(column.name), rows) for column in self.columns]
-        inputs.append(("action", rollout.column("continuous"), rows))
-        for i, sensor in enumerate(self.spec.observations):
-            inputs.append((f"observation '{sensor.name}'", rollout.observations[i], rows))
-            inputs.append((f"the next observation '{sensor.name}'", rollout.bootstrap_observations[i], after))
-        for name, values, agents in inputs:
-            if all_finite(values):
-                continue
-            wrong = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
-            raise NonFiniteError(
-                f"Behavior '{self.spec.name}': {name} is NaN or infinite in {len(wrong)} of {len(values)} "
-                f"transitions (first: agent row {int(agents[wrong[0]])}); nothing was learned from them."
-            )
