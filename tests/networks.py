@@ -125,6 +125,7 @@ def make_network(
     *,
     streams: Mapping[str, int] | None = None,
     shared_critic: bool = False,
+    squashed: bool = False,
     seed: int = 0,
     **settings: Any,
 ) -> ActorCritic:
@@ -135,6 +136,7 @@ def make_network(
         NetworkSettings().model_copy(update={"hidden_units": 16, "normalize": True, **settings}),
         streams or {"extrinsic": 1},
         shared_critic=shared_critic,
+        squashed=squashed,
         generator=generator,
     )
     with torch.no_grad():

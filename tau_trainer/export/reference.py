@@ -33,15 +33,19 @@ class ReferenceOutput:
     """What the network says about ``n`` agents."""
 
     mu: Value
-    """[n, continuous_size]: the Gaussian's mean before clipping."""
+    """[n, continuous_size]: the Gaussian's mean before clipping or squashing."""
     branches: tuple[Value, ...]
     """Masked logits, [n, branch size] per branch; those of the levels of continuous actions come first."""
     state: Value
     """[n, M]: recurrent state of the actor."""
+    squashed: bool = False
+    """Whether actions are a tanh."""
 
     @property
     def continuous(self) -> Value:
-        """[n, continuous_size]: deterministic actions, ``clip(mu, -3, 3) / 3``."""
+        """[n, continuous_size]: deterministic actions, ``clip(mu, -3, 3) / 3`` or ``tanh(mu)``."""
+        if self.squashed:
+            return Value(np.tanh(self.mu.value), self.mu.error)  # nowhere steeper than 1
         clipped = np.clip(self.mu.value, -ACTION_LIMIT, ACTION_LIMIT)
         return Value(clipped / ACTION_LIMIT, self.mu.error / ACTION_LIMIT)
 
@@ -73,21 +77,21 @@ class Reference:
         exact, exact_state = _ask(self._exact, obs, state)
         single, single_state = _ask(self._single, obs, state)
         choices, outputs = self._action.choices, _value(exact, single)
-        size = choices.continuous_size
+        size, first = choices.continuous_size, self._action.logits
         branches = []
         free = choices.mask_size - self._action.actions.mask_size
         for begin, end in branch_bounds(choices.discrete_branches):
-            logits = outputs.value[:, size + begin : size + end]
+            logits = outputs.value[:, first + begin : first + end]
             if forbidden is not None and begin >= free:
                 logits = np.where(forbidden[:, begin - free : end - free], MASKED_LOGIT, logits)
-            branches.append(Value(logits, outputs.error[:, size + begin : size + end]))
+            branches.append(Value(logits, outputs.error[:, first + begin : first + end]))
         mu = Value(outputs.value[:, :size], outputs.error[:, :size])
-        return ReferenceOutput(mu, tuple(branches), _value(exact_state, single_state))
+        return ReferenceOutput(mu, tuple(branches), _value(exact_state, single_state), self._action.squashed)
 
 
 @torch.no_grad()
 def _ask(network: ActorCritic, obs: Observations, state: FloatArray | None) -> tuple[Float64Array, Float64Array]:
-    """Outputs [n, c + M] and the actor's new state [n, M]."""
+    """Outputs of the action head and the actor's new state [n, M]."""
     before = None
     if state is not None:
         # Every tower gets the same: only the actor's answer is looked at.

@@ -1,4 +1,4 @@
-"""What an actor says: Gaussian means with a width of their own, and logits of every discrete branch."""
+"""What an actor says: Gaussians, and logits of every discrete branch."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ LOGITS_GAIN = 0.1
 """Factor on the layers of discrete branches: first choices are nearly uniform."""
 ACTION_LIMIT = 3.0
 """Raw samples beyond this are clipped; the engine gets the rest divided by it, so [-1, 1] (ML-Agents)."""
+LOG_SIGMA_RANGE = -20.0, 2.0
+"""Limits of a log sigma that depends on the observation (Haarnoja et al. 2018, and ML-Agents)."""
 MAX_LOG_SIGMA = 80.0
 """exp(80) is still far from the largest float32; beyond exp(88.7) the width would be infinite."""
 
@@ -29,15 +31,25 @@ MAX_LOG_SIGMA = 80.0
 class ActionHead(torch.nn.Module):
     """Outputs [n, c + M]: a mean for each continuous action, then logits of all branches.
 
-    The Gaussians' log sigma [c] does not depend on the observation.
+    The Gaussians' log sigma [c] does not depend on the observation. Where they are *squashed* it does: outputs are
+    [n, 2c + M], a log sigma for each continuous action behind the means, and the action is the sample's tanh.
 
     Args:
         inputs: features that go in.
         actions: sizes.
         levels: values that a continuous action can take, each of which gets a logit; None = a Gaussian.
+        squashed: whether Gaussians are.
     """
 
-    def __init__(self, inputs: int, actions: ActionSpec, generator: torch.Generator, levels: int | None = None) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        actions: ActionSpec,
+        generator: torch.Generator,
+        levels: int | None = None,
+        *,
+        squashed: bool = False,
+    ) -> None:
         super().__init__()
         self.actions = actions
         self.levels = levels
@@ -49,12 +61,16 @@ class ActionHead(torch.nn.Module):
             self.leveled = actions.continuous_size
             self.choices = ActionSpec(0, (levels,) * actions.continuous_size + actions.discrete_branches)
         size = self.choices.continuous_size
-        self.weight = torch.nn.Parameter(torch.zeros(inputs, size + self.choices.mask_size))
-        self.bias = torch.nn.Parameter(torch.zeros(size + self.choices.mask_size))
-        self.log_sigma = torch.nn.Parameter(torch.zeros(size))
+        self.squashed = squashed and size > 0
+        self.logits = 2 * size if squashed else size
+        """The column of the first logit."""
+        self.weight = torch.nn.Parameter(torch.zeros(inputs, self.logits + self.choices.mask_size))
+        self.bias = torch.nn.Parameter(torch.zeros(self.logits + self.choices.mask_size))
+        if not self.squashed:
+            self.log_sigma = torch.nn.Parameter(torch.zeros(size))
         with torch.no_grad():
-            kaiming_normal_(self.weight[:, :size], generator, MEAN_GAIN)
-            kaiming_normal_(self.weight[:, size:], generator, LOGITS_GAIN)
+            kaiming_normal_(self.weight[:, : self.logits], generator, MEAN_GAIN)
+            kaiming_normal_(self.weight[:, self.logits :], generator, LOGITS_GAIN)
 
     def forbidden(self, mask: BoolArray) -> BoolArray:
         """The mask [n, sum of branches] over all of :attr:`choices` as acting and learning use it (``masks.py``)."""
@@ -63,7 +79,7 @@ class ActionHead(torch.nn.Module):
         return mask if not free else np.concatenate([np.zeros((len(mask), free), np.bool_), mask], axis=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Outputs [n, c + M] from features [n, inputs]."""
+        """Outputs [n, c + M], or [n, 2c + M], from features [n, inputs]."""
         return torch.addmm(self.bias, x, self.weight)
 
     def write(self, graph: GraphWriter, x: str) -> None:
@@ -83,23 +99,34 @@ class ActionHead(torch.nn.Module):
         return self.weight[:, columns].detach().cpu().numpy(), self.bias[columns].detach().cpu().numpy()
 
     def _write_continuous(self, graph: GraphWriter, x: str) -> None:
-        """``clip(mu + sigma * epsilon, -3, 3) / 3``, and the same without noise."""
+        """``clip(mu + sigma * epsilon, -3, 3) / 3``, or ``tanh`` of the sum, and the same without noise."""
+        size = self.choices.continuous_size
+        mu = graph.linear(*self._part(slice(0, size)), x, "mu")
+        epsilon = graph.add("RandomNormalLike", [mu], "epsilon_sample")
+        sample = graph.add("Add", [mu, graph.add("Mul", [epsilon, self._sigma(graph, x)], "noise")], "sample")
+        graph.output_constant(names.CONTINUOUS_SHAPE, [size])
+        outputs = (sample, names.CONTINUOUS), (mu, names.DETERMINISTIC_CONTINUOUS)
+        if self.squashed:
+            for raw, output in outputs:
+                graph.add("Tanh", [raw], output)
+            return
+        limit = graph.scalar("action_limit", ACTION_LIMIT)
+        for raw, output in outputs:
+            graph.add("Div", [graph.clip(raw, f"{raw}_clipped", -ACTION_LIMIT, ACTION_LIMIT), limit], output)
+
+    def _sigma(self, graph: GraphWriter, x: str) -> str:
+        """The Gaussians' widths, which depend on the features ``x`` only where they are squashed."""
+        if self.squashed:
+            part = self._part(slice(self.logits // 2, self.logits))
+            clipped = graph.clip(graph.linear(*part, x, "log_sigma"), "log_sigma_clipped", *LOG_SIGMA_RANGE)
+            return graph.add("Exp", [clipped], "sigma")
         log_sigma = self.log_sigma.detach().cpu().numpy()
         if (log_sigma > MAX_LOG_SIGMA).any():
             raise NonFiniteError(
                 f"The policy's log_sigma reaches {log_sigma.max():.3g}, whose exponential is no number that a model "
                 "file can hold; go back to an earlier checkpoint."
             )
-        mu = graph.linear(*self._part(slice(0, len(log_sigma))), x, "mu")
-        epsilon = graph.add("RandomNormalLike", [mu], "epsilon_sample")
-        sigma = graph.constant("sigma", np.exp(log_sigma)[None])
-        sample = graph.add("Add", [mu, graph.add("Mul", [epsilon, sigma], "noise")], "sample")
-        limit = graph.scalar("action_limit", ACTION_LIMIT)
-        clipped = graph.clip(sample, "sample_clipped", -ACTION_LIMIT, ACTION_LIMIT)
-        graph.add("Div", [clipped, limit], names.CONTINUOUS)
-        graph.output_constant(names.CONTINUOUS_SHAPE, [len(log_sigma)])
-        clipped = graph.clip(mu, "mu_clipped", -ACTION_LIMIT, ACTION_LIMIT)
-        graph.add("Div", [clipped, limit], names.DETERMINISTIC_CONTINUOUS)
+        return graph.constant("sigma", np.exp(log_sigma)[None])
 
     def _write_discrete(self, graph: GraphWriter, x: str) -> None:
         """Per branch: masked logits, a draw from their softmax, and the most likely action.
@@ -108,7 +135,7 @@ class ActionHead(torch.nn.Module):
         infinity for what is masked.
         """
         branches = self.actions.discrete_branches
-        first = self.choices.continuous_size + self.choices.mask_size - self.actions.mask_size
+        first = self.logits + self.choices.mask_size - self.actions.mask_size
         one, masked = graph.scalar("one", 1.0), graph.scalar("masked_logit", -MASKED_LOGIT)
         samples: list[str] = []
         best: list[str] = []

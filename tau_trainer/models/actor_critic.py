@@ -1,4 +1,4 @@
-"""The network of an on-policy trainer: normalise, encode, hidden layers, recurrent memory, heads.
+"""The network of a policy and its values: normalise, encode, hidden layers, recurrent memory, heads.
 
 Actor and critic are two *towers* with layers of their own, or share one.
 """
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     """What a network says about ``n`` observations."""
 
     outputs: torch.Tensor
-    """[n, c + M]: means of continuous actions, then logits of all branches."""
+    """[n, c + M]: means of continuous actions, then logits of all branches; see :class:`ActionHead`."""
     values: torch.Tensor
     """[n, R]: of all reward streams side by side."""
     state: torch.Tensor
@@ -54,6 +54,7 @@ class ActorCritic(torch.nn.Module):
         settings: its shape.
         streams: name of each reward stream and its width.
         shared_critic: one tower for both.
+        squashed: whether continuous actions are; see :class:`ActionHead`.
         generator: source of the initial weights.
 
     Raises:
@@ -67,24 +68,17 @@ class ActorCritic(torch.nn.Module):
         streams: Mapping[str, int],
         *,
         shared_critic: bool = False,
+        squashed: bool = False,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.spec = spec
         self.towers = 1 if shared_critic else 2
-        sensors = list(enumerate(spec.observations))
-        self._vectors = [i for i, sensor in sensors if len(sensor.shape) == 1]
-        self._encoded = [i for i, sensor in sensors if len(sensor.shape) != 1]
-        size = sum(spec.observations[i].size for i in self._vectors)
-        self.normalizer = Normalizer(size) if settings.normalize and size else None
-        self.encoders = torch.nn.ModuleList()
+        self._vectors, self._encoded = sensors_of(spec)
+        vectors = sum(spec.observations[i].size for i in self._vectors)
+        self.normalizer = Normalizer(vectors) if settings.normalize and vectors else None
+        self.encoders, size = make_towers(spec, settings, self.towers, generator)
         self.memories = torch.nn.ModuleList()
-        if self._encoded:
-            with drawn_from(generator):
-                for _ in range(self.towers):
-                    own = [make_encoder(spec.observations[i], settings) for i in self._encoded]
-                    self.encoders.append(torch.nn.ModuleList(own))
-            size += sum(encoder.size for encoder in self._encoders(ACTOR))
         self.body = MLP(size, settings.hidden_units, settings.num_layers, self.towers, generator)
         size = self.body.size
         if settings.memory is not None:
@@ -92,7 +86,7 @@ class ActorCritic(torch.nn.Module):
             with drawn_from(generator):
                 self.memories.extend(make(size, settings.memory) for _ in range(self.towers))
             size = self._memory(ACTOR).size
-        self.action = ActionHead(size, spec.actions, generator, settings.action_levels)
+        self.action = ActionHead(size, spec.actions, generator, settings.action_levels, squashed=squashed)
         self.value = ValueHead(size, streams)
 
     @property
@@ -116,14 +110,27 @@ class ActorCritic(torch.nn.Module):
 
     def prepare(self, obs: Observations) -> Inputs:
         """Observations [n, *shape] of each sensor as the layers take them, on the network's device."""
-        x = self._tensor(self.vectors(obs)).to(self.action.weight.dtype)
-        if self.normalizer is not None:
-            x = self.normalizer(x)
-        others = (self._tensor(obs[i]) for i in self._encoded)
-        return [x, *(one.to(x.dtype) if one.is_floating_point() else one for one in others)]
+        return self.normalize([as_tensor(values) for values in self.arrange(obs)])
+
+    def arrange(self, obs: Observations) -> list[NDArray[Any]]:
+        """Vectors side by side, then every other sensor as it is: what :meth:`normalize` takes."""
+        return [self.vectors(obs), *(obs[i] for i in self._encoded)]
+
+    def normalize(self, arranged: Sequence[torch.Tensor]) -> Inputs:
+        """What was arranged as the layers take it, on the network's device."""
+        weight = self.action.weight
+        x, *others = (one.to(weight.device, weight.dtype if one.is_floating_point() else None) for one in arranged)
+        return [x if self.normalizer is None else self.normalizer(x), *others]
 
     def forward(self, inputs: Inputs, state: torch.Tensor | None = None) -> Answer:
         """Outputs, values and the new state; ``state`` [n, towers, M], None = as at the beginning of an episode."""
+        if self.plain:
+            features = self.body.together(inputs[0].expand(self.towers, -1, -1))
+            return Answer(
+                self.action(features[ACTOR]),
+                self.value(features[-1]),
+                inputs[0].new_zeros(len(inputs[0]), self.towers, 0),
+            )
         actor, actor_state = self._tower(inputs, state, ACTOR)
         critic, critic_state = actor, actor_state
         if self.towers > 1:
@@ -181,8 +188,30 @@ class ActorCritic(torch.nn.Module):
         assert isinstance(memory, Recurrent)
         return memory
 
-    def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
-        return as_tensor(values).to(self.action.weight.device)
+
+def sensors_of(spec: BehaviorSpec) -> tuple[list[int], list[int]]:
+    """Which sensors are vectors, and which need an encoder."""
+    sensors = list(enumerate(spec.observations))
+    return [i for i, one in sensors if len(one.shape) == 1], [i for i, one in sensors if len(one.shape) != 1]
+
+
+def make_towers(
+    spec: BehaviorSpec, settings: NetworkSettings, towers: int, generator: torch.Generator
+) -> tuple[torch.nn.ModuleList, int]:
+    """The encoders of each tower, an empty list where no sensor needs one, and how many features there are with them.
+
+    Raises SettingsError where there is no such encoder.
+    """
+    vectors, encoded = sensors_of(spec)
+    size = sum(spec.observations[i].size for i in vectors)
+    encoders = torch.nn.ModuleList()
+    if encoded:
+        with drawn_from(generator):
+            for _ in range(towers):
+                own = [make_encoder(spec.observations[i], settings) for i in encoded]
+                encoders.append(torch.nn.ModuleList(own))
+        size += sum(encoder.size for encoder in own)
+    return encoders, size
 
 
 def as_tensor(values: NDArray[Any]) -> torch.Tensor:

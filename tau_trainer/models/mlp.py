@@ -52,6 +52,13 @@ class MLP(torch.nn.ModuleList):
             x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
         return x
 
+    def together(self, x: torch.Tensor) -> torch.Tensor:
+        """Features [towers, n, H] of all towers from their inputs [towers, n, in], in one product a layer."""
+        for layer in self.layers:
+            linear = torch.baddbmm(layer.bias, x, layer.weight)
+            x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
+        return x
+
     def write(self, graph: GraphWriter, x: str, tower: int = 0) -> str:
         """The same as nodes."""
         for index, layer in enumerate(self.layers):

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.models.action_head import ACTION_LIMIT
+from tau_trainer.models.action_head import ACTION_LIMIT, LOG_SIGMA_RANGE
 from tau_trainer.models.actor_critic import ACTOR, MEMORY, ActorCritic, as_tensor
 from tau_trainer.models.distributions import LOG_SQRT_2PI
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
@@ -43,19 +43,23 @@ class Decision:
     """What was decided for ``n`` agents."""
 
     continuous: FloatArray
-    """Raw sample, float32 [n, c]: what is learned from; [n, 0] where continuous actions have levels."""
+    """Raw sample, float32 [n, c]: what is learned from; the action itself where it is squashed; [n, 0] where continuous
+    actions have levels."""
     discrete: IntArray
     """Index in each branch, int32 [n, b]; levels of continuous actions first."""
     version: int
     """Of the policy that decided."""
     extras: Arrays
-    """What else the algorithm may want to remember: ``log_prob`` [n, c + b], ``memory`` (state before), values, ..."""
+    """What else the algorithm may want to remember: ``log_prob`` [n, c + b] (where nothing is squashed), ``memory``
+    (state before), values, ..."""
     state: Arrays
     """The policy's :attr:`Policy.state_columns`, to be given back at these agents' next decision."""
     leveled: int = 0
     """So many of the branches, the first ones, are continuous actions."""
     levels: int = 0
     """Values that each of these can take, evenly spread over [-1, 1]."""
+    squashed: bool = False
+    """Whether :attr:`continuous` is what the environment gets: a sample's tanh."""
 
     def __len__(self) -> int:
         return len(self.continuous)
@@ -68,6 +72,8 @@ class Decision:
 
     def to_env(self) -> Actions:
         """The actions as the environment gets them."""
+        if self.squashed:
+            return Actions(self.continuous, self.discrete)
         if not self.leveled:
             return Actions(to_env(self.continuous), self.discrete)
         values = self.discrete[:, : self.leveled] * (2.0 / (self.levels - 1)) - 1.0
@@ -137,9 +143,10 @@ class _ActorPolicy(Policy):
         self._action = template.action
         self._size = self._action.choices.continuous_size
         self._bounds = branch_bounds(self._action.choices.discrete_branches)
-        log_sigma: FloatArray = weights["action.log_sigma"]
-        self._sigma = np.exp(log_sigma)
-        self._log_prob_peak = -log_sigma - np.float32(LOG_SQRT_2PI)
+        if not self._action.squashed:
+            log_sigma: FloatArray = weights["action.log_sigma"]
+            self._sigma = np.exp(log_sigma)
+            self._log_prob_peak = -log_sigma - np.float32(LOG_SQRT_2PI)
 
     @override
     def network(self) -> ActorCritic:
@@ -161,23 +168,37 @@ class _ActorPolicy(Policy):
         # The clip of a normaliser would hide an infinite observation, so inputs are looked at as well as outputs.
         if not (all(all_finite(values) for values in obs) and all_finite(outputs)):
             raise NonFiniteError(self._describe_non_finite(obs))
-        size, rows, source = self._size, len(outputs), None if deterministic else rng
+        rows, source, squashed = len(outputs), None if deterministic else rng, self._action.squashed
         log_prob = np.empty((rows, self.spec.actions.components), np.float32)
-        continuous = self._sample_continuous(outputs[:, :size], log_prob, source)
+        gaussians, logits = outputs[:, : self._action.logits], outputs[:, self._action.logits :]
+        if squashed:
+            continuous = self._sample_squashed(gaussians, source)
+        else:
+            continuous = self._sample_continuous(gaussians, log_prob, source)
         discrete = np.empty((rows, len(self._bounds)), np.int32)
         if self._bounds:
-            logits = outputs[:, size:]
             if mask is not None:
                 logits = np.where(self._action.forbidden(mask), np.float32(MASKED_LOGIT), logits)
             self._sample_discrete(logits, discrete, log_prob, source)
         before = {name: state[name] for name in after}
-        extras = {"log_prob": log_prob, **before}
+        extras = before if squashed else {"log_prob": log_prob, **before}
         levels = self._action.leveled, self._action.levels or 0
-        return Decision(continuous, discrete, self.version, extras, after, *levels)
+        return Decision(continuous, discrete, self.version, extras, after, *levels, squashed)
 
     @abstractmethod
     def _forward(self, obs: Observations, state: Arrays) -> tuple[FloatArray, Arrays]:
-        """Means and unmasked logits, float32 [n, c + M], and the state after the decision."""
+        """What the action head says, logits unmasked, and the state after the decision."""
+
+    def _sample_squashed(self, gaussians: FloatArray, rng: np.random.Generator | None) -> FloatArray:
+        """Draw from the Gaussians (the mean without ``rng``) and squash what came: actions [n, c] from [n, 2c]."""
+        mean = gaussians[:, : self._size]
+        if rng is None:
+            return np.tanh(mean)
+        sigma: FloatArray = np.exp(gaussians[:, self._size :].clip(*LOG_SIGMA_RANGE))
+        sigma *= rng.standard_normal(mean.shape, dtype=np.float32)
+        sigma += mean
+        squashed: FloatArray = np.tanh(sigma, out=sigma)
+        return squashed
 
     def _sample_continuous(self, mean: FloatArray, log_prob: FloatArray, rng: np.random.Generator | None) -> FloatArray:
         """Draw from the Gaussians (the mean without ``rng``) and write the log-probabilities to their columns."""
@@ -244,7 +265,7 @@ class MLPPolicy(_ActorPolicy):
         return self.outputs(obs), _NOTHING
 
     def outputs(self, obs: Observations) -> FloatArray:
-        """Means and unmasked logits, float32 [n, c + M]."""
+        """What the action head says, logits unmasked: float32."""
         hidden = self._template.vectors(obs)
         # NaN and infinity go through without warnings: they are looked for at the end.
         with np.errstate(invalid="ignore", over="ignore"):

@@ -37,6 +37,23 @@ def test_every_kind_of_action_passes(
     verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("continuous", "branches"), [(2, ()), (0, (2, 4)), (2, (3,)), (1, (2, 4, 3))])
+def test_squashed_actions_pass(network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], seed: int) -> None:
+    network = network_of(continuous, branches, seed=seed, squashed=True)
+    verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
+
+
+def test_a_mean_that_is_not_squashed_is_found(network_of: MakeNetwork) -> None:
+    """ML-Agents' files say the mean itself, which can leave [-1, 1]."""
+    network = network_of(2, squashed=True)
+    model = build_model(network, network.spec)
+    (node,) = [node for node in model.graph.node if node.output[0] == "deterministic_continuous_actions"]
+    node.op_type = "Identity"
+    with pytest.raises(ExportError, match="'deterministic_continuous_actions' differs from the network"):
+        verify(model.SerializeToString(), network, network.spec)
+
+
 @pytest.mark.parametrize(("branches", "levels"), [((), 2), ((), 41), ((3,), 7), ((2, 4), 7)])
 def test_continuous_actions_with_levels_pass(network_of: MakeNetwork, branches: tuple[int, ...], levels: int) -> None:
     network = network_of(3, branches, action_levels=levels)

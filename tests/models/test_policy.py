@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import MLPPolicy, ModulePolicy, Policy, make_policy, to_env
 from tau_trainer.models.distributions import evaluate_actions
-from tau_trainer.models.masks import effective_mask
+from tau_trainer.models.masks import branch_bounds, effective_mask
 from tau_trainer.models.policy import NUMPY_LIMIT
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
@@ -134,6 +135,45 @@ def test_samples_follow_the_distribution() -> None:
     probabilities = np.exp(outputs[2:]) / np.exp(outputs[2:]).sum()
     shares = np.bincount(result.discrete[:, 0], minlength=3) / rows
     np.testing.assert_allclose(shares, probabilities, atol=0.01)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("actions", [ActionSpec(3), ActionSpec(2, (3, 2))])
+def test_both_kinds_of_policy_squash_the_same(actions: ActionSpec, deterministic: bool) -> None:
+    network = make_network(behavior(actions), squashed=True)
+    weights, size = policy_of(network).weights, actions.continuous_size
+    first, second = (
+        kind(network, dict(weights), 7).act(seen(9), None, np.random.default_rng(5), deterministic=deterministic)
+        for kind in (MLPPolicy, ModulePolicy)
+    )
+    np.testing.assert_allclose(first.continuous, second.continuous, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(first.discrete, second.discrete)
+    assert not first.extras
+    np.testing.assert_array_equal(first.to_env().continuous, first.continuous)
+    np.testing.assert_array_equal(first.part(slice(2, 4)).to_env().continuous, first.continuous[2:4])
+    if deterministic:
+        mean = module_outputs(policy_of(network), seen(9))[:, :size]
+        np.testing.assert_allclose(first.continuous, np.tanh(mean), rtol=1e-4, atol=1e-5)
+        for branch, (begin, end) in enumerate(branch_bounds(actions.discrete_branches)):
+            logits = module_outputs(policy_of(network), seen(9))[:, 2 * size + begin : 2 * size + end]
+            np.testing.assert_array_equal(first.discrete[:, branch], logits.argmax(axis=1))
+
+
+def test_squashed_samples_follow_the_distribution() -> None:
+    network, rows = make_network(behavior(ActionSpec(3)), squashed=True), 40_000
+    with torch.no_grad():
+        network.action.weight.div_(10.0)
+        network.action.bias[3:] = torch.tensor([-0.5, -40.0, 9.0])  # of which two are beyond the limits
+        network.action.weight[:, 4:] = 0.0
+    obs = tuple(np.repeat(values, rows, axis=0) for values in seen(1))
+    raw = np.arctanh(policy_of(network).act(obs, None, np.random.default_rng(1)).continuous.astype(np.float64)[:, :2])
+    outputs = module_outputs(policy_of(network), seen(1))[0]
+    np.testing.assert_allclose(raw.mean(axis=0), outputs[:2], atol=0.02)
+    np.testing.assert_allclose(raw[:, 0].std(), np.exp(outputs[3]), rtol=0.02)
+    assert raw[:, 1].std() < 1e-6
+    wide = policy_of(network).act(obs, None, np.random.default_rng(1)).continuous[:, 2]
+    inside = np.mean(np.abs(wide) < np.tanh(1.0))  # two units of a Gaussian whose sigma is e squared
+    assert inside == pytest.approx(2.0 / (math.exp(2.0) * math.sqrt(2.0 * math.pi)), rel=0.1)
 
 
 def test_continuous_actions_with_levels() -> None:
