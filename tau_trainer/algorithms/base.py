@@ -125,6 +125,10 @@ class Algorithm(ABC):
             CheckpointError: the state belongs to another behavior, network or algorithm, or is damaged.
         """
 
+    def lost(self, facts: Mapping[str, Any]) -> str:
+        """What a checkpoint with these facts did not keep though learning needs it, in a sentence; empty: nothing."""
+        return ""
+
     @property
     @abstractmethod
     def missing(self) -> str:

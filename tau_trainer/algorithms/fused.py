@@ -13,7 +13,6 @@ minibatch, ``H`` the hidden units, ``c`` continuous actions, ``b`` branches, ``M
 from __future__ import annotations
 
 import functools
-import math
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Samples
-from tau_trainer.algorithms.parameters import AdamState, FlatParameters
+from tau_trainer.algorithms.parameters import AdamState, FlatParameters, adam_step
 from tau_trainer.models.actor_critic import ActorCritic
 
 
@@ -255,24 +254,14 @@ def backward_body(weights: Weights, gradient: Weights, space: Workspace, observa
 def descend(numbers: Numbers, optimizer: AdamState, step: int, norm: torch.Tensor) -> None:
     """Clip by the global norm (written to ``norm`` []) and take AdamW's step number ``step`` (1 = the first).
 
-    Adam as Kingma and Ba (2015) with betas 0.9 and 0.999 and epsilon 1e-8, on flat vectors; its bias corrections are
-    moved into the step size and epsilon (section 2, last paragraph). Weight decay is decoupled (Loshchilov and Hutter
-    2019) and touches weight matrices only.
+    Weight decay is decoupled (Loshchilov and Hutter 2019) and touches weight matrices only.
     """
-    gradient, scratch = optimizer.gradient, optimizer.scratch
-    torch.linalg.vector_norm(gradient, out=norm)
+    torch.linalg.vector_norm(optimizer.gradient, out=norm)
     if numbers.max_grad_norm > 0.0:
-        gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
+        optimizer.gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
     if numbers.weight_decay > 0.0:
         optimizer.parameters[: numbers.decayed].mul_(1.0 - numbers.learning_rate * numbers.weight_decay)
-    # m = 0.9 m + 0.1 g; v = 0.999 v + 0.001 g²; theta -= rate m / (sqrt(v) + epsilon')
-    optimizer.exp_avg.lerp_(gradient, 0.1)
-    optimizer.exp_avg_sq.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-    correction = math.sqrt(1.0 - 0.999 ** float(step))
-    torch.sqrt(optimizer.exp_avg_sq, out=scratch)
-    scratch.add_(1e-8 * correction)
-    rate = numbers.learning_rate * correction / (1.0 - 0.9 ** float(step))
-    optimizer.parameters.addcdiv_(optimizer.exp_avg, scratch, value=-rate)
+    adam_step(optimizer, numbers.learning_rate, step)
 
 
 def compute_gradient(

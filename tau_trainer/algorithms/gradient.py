@@ -105,6 +105,11 @@ class GradientAlgorithm(Algorithm):
         """
 
     @override
+    def weights(self) -> dict[str, NDArray[Any]]:
+        tensors = self.network.state_dict().items()
+        return {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors}
+
+    @override
     def policy(self, weights: Arrays, version: int) -> Policy:
         return make_policy(self.network, weights, version)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
@@ -90,10 +89,6 @@ class OnPolicy(GradientAlgorithm):
             progress: see :meth:`Algorithm.update`.
             publish: see :meth:`Algorithm.update`.
         """
-
-    @override
-    def weights(self) -> dict[str, NDArray[Any]]:
-        return self.parameters.arrays()
 
     @override
     def state(self) -> State:

@@ -55,6 +55,14 @@ class Rollout:
         )
 
     @cached_property
+    def next_observations(self) -> Observations:
+        """One [N, *shape] for each sensor: what came after each transition; after a real end what was there before."""
+        places = np.where(self.following >= 0, self.following, np.arange(len(self)))
+        places = np.where(self.bootstrap >= 0, len(self) + self.bootstrap, places)
+        pairs = zip(self.observations, self.bootstrap_observations, strict=True)
+        return tuple(np.concatenate(pair)[places] for pair in pairs)
+
+    @cached_property
     def mask(self) -> BoolArray | None:
         """Action masks, bool [N, sum of branches], True = forbidden; None where no mask was ever given."""
         return self.column("mask") if "mask" in self._data else None

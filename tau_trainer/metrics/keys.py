@@ -16,8 +16,12 @@ POLICY_ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"
 POLICY_EPSILON = "Policy/Epsilon"
 POLICY_BETA = "Policy/Beta"
+CONTINUOUS_COEFFICIENT = "Policy/Continuous Entropy Coeff"
+DISCRETE_COEFFICIENT = "Policy/Discrete Entropy Coeff"
 POLICY_LOSS = "Losses/Policy Loss"
 VALUE_LOSS = "Losses/Value Loss"
+Q1_LOSS = "Losses/Q1 Loss"
+Q2_LOSS = "Losses/Q2 Loss"
 
 VALIDATION_ACCURACY = "Validation/Accuracy"
 VALIDATION_REWARD = "Validation/Reward"
@@ -60,6 +64,11 @@ def lesson_number(parameter: str) -> str:
 def value_estimate(stream: str) -> str:
     """``Policy/Extrinsic Value Estimate``, ...: mean value of a stream."""
     return f"Policy/{stream.capitalize()} Value Estimate"
+
+
+def value(stream: str) -> str:
+    """``Policy/Extrinsic Value``, ...: the same, as SAC calls it."""
+    return f"Policy/{stream.capitalize()} Value"
 
 
 def pair_key(key: str, pair: str) -> str:

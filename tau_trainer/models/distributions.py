@@ -1,7 +1,7 @@
 """Log-probabilities and entropy of hybrid actions, differentiable.
 
-Continuous actions are independent Gaussians around a mean with a sigma that does not depend on the observation;
-every discrete branch is a categorical distribution of its own.
+Continuous actions are independent Gaussians around a mean with a sigma that does not depend on the observation (or,
+squashed, the tanh of Gaussians of which it does); every discrete branch is a categorical distribution of its own.
 """
 
 from __future__ import annotations
@@ -53,3 +53,13 @@ def evaluate_actions(
         log_probs.append(all_log_prob.gather(1, discrete[:, branch : branch + 1]))
         entropy = entropy - (all_log_prob.exp() * all_log_prob).sum(dim=1)
     return torch.cat(log_probs, dim=1), entropy
+
+
+def squashed_log_prob(raw: torch.Tensor, noise: torch.Tensor, log_sigma: torch.Tensor) -> torch.Tensor:
+    """Log-density of ``tanh(raw)`` with ``raw = mean + sigma * noise``, all [n, c].
+
+    The density of the Gaussian over the slope of tanh (Haarnoja et al. 2018, appendix C). The logarithm of that slope,
+    ``1 - tanh(x)²``, is ``2 (log 2 - x - softplus(-2 x))``, which is exact where tanh has long been rounded to 1.
+    """
+    slope = 2.0 * (math.log(2.0) - raw - torch.nn.functional.softplus(-2.0 * raw))
+    return -0.5 * noise * noise - log_sigma - LOG_SQRT_2PI - slope

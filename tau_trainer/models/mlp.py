@@ -52,10 +52,14 @@ class MLP(torch.nn.ModuleList):
             x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
         return x
 
-    def together(self, x: torch.Tensor) -> torch.Tensor:
-        """Features [towers, n, H] of all towers from their inputs [towers, n, in], in one product a layer."""
+    def together(self, x: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
+        """Features [towers, n, H] of all towers from their inputs [towers, n, in], in one product a layer.
+
+        ``frozen``: gradients go to the inputs alone.
+        """
         for layer in self.layers:
-            linear = torch.baddbmm(layer.bias, x, layer.weight)
+            weight, bias = (layer.weight.detach(), layer.bias.detach()) if frozen else (layer.weight, layer.bias)
+            linear = torch.baddbmm(bias, x, weight)
             x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
         return x
 

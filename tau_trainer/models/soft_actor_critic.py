@@ -50,20 +50,22 @@ class TwinQ(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.zeros(TWINS, self.body.size, outputs))
         self.bias = torch.nn.Parameter(torch.zeros(TWINS, 1, outputs))
 
-    def forward(self, inputs: Inputs, continuous: torch.Tensor) -> torch.Tensor:
-        """Q [2, n, S, A] of continuous actions [n, c] in [-1, 1]."""
+    def forward(self, inputs: Inputs, continuous: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
+        """Q [2, n, S, A] of continuous actions [n, c] in [-1, 1]; ``frozen``: gradients go to the actions alone."""
         if not self.encoders:
             x = torch.cat((inputs[0], continuous), dim=1).expand(TWINS, -1, -1)
         else:
-            x = torch.stack([self._seen(tower, inputs, continuous) for tower in range(TWINS)])
-        q = torch.baddbmm(self.bias, self.body.together(x), self.weight)
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+                seen = [self._seen(tower, inputs) for tower in range(TWINS)]
+            x = torch.stack([torch.cat((one, continuous), dim=1) for one in seen])
+        weight, bias = (self.weight.detach(), self.bias.detach()) if frozen else (self.weight, self.bias)
+        q = torch.baddbmm(bias, self.body.together(x, frozen=frozen), weight)
         return q.view(TWINS, len(continuous), self.streams, -1)
 
-    def _seen(self, tower: int, inputs: Inputs, continuous: torch.Tensor) -> torch.Tensor:
+    def _seen(self, tower: int, inputs: Inputs) -> torch.Tensor:
         own = self.encoders[tower]
         assert isinstance(own, torch.nn.ModuleList)
-        encoded = [encoder(one) for encoder, one in zip(own, inputs[1:], strict=True)]
-        return torch.cat([inputs[0], *encoded, continuous], dim=1)
+        return torch.cat([inputs[0], *(encoder(one) for encoder, one in zip(own, inputs[1:], strict=True))], dim=1)
 
 
 class SoftActorCritic(torch.nn.Module):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import (
     Hyperparameters,
+    OffPolicyHyperparameters,
     POCAHyperparameters,
     PPOHyperparameters,
     SACHyperparameters,
@@ -54,6 +55,7 @@ __all__ = [
     "MemorySettings",
     "MultiRangeUniformSampler",
     "NetworkSettings",
+    "OffPolicyHyperparameters",
     "POCAHyperparameters",
     "PPOHyperparameters",
     "PPOTrainerSettings",

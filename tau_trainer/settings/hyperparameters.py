@@ -101,8 +101,8 @@ class PPOHyperparameters(POCAHyperparameters):
         return half if halves and self.updates_per_buffer != 1 else self.buffer_size
 
 
-class SACHyperparameters(Hyperparameters):
-    """Numbers of SAC."""
+class OffPolicyHyperparameters(Hyperparameters):
+    """Numbers of algorithms that learn from a replay memory."""
 
     batch_size: PositiveInt = 128
     """Decisions in one minibatch."""
@@ -112,13 +112,18 @@ class SACHyperparameters(Hyperparameters):
     """Linear: down to 1e-10 at max_steps."""
     buffer_init_steps: NaturalInt = 0
     """Decisions before the first update."""
-    tau: Fraction = 0.005
-    """Share of the new weights in every target update."""
     steps_per_update: PositiveFloat = 1.0
     """Decisions for each gradient update."""
     reward_signal_steps_per_update: PositiveFloat = Field(default_factory=lambda data: data.get("steps_per_update", 1))
-    """Decisions for each update of reward signals; steps_per_update unless given."""
+    """Decisions for each update of reward signals that are learned; steps_per_update unless given."""
+    save_replay_buffer: Bool = False
+    """Keep the replay memory in checkpoints, so that a resumed run goes on with it."""
+
+
+class SACHyperparameters(OffPolicyHyperparameters):
+    """Numbers of SAC."""
+
+    tau: Fraction = 0.005
+    """Share of the new weights in every target update."""
     init_entcoef: NaturalFloat = 1.0
     """Entropy coefficient at the start."""
-    save_replay_buffer: Bool = False
-    """Write the replay memory at the end, read it on resume."""

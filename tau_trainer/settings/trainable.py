@@ -57,7 +57,8 @@ def _lessons(file: RunSettings) -> Iterator[Finding]:
 
 def _network(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
     network, blocks = settings.network_settings, plugins.names("encoders")
-    if network.memory is not None and not plugins.names("memories"):
+    recurrent = plugins.names("memories") and trainer_type(settings.trainer_type).recurrent
+    if network.memory is not None and not recurrent:
         yield (*place, "network_settings", "memory"), f"asks for a recurrent network, {_YET}; remove it"
     if network.vis_encode_type != "simple" and f"visual:{network.vis_encode_type}" not in blocks:
         text = f"asks for the image encoder {network.vis_encode_type}, {_YET}; remove it and use vector observations"

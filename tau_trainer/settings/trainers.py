@@ -104,7 +104,7 @@ class PPOTrainerSettings(TrainerSettings):
 
 
 class SACTrainerSettings(TrainerSettings):
-    """A behavior for SAC: read and checked, not trained by this version."""
+    """A behavior that SAC trains."""
 
     trainer_type: Literal["sac"] = "sac"
     hyperparameters: SACHyperparameters = SACHyperparameters()
@@ -125,10 +125,12 @@ class TrainerType:
     """Its keys; ``trainer_type`` and ``hyperparameters`` need defaults."""
     algorithm: str | None
     """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`; None: read and checked, not trained yet."""
+    recurrent: bool = True
+    """Whether it trains networks with a memory."""
 
 
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
-SAC_TRAINER = TrainerType(SACTrainerSettings, None)
+SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.sac:SAC", recurrent=False)
 POCA_TRAINER = TrainerType(POCATrainerSettings, None)
 
 

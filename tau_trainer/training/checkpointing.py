@@ -69,6 +69,9 @@ class Checkpointer:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
                 self._fit(learner.restore, latest.checkpoint)
+                lost = learner.algorithm.lost(latest.checkpoint.manifest["learner"]["algorithm"])
+                if lost:
+                    self._hub.warning(lost)
             else:
                 self._hub.warning(f"'{learner.name}' begins from zero: the run that is resumed saved nothing of it")
         elif self._origins is not None:

@@ -12,7 +12,7 @@ from tau_trainer.algorithms.base import policy_age
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
 from tau_trainer.rewards import RewardStream
-from tau_trainer.settings.trainers import POCATrainerSettings, PPOTrainerSettings, SACTrainerSettings, TrainerType
+from tau_trainer.settings.trainers import POCATrainerSettings, PPOTrainerSettings, TrainerType
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, HYBRID, TWO_STREAMS, Collector, behavior, settings
 from tests.networks import IMAGE, observations, unplug
@@ -40,7 +40,6 @@ def test_the_algorithm_is_found_by_its_trainer_type(monkeypatch: pytest.MonkeyPa
     ("options", "actions", "said"),
     [
         (settings(), ActionSpec(), "^behavior 'Walker' has no actions, so there is nothing to learn$"),
-        (SACTrainerSettings(), HYBRID, "^behavior 'Walker': sac is not trained yet$"),
         (POCATrainerSettings(), HYBRID, "^behavior 'Walker': poca is not trained yet$"),
     ],
 )

@@ -53,6 +53,27 @@ def story(rollout: Rollout) -> dict[float, tuple[Any, ...]]:
     }
 
 
+@given(operations(40), st.integers(1, 6))
+def test_every_transition_knows_what_came_after(some: list[Any], horizon: int) -> None:
+    driver = Driver(horizon, 1)
+    driver.run([one for one in some if one[0] != "take"], last=False)
+    expected = {
+        record.marker: record.marker
+        if record.terminated
+        else record.final
+        if record.following is None
+        else record.following.marker
+        for record in driver.oracle.take()
+    }
+    rollout = Rollout(driver.memory.take().data)
+    if not expected:
+        return
+    here, after = rollout.observations[0], rollout.next_observations[0]
+    assert here.shape == after.shape
+    found = dict(zip(here[:, 0].tolist(), after[:, 0].tolist(), strict=True))
+    assert found == pytest.approx(expected)
+
+
 @given(operations(20), operations(20), st.integers(1, 6), st.booleans())
 def test_two_takes_joined_are_what_one_would_have_been(
     before: list[Any], after: list[Any], horizon: int, cleared: bool

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import PPOHyperparameters, RunSettings, load_settings
+from tau_trainer.settings import PPOHyperparameters, RunSettings, SACHyperparameters, load_settings
 from tests.settings.reading import parse_settings
 
 TRAINABLE = {
@@ -137,6 +137,24 @@ environment_parameters:
         value: 1.5
       - {name: Lesson1, value: 4.0, completion_criteria: {behavior: SmallWallJump, threshold: 2}}
 """,
+    "sac/3DBall": """
+behaviors:
+  3DBall:
+    trainer_type: sac
+    hyperparameters: {learning_rate: 0.0003, learning_rate_schedule: constant, batch_size: 64, buffer_size: 200000,
+      buffer_init_steps: 0, tau: 0.005, steps_per_update: 10.0, save_replay_buffer: false, init_entcoef: 0.5,
+      reward_signal_steps_per_update: 10.0}
+    network_settings: {normalize: true, hidden_units: 64}
+    max_steps: 100000
+    time_horizon: 1000
+""",
+    "sac/Worm": """
+behaviors:
+  Worm:
+    trainer_type: sac
+    hyperparameters: {batch_size: 256, buffer_size: 500000, steps_per_update: 20.0}
+    reward_signals: {extrinsic: {gamma: 0.995}}
+""",
 }
 
 UNTRAINABLE = {
@@ -188,30 +206,6 @@ behaviors:
 """,
         "behaviors.Pyramids.behavioral_cloning asks for imitation",
     ),
-    "sac/3DBall": (
-        """
-behaviors:
-  3DBall:
-    trainer_type: sac
-    hyperparameters: {learning_rate: 0.0003, learning_rate_schedule: constant, batch_size: 64, buffer_size: 200000,
-      buffer_init_steps: 0, tau: 0.005, steps_per_update: 10.0, save_replay_buffer: false, init_entcoef: 0.5,
-      reward_signal_steps_per_update: 10.0}
-    network_settings: {normalize: true, hidden_units: 64}
-    max_steps: 100000
-    time_horizon: 1000
-""",
-        "behaviors.3DBall.trainer_type asks for sac",
-    ),
-    "sac/Worm": (
-        """
-behaviors:
-  Worm:
-    trainer_type: sac
-    hyperparameters: {batch_size: 256, buffer_size: 500000, steps_per_update: 20.0}
-    reward_signals: {extrinsic: {gamma: 0.995}}
-""",
-        "use trainer_type: ppo",
-    ),
     "sac/Hallway": (
         """
 behaviors:
@@ -220,7 +214,7 @@ behaviors:
     hyperparameters: {batch_size: 512, buffer_size: 200000, init_entcoef: 0.1}
     network_settings: {memory: {sequence_length: 64, memory_size: 128}}
 """,
-        "behaviors.Hallway.trainer_type asks for sac",
+        "behaviors.Hallway.network_settings.memory asks for a recurrent network",
     ),
     "poca/SoccerTwos": (
         """
@@ -269,7 +263,7 @@ def test_an_example_loads(written: Path) -> None:
     settings = load_settings(written)
     assert isinstance(settings, RunSettings)
     assert settings.behaviors
-    assert all(behavior.trainer_type == "ppo" for behavior in settings.behaviors.values())
+    assert all(behavior.trainer_type in ("ppo", "sac") for behavior in settings.behaviors.values())
 
 
 @pytest.mark.parametrize("written", [text for text, _ in UNTRAINABLE.values()], ids=UNTRAINABLE.keys(), indirect=True)
@@ -295,3 +289,12 @@ def test_the_numbers_of_3dball_arrive(tmp_path: Path) -> None:
     assert (ball.network_settings.normalize, ball.network_settings.hidden_units) == (True, 128)
     assert (ball.time_horizon, ball.summary_freq, ball.threaded) == (1000, 12000, True)
     assert ball.reward_signals["extrinsic"].gamma == 0.99
+
+
+def test_the_numbers_of_3dball_for_sac_arrive(tmp_path: Path) -> None:
+    path = tmp_path / "3DBall.yaml"
+    path.write_text(TRAINABLE["sac/3DBall"], encoding="utf-8")
+    numbers = load_settings(path).behaviors["3DBall"].hyperparameters
+    assert isinstance(numbers, SACHyperparameters)
+    assert (numbers.batch_size, numbers.buffer_size, numbers.tau, numbers.init_entcoef) == (64, 200000, 0.005, 0.5)
+    assert (numbers.steps_per_update, numbers.buffer_init_steps, numbers.save_replay_buffer) == (10.0, 0, False)

@@ -172,8 +172,8 @@ checkpoint_settings: {inference: true}
 
 
 def test_untrainable_defaults_are_told_too(path: Path) -> None:
-    path.write_text("default_settings: {trainer_type: sac}")
-    with pytest.raises(SettingsError, match=r"default_settings\.trainer_type asks for sac"):
+    path.write_text("default_settings: {trainer_type: poca}")
+    with pytest.raises(SettingsError, match=r"default_settings\.trainer_type asks for poca"):
         load_settings(path)
 
 

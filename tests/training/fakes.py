@@ -219,6 +219,30 @@ def tau_settings(results: Path, run_id: str = "run", **overrides: Any) -> RunSet
     return load_settings(config, small | {key.replace("__", "."): value for key, value in overrides.items()})
 
 
+SAC_FILE = """
+behaviors:
+  TauAgent:
+    trainer_type: sac
+    hyperparameters: {batch_size: 16, buffer_size: 300, steps_per_update: 4.5, buffer_init_steps: 50}
+    network_settings: {hidden_units: 16, num_layers: 1, normalize: true}
+    reward_signals: {extrinsic: {gamma: 0.0}}
+    max_steps: 480
+    summary_freq: 100
+    checkpoint_interval: 80
+    keep_checkpoints: 0
+env_settings: {env_path: "headless:tau", seed: 7}
+tau: {pairs: 2, agents: 4, reward: {credit: aggregate}}
+"""
+
+
+def sac_settings(results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
+    """A small Tau run of SAC, as :func:`tau_settings` is one of PPO."""
+    config = results / "sac.yaml"
+    config.write_text(SAC_FILE, "utf-8")
+    given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": run_id}
+    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+
+
 def begin(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> Session:
     """Start a run whose hub hands on to ``memory`` and to log.jsonl."""
 

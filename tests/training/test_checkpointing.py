@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tau_trainer.algorithms import Algorithm
 from tau_trainer.errors import CheckpointError, ExportError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.training.checkpointing import Checkpointer
@@ -118,6 +119,20 @@ def test_a_checkpoint_of_another_network(make: Any, hub: MetricsHub, tmp_path: P
     asyncio.run(checkpointer.save([learner], pairs(0)))
     with pytest.raises(CheckpointError, match="hidden units"):
         Checkpointer(tmp_path, hub, resume=True).register(make(hidden_units=16))
+
+
+def test_what_a_checkpoint_did_not_keep_is_told(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    learned(learner, 100)
+    asyncio.run(checkpointer.save([learner], pairs(100)))
+    Checkpointer(tmp_path, hub, resume=True).register(make())
+    monkeypatch.setattr(Algorithm, "lost", lambda _, facts: f"version {facts['version']} lost its memory")
+    Checkpointer(tmp_path, hub, resume=True).register(make())
+    hub.drain(5.0)
+    assert memory.warnings == ["version 1 lost its memory"]
 
 
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(

@@ -36,7 +36,7 @@ from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.watchdog import watch
-from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train, until
+from tests.training.fakes import Memory, SceneEngine, Stage, begin, sac_settings, tau_settings, train, until
 
 
 def hashes(report: RunReport) -> dict[str, str]:
@@ -261,6 +261,21 @@ def test_exact_resume(stage: Stage, tmp_path: Path, policy: str, concurrent: int
     resumed = train(tau_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True))
     assert hashes(resumed) == hashes(whole)
     assert [pair.decisions for pair in resumed.pairs] == [pair.decisions for pair in whole.pairs]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_exact_resume_with_a_replay_memory(stage: Stage, tmp_path: Path, memory: Memory, kept: bool) -> None:
+    options = {
+        "collection__deterministic": True,
+        "behaviors__TauAgent__hyperparameters__save_replay_buffer": kept,
+    }
+    whole = train(sac_settings(tmp_path, "whole", **options))
+    cut_off(whole, tmp_path / "cut", 2)
+    resumed = train(sac_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True), memory)
+    assert resumed.outcome == whole.outcome == "completed"
+    assert (hashes(resumed) == hashes(whole)) == kept
+    said = [warning for warning in memory.warnings if "replay memory of 'TauAgent' was not kept" in warning]
+    assert len(said) == (not kept)
 
 
 @pytest.mark.slow

@@ -1,0 +1,228 @@
+"""What off-policy algorithms share: a replay memory, and so many gradient steps for so many decisions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import Counters, Publish, Setup, State
+from tau_trainer.algorithms.gradient import GradientAlgorithm
+from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
+from tau_trainer.columns import Arrays, Column
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.memory import Replay, Rollout, RolloutMemory, Work, WorkData
+from tau_trainer.metrics import keys
+from tau_trainer.models.actor_critic import Inputs
+from tau_trainer.settings import OffPolicyHyperparameters
+
+_STEPS_AT_ONCE = 64
+"""Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
+
+_REPLAY = "replay."
+"""What the names of the replay memory's columns begin with in a checkpoint."""
+
+
+class Transitions(NamedTuple):
+    """``n`` transitions as a gradient step needs them."""
+
+    inputs: Inputs
+    """What :meth:`ActorCritic.prepare` makes of the observations."""
+    following: Inputs
+    """The same of the observations that came after."""
+    continuous: torch.Tensor
+    """float32 [n, c], as the memory has them."""
+    discrete: torch.Tensor
+    """int64 [n, b]."""
+    forbidden: torch.Tensor
+    """bool [n, sum of branches]: what was forbidden when the decision was made."""
+    rewards: torch.Tensor
+    """float32 [n, S], of all streams, times their strength."""
+    goes_on: torch.Tensor
+    """float32 [n, 1]: 0 after a real end. An episode that a limit cut goes on as far as its values are concerned."""
+
+
+class OffPolicy(GradientAlgorithm):
+    """Keeps ``buffer_size`` transitions and learns from minibatches of them, a gradient step for ``steps_per_update``.
+
+    Transitions are handed over as they come; the ring of them is on the learning side. A subclass names its
+    :attr:`name`, builds its network, and takes one gradient step.
+
+    Raises:
+        SettingsError: the network has a memory, or rewards come by component.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.numbers = cast("OffPolicyHyperparameters", setup.settings.hyperparameters)
+        if setup.settings.network_settings.memory is not None:
+            raise SettingsError(f"{self.name} does not train recurrent networks yet; remove network_settings.memory")
+        if setup.reward_width > 1:
+            raise SettingsError(f"{self.name} learns from one reward a decision; set credit to aggregate")
+        self.parameters = FlatParameters(self.build(), self.device)
+        self.memory: RolloutMemory = self.new_memory(self._first, horizon=1)
+        self.replay = Replay(self._replay_columns(), self.numbers.buffer_size)
+        self.seen = 0
+        """Transitions so far, in all runs."""
+        self.steps = 0
+        """Gradient steps so far."""
+
+    @abstractmethod
+    def build(self) -> torch.nn.Module:
+        """Make everything that is learned, with :attr:`network` as a part of it; weights come from the generator."""
+
+    @abstractmethod
+    def step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
+        """Take one gradient step; returns numbers to report, float32 [m]. Called without gradients."""
+
+    @abstractmethod
+    def report(self, means: list[float]) -> dict[str, float]:
+        """Statistics by TensorBoard name, from the means of what :meth:`step` returned."""
+
+    @property
+    def _first(self) -> int:
+        """Decisions before the first gradient step."""
+        return max(self.numbers.buffer_init_steps, self.numbers.batch_size)
+
+    @override
+    def ready(self, counters: Counters) -> Work | None:
+        least = self.numbers.steps_per_update if counters.updates else self._first
+        return self.memory.take() if self.memory.completed >= max(least, 1) else None
+
+    @property
+    @override
+    def missing(self) -> str:
+        return f"{self._first:,} decisions"
+
+    @override
+    def learn_from(
+        self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
+    ) -> dict[str, float]:
+        self.check_input(rollout)
+        before = self.seen, self.steps
+        undo = self.replay.append(self._rows(rollout))
+        try:
+            self.observe(rollout.observations)
+            self.seen += len(rollout)
+            return self._descend(self._due(), progress)
+        except BaseException:
+            undo()
+            self.seen, self.steps = before
+            raise
+
+    def _due(self) -> int:
+        """Gradient steps that the transitions so far have earned and that were not taken."""
+        if len(self.replay) < self.numbers.batch_size:
+            return 0
+        return int((self.seen - self.numbers.buffer_init_steps) / self.numbers.steps_per_update) - self.steps
+
+    def _descend(self, steps: int, progress: float) -> dict[str, float]:
+        own = self.numbers
+        rate = scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR)
+        if steps <= 0:
+            return {}
+        numbers = torch.stack([self.step(batch, rate) for batch in self.minibatches(steps)])
+        self.check_finite(numbers)
+        self.steps += steps
+        return {
+            **self.report(numbers.mean(dim=0).tolist()),
+            keys.LEARNING_RATE: rate,
+            keys.MINIBATCHES: float(steps),
+        }
+
+    def minibatches(self, steps: int) -> Iterator[Transitions]:
+        """So many, each of ``batch_size`` transitions drawn uniformly and with replacement."""
+        size = self.numbers.batch_size
+        for begin in range(0, steps, _STEPS_AT_ONCE):
+            count = min(steps - begin, _STEPS_AT_ONCE)
+            places = torch.randint(len(self.replay), (count * size,), generator=self.generator)
+            drawn = self._transitions(self.replay.take(places.numpy()))
+            inputs, following = (zip(*(torch.split(one, size) for one in many), strict=True) for many in drawn[:2])
+            others = zip(*(torch.split(one, size) for one in drawn[2:]), strict=True)
+            for one, after, rest in zip(inputs, following, others, strict=True):
+                yield Transitions(list(one), list(after), *rest)
+
+    def _transitions(self, rows: Mapping[str, NDArray[Any]]) -> Transitions:
+        """What was stored, on the device and normalised."""
+        tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
+        count = sum(name.startswith("input_") for name in tensors)
+        inputs, following = (
+            self.network.normalize([tensors[f"{side}_{i}"] for i in range(count)]) for side in ("input", "next")
+        )
+        return Transitions(
+            inputs,
+            following,
+            continuous=tensors["continuous"].to(self.device),
+            discrete=tensors["discrete"].to(self.device, torch.int64),
+            forbidden=tensors["forbidden"].to(self.device),
+            rewards=tensors["rewards"].to(self.device),
+            goes_on=1.0 - tensors["terminated"].to(self.device, torch.float32)[:, None],
+        )
+
+    def _replay_columns(self) -> list[Column]:
+        nobody = tuple(column.empty(0) for column in self.memory.columns[: len(self.spec.observations)])
+        arranged = self.network.arrange(nobody)
+        sides = ((f"{side}_{i}", values) for side in ("input", "next") for i, values in enumerate(arranged))
+        choices = self.network.action.choices
+        return [
+            *(Column(name, values.shape[1:], values.dtype) for name, values in sides),
+            Column("continuous", (choices.continuous_size,)),
+            Column("discrete", (choices.discrete_size,), np.int32),
+            Column("forbidden", (choices.mask_size,), np.bool_),
+            Column("rewards", (len(self.streams),)),
+            Column("terminated", (), np.bool_),
+        ]
+
+    def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
+        """Transitions as the ring keeps them."""
+        sides = {"input": rollout.observations, "next": rollout.next_observations}
+        rows = {
+            f"{side}_{i}": values for side, obs in sides.items() for i, values in enumerate(self.network.arrange(obs))
+        }
+        mask = np.zeros((len(rollout), self.network.action.choices.mask_size), np.bool_)
+        if rollout.mask is not None:
+            mask = self.network.action.forbidden(rollout.mask)
+        rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
+        return rows | {
+            "continuous": rollout.column("continuous"),
+            "discrete": rollout.column("discrete"),
+            "forbidden": mask,
+            "rewards": np.concatenate(rewards, axis=1),
+            "terminated": rollout.terminated,
+        }
+
+    @override
+    def state(self) -> State:
+        arrays, facts = super().state()
+        facts |= {"seen": self.seen, "steps": self.steps}
+        if self.numbers.save_replay_buffer:
+            rows, facts["replay"] = self.replay.state()
+            arrays |= {_REPLAY + name: values for name, values in rows.items()}
+        return arrays, facts
+
+    @override
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        replay = Replay(self.replay.columns, self.replay.capacity)
+        if "replay" in facts:
+            rows = {name.removeprefix(_REPLAY): rows for name, rows in arrays.items() if name.startswith(_REPLAY)}
+            try:
+                replay.load(rows, facts["replay"])
+            except ValueError as error:
+                raise CheckpointError(f"{error}; use the settings that the run was started with") from error
+        super().load(arrays, facts)
+        self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
+
+    @override
+    def lost(self, facts: Mapping[str, Any]) -> str:
+        if "replay" in facts:
+            return ""
+        return (
+            f"the replay memory of '{self.spec.short_name}' was not kept, so learning goes on once "
+            f"{self.numbers.batch_size:,} new decisions are made; save_replay_buffer: true keeps it"
+        )

@@ -1,0 +1,109 @@
+"""Random experience for tests of off-policy learners, and what the learner's ring should hold of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tau_trainer.algorithms import Counters, Setup
+from tau_trainer.algorithms.sac import SAC
+from tau_trainer.memory import WorkData
+from tau_trainer.models.masks import effective_mask
+from tau_trainer.settings import NetworkSettings, RewardSignalSettings, SACHyperparameters
+from tau_trainer.settings.trainers import SACTrainerSettings
+from tau_trainer.specs import ActionSpec, BehaviorSpec
+from tests.algorithms.experience import AGENTS, behavior
+from tests.networks import observations
+
+
+def settings(network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any) -> Any:
+    return SACTrainerSettings(
+        hyperparameters=SACHyperparameters(**{"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2} | numbers),
+        network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
+        reward_signals=signals or {"extrinsic": RewardSignalSettings()},
+    )
+
+
+def sac(spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu") -> SAC:
+    """A learner, of a behavior that sees two vectors unless told otherwise."""
+    spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
+    return SAC(Setup(spec, options or settings(), seed, device=device))
+
+
+class Collector:
+    """Lets a learner's policy act on random observations with random rewards, ends and masks.
+
+    ``transitions``: what has become of every decision so far, in the order in which they were made.
+    """
+
+    def __init__(self, learner: SAC, seed: int = 0) -> None:
+        self.learner = learner
+        self.rng = np.random.default_rng(seed)
+        self.transitions: list[dict[str, Any]] = []
+        self._open: dict[int, dict[str, Any]] = {}
+        self._steps = 0
+
+    def collect(self, steps: int = 12) -> WorkData:
+        """The work of so many further decisions of every agent."""
+        policy, memory = self.learner.snapshot(), self.learner.memory
+        size = self.learner.spec.actions.mask_size
+        for _ in range(steps):
+            obs = self._observe(AGENTS)
+            mask = self.rng.random((AGENTS, size)) < 0.3 if size else None
+            decision = policy.act(obs, mask, self.rng)
+            rewards = self._rewards(AGENTS)
+            values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
+            actions = {"continuous": decision.continuous, "discrete": decision.discrete}
+            memory.append(np.arange(AGENTS), rewards, {**values, **actions, "mask": mask}, policy.version)
+            self._close(range(AGENTS), rewards, obs, terminated=False)
+            branches = self.learner.spec.actions.discrete_branches
+            for agent in range(AGENTS):
+                self._open[agent] = {
+                    "obs": _of(obs, agent),
+                    "continuous": decision.continuous[agent],
+                    "discrete": decision.discrete[agent],
+                    "forbidden": effective_mask(mask, branches)[agent] if mask is not None else np.zeros(0, np.bool_),
+                }
+                self.transitions.append(self._open[agent])
+            self._steps += 1
+            if self._steps % 5 == 0:
+                self._end(self._steps % AGENTS, truncated=self._steps % 2 == 0)
+        return memory.take().data
+
+    def _end(self, agent: int, *, truncated: bool) -> None:
+        rewards, obs = self._rewards(1), self._observe(1)
+        self.learner.memory.end(np.array([agent]), rewards, obs, np.array([truncated]))
+        self._close([agent], rewards, obs, terminated=not truncated)
+
+    def _close(self, agents: Any, rewards: dict[str, Any], obs: Any, *, terminated: bool) -> None:
+        for row, agent in enumerate(agents):
+            decision = self._open.pop(agent, None)
+            if decision is not None:
+                decision["rewards"] = np.concatenate([values[row] for values in rewards.values()])
+                decision |= {"next": _of(obs, row), "terminated": terminated}
+
+    def closed(self) -> list[dict[str, Any]]:
+        return [one for one in self.transitions if "next" in one]
+
+    def _observe(self, rows: int) -> tuple[Any, ...]:
+        return observations(self.learner.spec, rows, int(self.rng.integers(2**31)), scale=1.0)
+
+    def _rewards(self, rows: int) -> dict[str, Any]:
+        return {stream.name: self.rng.normal(size=(rows, 1)).astype(np.float32) for stream in self.learner.streams}
+
+
+def _of(obs: Any, row: int) -> list[Any]:
+    return [values[row] for values in obs]
+
+
+def trained(learner: SAC, rounds: int = 2) -> Collector:
+    """After so many updates, so that optimizer, normaliser and ring hold something."""
+    collector = Collector(learner)
+    for _ in range(rounds):
+        learner.update(collector.collect(), 0.0, None)
+    return collector
+
+
+def counters(learner: SAC) -> Counters:
+    return Counters(0, learner.version)

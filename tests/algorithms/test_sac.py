@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tau_trainer.algorithms.off_policy import Transitions
+from tau_trainer.algorithms.sac import SAC, losses
+from tau_trainer.errors import SettingsError
+from tau_trainer.export import export_onnx
+from tau_trainer.models import MLPPolicy, ModulePolicy
+from tau_trainer.settings import MemorySettings
+from tau_trainer.specs import ActionSpec
+from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
+from tests.algorithms.reference_sac import gradients, textbook
+from tests.algorithms.replayed import sac, settings, trained
+from tests.networks import IMAGE, LIST
+
+KINDS = {"continuous": CONTINUOUS, "discrete": DISCRETE, "hybrid": HYBRID, "one branch": ActionSpec(0, (4,))}
+
+
+def random_everywhere(learner: SAC, seed: int = 0) -> None:
+    """Heads begin at zero: whatever is left out somewhere shows only where nothing is."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in learner.module.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+
+
+def random_batch(learner: SAC, rows: int = 9, seed: int = 0) -> tuple[Transitions, torch.Tensor]:
+    choices, generator = learner.network.action.choices, torch.Generator().manual_seed(seed)
+    size, branches = choices.continuous_size, choices.discrete_branches
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    forbidden = torch.rand(rows, choices.mask_size, generator=generator) < 0.4
+    begin = 0
+    for branch in branches:
+        forbidden[:, begin] = False
+        begin += branch
+    batch = Transitions(
+        inputs=[normal(rows, 7)],
+        following=[normal(rows, 7)],
+        continuous=torch.tanh(normal(rows, size)),
+        discrete=torch.stack([torch.randint(one, (rows,), generator=generator) for one in branches], dim=1)
+        if branches
+        else torch.zeros(rows, 0, dtype=torch.int64),
+        forbidden=forbidden,
+        rewards=normal(rows, len(learner.streams)),
+        goes_on=(torch.arange(rows)[:, None] % 3 > 0).float(),
+    )
+    return batch, normal(rows, size)
+
+
+def expected(learner: SAC, batch: Transitions, noise: torch.Tensor) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    named = learner.module.named_parameters()
+    weights = {name: one.detach().double().requires_grad_() for name, one in named}
+    gammas = torch.tensor([stream.gamma for stream in learner.streams])
+    found = textbook(weights, learner.network.action.choices, batch, noise, gammas)
+    return found, gradients(weights, found)
+
+
+@pytest.mark.parametrize("signals", [None, TWO_STREAMS])
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_and_gradients_are_the_textbooks(kind: str, signals: Any) -> None:
+    learner = sac(KINDS[kind], settings(signals=signals))
+    random_everywhere(learner)
+    batch, noise = random_batch(learner)
+    wanted, slopes = expected(learner, batch, noise)
+    gammas = torch.tensor([stream.gamma for stream in learner.streams])
+    found = losses(learner.module, batch, noise, gammas)
+    told = {"policy": found.policy, "value": found.value, "q1": found.q[0], "q2": found.q[1]}
+    for name, loss in {**told, "coefficients": found.coefficients}.items():
+        assert float(loss.detach()) == pytest.approx(float(wanted[name].detach()), rel=2e-4, abs=1e-5), name
+    learner.parameters.adam.gradient.zero_()
+    (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
+    for name, parameter in learner.module.named_parameters():
+        assert parameter.grad is not None
+        np.testing.assert_allclose(parameter.grad.numpy(), slopes[name].numpy(), rtol=2e-3, atol=2e-5, err_msg=name)
+
+
+def test_levels_are_branches() -> None:
+    learner = sac(HYBRID, settings({"action_levels": 5}))
+    random_everywhere(learner)
+    batch, noise = random_batch(learner)
+    assert batch.discrete.shape[1] == 4
+    assert noise.shape == (9, 0)
+    wanted, _ = expected(learner, batch, noise)
+    found = losses(learner.module, batch, noise, torch.tensor([0.99]))
+    assert float(found.policy.detach()) == pytest.approx(float(wanted["policy"].detach()), rel=1e-4)
+    assert learner.module.log_coefficients.numel() == 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_are_those_of_three_optimizers(kind: str) -> None:
+    """ML-Agents has one Adam for the policy, one for V and both Qs, one for the coefficients."""
+    learner = sac(KINDS[kind], settings(tau=0.3))
+    random_everywhere(learner)
+    weights = {name: one.detach().double().requires_grad_() for name, one in learner.module.named_parameters()}
+    own = {name: one for name, one in weights.items() if not name.startswith("target.")}
+    optimizer = torch.optim.Adam(own.values(), lr=0.01)
+    generator = torch.Generator()
+    generator.set_state(learner.generator.get_state())
+    for step in range(3):
+        batch, _ = random_batch(learner, seed=step)
+        noise = torch.randn(batch.continuous.shape, generator=generator)
+        found = textbook(weights, learner.network.action.choices, batch, noise, torch.tensor([0.99]))
+        slopes = gradients(weights, found)
+        for name, one in own.items():
+            one.grad = slopes[name]
+        optimizer.step()
+        with torch.no_grad():
+            for name, one in weights.items():
+                if name.startswith("target."):
+                    source = weights["network." + name.removeprefix("target.")]
+                    one.copy_(0.7 * one + 0.3 * source)
+        with torch.no_grad():
+            learner.step(batch, 0.01)
+    for name, parameter in learner.module.named_parameters():
+        if name != "target.action.log_sigma":
+            wanted = weights[name].detach().numpy()
+            np.testing.assert_allclose(parameter.detach().numpy(), wanted, rtol=5e-3, atol=1e-4, err_msg=name)
+
+
+def test_the_target_is_moved_by_tau_alone() -> None:
+    learner = sac(CONTINUOUS, settings(tau=0.0))
+    random_everywhere(learner)
+    before = [one.clone() for one in learner.module.target.parameters()]
+    with torch.no_grad():
+        for seed in range(3):
+            learner.step(random_batch(learner, seed=seed)[0], 0.1)
+    for one, kept in zip(learner.module.target.parameters(), before, strict=True):
+        torch.testing.assert_close(one, kept, rtol=0, atol=0)
+
+
+def test_at_the_start_the_target_is_the_network() -> None:
+    learner = sac(HYBRID)
+    inputs = [torch.randn(5, 7)]
+    torch.testing.assert_close(learner.module.target.values(inputs), learner.network.values(inputs))
+
+
+@pytest.mark.parametrize(("start", "kind"), [(0.5, "hybrid"), (1.0, "continuous"), (0.1, "discrete")])
+def test_coefficients_begin_where_they_are_told(start: float, kind: str) -> None:
+    learner = sac(KINDS[kind], settings(init_entcoef=start))
+    sizes = {"hybrid": 3, "continuous": 1, "discrete": 2}
+    assert learner.module.log_coefficients.exp().tolist() == pytest.approx([start] * sizes[kind])
+
+
+def test_no_coefficient_at_all_stays_finite() -> None:
+    learner = sac(HYBRID, settings(init_entcoef=0.0))
+    trained(learner)
+    assert learner.module.log_coefficients.exp().max() < 1e-7
+    assert learner.parameters.finite()
+
+
+@pytest.mark.parametrize(("log_sigma", "rises"), [(-3.0, True), (0.0, False)])
+def test_the_continuous_coefficient_follows_the_entropy(log_sigma: float, rises: bool) -> None:
+    learner = sac(CONTINUOUS)
+    with torch.no_grad():
+        learner.network.action.weight.zero_()
+        learner.network.action.bias[2:] = log_sigma
+        before = learner.module.log_coefficients.tolist()[0]
+        learner.step(random_batch(learner, rows=500)[0], 1e-3)
+    assert (learner.module.log_coefficients.tolist()[0] > before) == rises
+
+
+@pytest.mark.parametrize(("peak", "rises"), [(12.0, True), (0.0, False)])
+def test_each_branch_has_a_coefficient_that_follows_its_entropy(peak: float, rises: bool) -> None:
+    learner = sac(ActionSpec(0, (3, 3)))
+    with torch.no_grad():
+        learner.network.action.weight.zero_()
+        learner.network.action.bias[3] = peak  # of the second branch; the first is uniform
+        batch, _ = random_batch(learner)
+        learner.step(batch._replace(forbidden=torch.zeros(9, 6, dtype=torch.bool)), 1e-3)
+    first, second = learner.module.log_coefficients.tolist()
+    assert first < 0.0
+    assert (second > 0.0) == rises
+
+
+def test_what_is_reported() -> None:
+    learner = sac(HYBRID, settings(signals=TWO_STREAMS, learning_rate_schedule="linear", steps_per_update=2.0))
+    collector = trained(learner, rounds=1)
+    result = learner.update(collector.collect(), 0.25, None)
+    shared = {"Policy Age", "Update Seconds", "Minibatches"}
+    assert {name for name in result if name.rpartition("/")[2] not in shared} == {
+        "Losses/Policy Loss",
+        "Losses/Value Loss",
+        "Losses/Q1 Loss",
+        "Losses/Q2 Loss",
+        "Policy/Continuous Entropy Coeff",
+        "Policy/Discrete Entropy Coeff",
+        "Policy/Entropy",
+        "Policy/Extrinsic Value",
+        "Policy/Curiosity Value",
+        "Policy/Learning Rate",
+    }
+    assert all(math.isfinite(value) for value in result.values())
+    assert result["Policy/Learning Rate"] == pytest.approx(0.0075)
+    assert result["Policy/Continuous Entropy Coeff"] == pytest.approx(learner.module.log_coefficients.exp().tolist()[0])
+    assert result["Train/Minibatches"] == 30.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_policies_can_be_exported(kind: str, normalize: bool, tmp_path: Any) -> None:
+    learner = sac(KINDS[kind], settings({"normalize": normalize}))
+    trained(learner)
+    policy = learner.snapshot()
+    assert isinstance(policy, MLPPolicy)
+    assert export_onnx(policy, learner.spec, tmp_path / "policy.onnx").is_file()
+
+
+@pytest.mark.usefixtures("toys")
+def test_encoders_learn_and_are_exported(tmp_path: Any) -> None:
+    learner = sac(behavior(HYBRID, IMAGE, LIST), settings({"normalize": True}))
+    before = {name: one.detach().clone() for name, one in learner.module.named_parameters()}
+    trained(learner)
+    still = [name for name, one in learner.module.named_parameters() if torch.equal(one, before[name])]
+    assert not still
+    assert learner.replay.state()[0]["input_1"].dtype == np.uint8
+    assert isinstance(learner.snapshot(), ModulePolicy)
+    assert export_onnx(learner.snapshot(), learner.spec, tmp_path / "policy.onnx").is_file()
+
+
+@pytest.mark.usefixtures("toys")
+def test_encoders_of_q_learn_from_q_alone() -> None:
+    """The policy's loss goes through Q to the actions, and moves nothing of Q."""
+    learner = sac(behavior(CONTINUOUS, IMAGE))
+    random_everywhere(learner)
+    trained(learner, rounds=1)
+    (batch,) = learner.minibatches(1)
+    noise = torch.randn(batch.continuous.shape)
+    found = losses(learner.module, batch, noise, torch.tensor([0.99]))
+    learner.parameters.adam.gradient.zero_()
+    found.policy.backward()  # type: ignore[no-untyped-call]
+    for name, parameter in learner.module.named_parameters():
+        assert parameter.grad is not None
+        moved = bool(parameter.grad.any())
+        assert moved == name.startswith(("network.action", "network.body", "network.encoders.0")), name
+
+
+@pytest.mark.usefixtures("toys")
+def test_what_it_does_not_train_is_told() -> None:
+    with pytest.raises(SettingsError, match=r"^sac does not train recurrent networks yet; remove network_settings\.me"):
+        sac(CONTINUOUS, settings({"memory": MemorySettings(memory_size=6, sequence_length=8)}))
