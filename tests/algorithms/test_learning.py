@@ -1,4 +1,4 @@
-"""PPO learns what it should, in seconds: small numpy environments, fixed seeds, wide margins."""
+"""PPO and SAC learn what they should, in seconds: small numpy environments, fixed seeds, wide margins."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.sac import SAC
 from tau_trainer.models import Decision, to_env
-from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings
-from tau_trainer.settings.trainers import PPOTrainerSettings
+from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings, SACHyperparameters
+from tau_trainer.settings.trainers import PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
 AGENTS = 16
@@ -32,7 +33,7 @@ def make(inputs: int, actions: ActionSpec, *, width: int = 1, gamma: float, **nu
 class Loop:
     """Acts in turns: observe, act, reward, end."""
 
-    def __init__(self, ppo: PPO) -> None:
+    def __init__(self, ppo: PPO | SAC) -> None:
         self.ppo, self.rng = ppo, np.random.default_rng(0)
         self.policy, self.rows = ppo.snapshot(), np.arange(AGENTS)
 
@@ -140,3 +141,35 @@ def test_value_after_a_limit_and_after_a_real_end(truncated: bool, expected: flo
         result = loop.learn_when_full()
         estimate = result["Policy/Extrinsic Value Estimate"] if result else estimate
     assert estimate == pytest.approx(expected, rel=0.08)
+
+
+def make_sac(inputs: int, actions: ActionSpec) -> SAC:
+    settings = SACTrainerSettings(
+        hyperparameters=SACHyperparameters(batch_size=64, learning_rate=3e-3, steps_per_update=8, init_entcoef=0.1),
+        network_settings=NetworkSettings(hidden_units=32),
+        reward_signals={"extrinsic": RewardSignalSettings(gamma=0.0)},
+    )
+    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), actions)
+    return SAC(Setup(spec, settings, seed=1))
+
+
+@pytest.mark.parametrize("actions", [ActionSpec(2), ActionSpec(0, (3, 2)), ActionSpec(2, (3, 2))])
+def test_sac_learns_a_contextual_bandit(actions: ActionSpec) -> None:
+    """Continuous actions are to be a linear function of the observation, branches to repeat a digit; 0 is perfect."""
+    loop = Loop(make_sac(6 + 5, actions))
+    matrix = np.random.default_rng(7).normal(size=(6, 2)).astype(np.float32) * 0.25
+    reward, misses = np.zeros((AGENTS, 1), np.float32), []
+    for _ in range(400):
+        first, second = loop.rng.integers(3, size=AGENTS), loop.rng.integers(2, size=AGENTS)
+        vector = loop.rng.normal(size=(AGENTS, 6)).astype(np.float32)
+        result = loop.act(np.concatenate((vector, one_hot(first, 3), one_hot(second, 2)), axis=1), reward)
+        missed = np.zeros(AGENTS)
+        if actions.continuous_size:
+            missed += np.abs(result.to_env().continuous - vector @ matrix).mean(axis=1)
+        if actions.discrete_size:
+            missed += 0.5 * (result.discrete[:, 0] != first) + 0.5 * (result.discrete[:, 1] != second)
+        reward = -5.0 * missed[:, None].astype(np.float32)
+        misses.append(float(missed.mean()))
+        loop.learn_when_full()
+    assert np.mean(misses[:20]) > 0.45
+    assert np.mean(misses[-50:]) < (0.3 if actions.continuous_size and actions.discrete_size else 0.2), misses[-50:]
