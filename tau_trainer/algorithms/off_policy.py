@@ -209,14 +209,15 @@ class OffPolicy(GradientAlgorithm):
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         replay = Replay(self.replay.columns, self.replay.capacity)
-        if "replay" in facts:
+        if "replay" in facts and "version" in facts:
             rows = {name.removeprefix(_REPLAY): rows for name, rows in arrays.items() if name.startswith(_REPLAY)}
             try:
                 replay.load(rows, facts["replay"])
             except ValueError as error:
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
         super().load(arrays, facts)
-        self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
+        if "version" in facts:
+            self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
 
     @override
     def lost(self, facts: Mapping[str, Any]) -> str:
