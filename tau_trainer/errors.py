@@ -13,7 +13,11 @@ class TauError(Exception):
 
 
 class SettingsError(TauError):
-    """A settings file, key, value or flag that cannot be used."""
+    """A settings file, key, value or flag that cannot be used; ``problems``: a sentence for each."""
+
+    def __init__(self, text: str = "", problems: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.problems = problems or (text,)
 
 
 class RunExistsError(SettingsError):

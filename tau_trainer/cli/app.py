@@ -22,6 +22,14 @@ _LEARN = """Train the behaviors of an ML-Agents file.
 
 Flags and keys mean what they mean to mlagents-learn. Without --env it waits for the Unity editor: press Play when it \
 says so."""
+_CHECK = """Say what a file would train, and what is wrong with it.
+
+Takes the flags of learn and starts nothing. Tells what would run on which engines, what differs from mlagents-learn, \
+keys without effect, and every mistake with its line. Exit code 0 if it would run, 2 if not."""
+_UPGRADE = """Convert a settings file of older ML-Agents (before 0.19).
+
+Curriculum and sampler files that belong to it come after it. The result stands beside the first file, as \
+NAME-upgraded.yaml, unless told otherwise."""
 _EVALUATE = """Evaluate a finished run on test rows.
 
 Every row once, with the deterministic action: reward and decoded accuracy beside what knows nothing (zeros, the best \
@@ -38,6 +46,8 @@ _DATA = "Embed, audit, join and target a Tau data set of your own."
 _COMMANDS = (
     ("parallel", "tau_trainer.cli.parallel:parallel", _TRAIN, _PARALLEL),
     ("learn", "tau_trainer.cli.learn:learn", _TRAIN, _LEARN),
+    ("check", "tau_trainer.cli.check:check", _TRAIN, _CHECK),
+    ("upgrade", "tau_trainer.cli.upgrade:upgrade_command", _TRAIN, _UPGRADE),
     ("evaluate", "tau_trainer.cli.evaluate:evaluate_command", _RESULT, _EVALUATE),
     ("export", "tau_trainer.cli.export:export_command", _RESULT, _EXPORT),
     ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),

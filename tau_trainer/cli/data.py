@@ -9,6 +9,7 @@ from cyclopts import App, Group, Parameter
 
 from tau_trainer.cli.evaluate import Debug, Json
 from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
+from tau_trainer.cli.running import Force, Output, writable
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ File = Annotated[Path, Parameter(help="Tau data set (JSON).")]
 Packaged = Annotated[
     Path | None, Parameter(help="Tau data set (JSON) with its vectors. [default: the one that comes along]")
 ]
-Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
-Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
 
 _LARGE = 10_000_000
 """Bytes of a file that takes a moment to read."""
@@ -94,7 +93,7 @@ def concat_command(
     from tau_trainer.tau.data import concat
 
     sources = [_existing(file) for file in files]
-    return _show(concat(sources, _writable(output, force), seed=seed), json)
+    return _show(concat(sources, writable(output, force), seed=seed), json)
 
 
 @app.command(name="targets")
@@ -117,7 +116,7 @@ def targets_command(
     from tau_trainer.tau.profiles import PROFILES
 
     source = None if file is None else _existing(file)
-    return _show(build_targets(source, PROFILES[profile], _writable(output, force)), json)
+    return _show(build_targets(source, PROFILES[profile], writable(output, force)), json)
 
 
 @app.command(name="export-unity")
@@ -138,7 +137,7 @@ def export_unity_command(
     from tau_trainer.tau.unity_file import export_unity
 
     source = None if file is None else _existing(file)
-    return _show(export_unity(source, _writable(output, force)), json)
+    return _show(export_unity(source, writable(output, force)), json)
 
 
 def _show(report: DataReport, json: bool) -> int:
@@ -156,12 +155,4 @@ def _existing(path: Path) -> Path:
         raise SettingsError(f"{path}: no such file; check the path")
     if path.stat().st_size > _LARGE:
         show_status(f"reading {path} ({path.stat().st_size / 1e6:,.0f} MB)")
-    return path
-
-
-def _writable(path: Path, force: bool) -> Path:
-    if not path.parent.is_dir():
-        raise SettingsError(f"--output {path}: the folder {path.parent} does not exist; make it first")
-    if path.exists() and not force:
-        raise SettingsError(f"--output {path}: exists already; choose another name, or add --force")
     return path

@@ -6,21 +6,19 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.options import ENGINES, EngineFlags, LearningFlags, LegacyFlags, OutputFlags, RunFlags
+from tau_trainer.cli.options import EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
 from tau_trainer.cli.running import prepare, train
+
+Config = Annotated[
+    str | None, Parameter(help="ML-Agents YAML file, or the name of a shipped one. [default: ML-Agents' defaults]")
+]
 
 
 def learn(
-    config: Annotated[
-        str | None,
-        Parameter(help="ML-Agents YAML file, or the name of a shipped one. [default: ML-Agents' defaults]"),
-    ] = None,
+    config: Config = None,
     /,
     *,
-    num_envs: Annotated[
-        str | None,
-        Parameter(group=ENGINES, help="Engines side by side. [default: 1]", metavar="N", allow_leading_hyphen=True),
-    ] = None,
+    num_envs: NumEnvs = None,
     run: RunFlags | None = None,
     engines: EngineFlags | None = None,
     learning: LearningFlags | None = None,
@@ -28,10 +26,10 @@ def learn(
     legacy: LegacyFlags | None = None,
 ) -> int:
     """Resolve the settings, train, and show the report; returns the exit code."""
-    from tau_trainer.cli.resolving import learn_settings
+    from tau_trainer.cli.resolving import learn_request, learn_settings
 
     shown = prepare(output)
     flags = (learning or LearningFlags(), shown)
     known = (run or RunFlags(), engines or EngineFlags(), num_envs, legacy or LegacyFlags())
-    settings = learn_settings(config, *known, *flags)
+    settings = learn_settings(learn_request(config, *known, *flags))
     return train("learn", settings, shown)

@@ -162,6 +162,12 @@ class EngineFlags:
     ] = None
 
 
+NumEnvs = Annotated[
+    Text, Parameter(group=ENGINES, help="Engines side by side. [default: 1]", metavar="N", allow_leading_hyphen=True)
+]
+"""``--num-envs`` of ``learn``; ``parallel`` has pairs instead."""
+
+
 @Parameter(name="*", group=LEARNING)
 @dataclass(frozen=True, kw_only=True)
 class LearningFlags:

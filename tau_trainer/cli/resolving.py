@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from tau_trainer.errors import SettingsError
 if TYPE_CHECKING:
     from tau_trainer.cli.options import EngineFlags, LegacyFlags, RunFlags
     from tau_trainer.settings import RunSettings
+    from tau_trainer.settings.problems import Problems
 
 _log = logging.getLogger(__name__)
 
@@ -52,25 +53,36 @@ class Request:
 
         return load_settings(self.config, self.overrides, lenient=self.lenient, flags=self.flags)
 
+    def read(self, warn: Callable[[str], None]) -> tuple[RunSettings, Problems]:
+        """The settings, trainable or not, and where they stand; ``warn``: what is left out. Raises SettingsError."""
+        from tau_trainer.settings.loading import read_settings
 
-def learn_settings(
+        return read_settings(self.config, self.overrides, self.lenient, self.flags, warn)
+
+
+def learn_request(
     config: str | None,
     run: RunFlags,
     engines: EngineFlags,
     num_envs: str | None,
     legacy: LegacyFlags,
     *others: object,
-) -> RunSettings:
-    """Settings of ``tau-train learn``. Raises SettingsError."""
-    from tau_trainer.settings import resolve_seed
-
+) -> Request:
+    """What the command line of ``tau-train learn`` asks for. Raises SettingsError."""
     _note_deprecated(legacy)
     request = _request(config, run, engines, (legacy, *others))
     if num_envs is not None:
         request.put("env_settings.num_envs", num_envs, "--num-envs")
     if config is None and (run.resume or legacy.load):
         request.resume_from(_results(run), run.run_id or "ppo")
-    return resolve_seed(_one_of_resume_and_force(request.load(), request))
+    return request
+
+
+def learn_settings(request: Request) -> RunSettings:
+    """Settings of ``tau-train learn``. Raises SettingsError."""
+    from tau_trainer.settings import resolve_seed
+
+    return resolve_seed(one_of_resume_and_force(request.load(), request))
 
 
 def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *others: object) -> RunSettings:
@@ -91,7 +103,7 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
     if "checkpoint_settings.run_id" not in request.overrides and not named["run_id"]:
         settings = _with_run_id(settings, name)
     settings = _editor_is_one_pair(settings, chosen="tau.pairs" in request.overrides)
-    return resolve_seed(_one_of_resume_and_force(settings, request))
+    return resolve_seed(one_of_resume_and_force(settings, request))
 
 
 def _request(config: str | None, run: RunFlags, engines: EngineFlags, others: Sequence[object]) -> Request:
@@ -129,7 +141,7 @@ def _note_deprecated(legacy: LegacyFlags) -> None:
             _log.warning("--%s has no effect; leave it out", name)
 
 
-def _one_of_resume_and_force(settings: RunSettings, request: Request) -> RunSettings:
+def one_of_resume_and_force(settings: RunSettings, request: Request) -> RunSettings:
     """A given flag beats the file's; both at one level contradict each other."""
     chosen = settings.checkpoint_settings
     if not (chosen.resume and chosen.force):

@@ -1,17 +1,24 @@
-"""What commands share: logging as the flags say, and training in the foreground."""
+"""What commands share: logging as the flags say, training in the foreground, and files that are written."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from tau_trainer.cli.messages import set_up_logging
 from tau_trainer.cli.options import OutputFlags
+from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
     from tau_trainer.metrics import TerminalMode
     from tau_trainer.settings import RunSettings
     from tau_trainer.training.plan import RunKind
+
+Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
+Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
 
 
 def prepare(output: OutputFlags | None) -> OutputFlags:
@@ -30,3 +37,12 @@ def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
     mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
     command_line = ["tau-train", *sys.argv[1:]]
     return run_in_foreground(command, settings, mode, command_line).exit_code
+
+
+def writable(path: Path, force: bool) -> Path:
+    """``path``, which can be written as ``--output``. Raises SettingsError."""
+    if not path.parent.is_dir():
+        raise SettingsError(f"--output {path}: the folder {path.parent} does not exist; make it first")
+    if path.exists() and not force:
+        raise SettingsError(f"--output {path}: exists already; choose another name, or add --force")
+    return path

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from tau_trainer.settings.trainers import TrainerSettings, trainer_type
 
 _log = logging.getLogger(__name__)
 _SectionT = TypeVar("_SectionT", bound=Section)
+Warn = Callable[[str], None]
 
 
 def load_settings(
@@ -63,13 +64,24 @@ def dump_settings(settings: RunSettings) -> str:
 
 
 def read_settings(
-    path: Path | str | None, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str]
+    path: Path | str | None,
+    overrides: Mapping[str, Any],
+    lenient: bool,
+    flags: Mapping[str, str],
+    warn: Warn = _log.warning,
 ) -> tuple[RunSettings, Problems]:
     """See :func:`load_settings`: everything that the file format knows, trainable or not, and where it stands."""
     document = read_document(find_config(path)) if path is not None else Document("", {"default_settings": {}})
+    return interpret(document, overrides, lenient, flags, warn)
+
+
+def interpret(
+    document: Document, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str], warn: Warn = _log.warning
+) -> tuple[RunSettings, Problems]:
+    """See :func:`read_settings`, of a file that was read already; ``warn`` is told what is left out."""
     data, places = apply_overrides(document.data, overrides)
     names = {place: _flag_name(place, flags) for place in places}
-    reader = _Reader(Problems(document, names), lenient)
+    reader = _Reader(Problems(document, names), lenient, warn)
     file = reader.read(data)
     return file, reader.problems
 
@@ -83,9 +95,10 @@ def _flag_name(place: Location, flags: Mapping[str, str]) -> str:
 class _Reader:
     """One pass over a file's data that validates section by section and gathers all problems."""
 
-    def __init__(self, problems: Problems, lenient: bool) -> None:
+    def __init__(self, problems: Problems, lenient: bool, warn: Warn) -> None:
         self.problems = problems
         self.lenient = lenient
+        self.warn = warn
 
     def read(self, data: dict[str, Any]) -> RunSettings:
         """The checked file; raises SettingsError with all problems."""
@@ -100,22 +113,35 @@ class _Reader:
                     entry = over_defaults(defaults, entry)
                 read[name] = self._trainer(("behaviors", name), entry)
             data["behaviors"] = {name: settings for name, settings in read.items() if settings is not None}
-        file = None if self._old_format(data) else self._validate(RunSettings, data, ())
+        if not self._old_format(data):
+            file = self._validate(RunSettings, data, ())
+            if file is not None and not self.problems.sentences:
+                return file
+            self._untrainable(data)
         self.problems.raise_if_any()
-        assert file is not None
-        return file
+        raise AssertionError("what cannot be read has a problem")
+
+    def _untrainable(self, data: Mapping[str, Any]) -> None:
+        """Say of what is right in a file with mistakes what cannot be trained, to be told with them."""
+        try:
+            rest = RunSettings.model_validate(data)
+        except ValidationError as error:
+            wrong = {detail["loc"][0] for detail in error.errors()}
+            rest = RunSettings.model_validate({key: value for key, value in data.items() if key not in wrong})
+        for finding in untrainable(rest):
+            self.problems.add(*finding)
 
     def _duplicates(self) -> None:
         for location, line in self.problems.document.duplicates:
             place = f"{self.problems.document.name}:{line}: {key_path(location)}"
             if self.lenient:
-                _log.warning("%s stands twice; the later one counts", place)
+                self.warn(f"{place} stands twice; the later one counts")
             else:
                 self.problems.sentences.append(f"{place} stands twice; remove one of the two")
 
     def _old_format(self, data: Mapping[str, Any]) -> bool:
         """Whether this is a file for an ML-Agents that wrote them otherwise, which is said in one sentence."""
-        found = old_format(data, set(RunSettings.model_fields))
+        found = old_format(data, set(RunSettings.model_fields), self.problems.document.name)
         if found is not None:
             self.problems.add(*found)
         return found is not None
@@ -125,7 +151,7 @@ class _Reader:
         if not isinstance(entry, dict):
             return self._validate(trainer_type("ppo").settings, entry, place)
         if "framework" in entry:
-            _log.warning("%s is deprecated and has no effect", self.problems.place((*place, "framework")))
+            self.warn(f"{self.problems.place((*place, 'framework'))} is deprecated and has no effect")
             entry = {key: value for key, value in entry.items() if key != "framework"}
         if "hyperparameters" in entry and "trainer_type" not in entry and not self.lenient:
             self.problems.add((*place, "trainer_type"), "is missing beside hyperparameters; add `trainer_type: ppo`")
@@ -149,7 +175,7 @@ class _Reader:
                 self.problems.add_errors(error, model, prefix)
                 return None
             for location in unknown:
-                _log.warning("%s is no known key and is left out", self.problems.place((*prefix, *location)))
+                self.warn(f"{self.problems.place((*prefix, *location))} is no known key and is left out")
             return self._validate(model, _without(data, unknown), prefix)
 
 

@@ -56,7 +56,7 @@ class Problems:
             raise SettingsError(self.sentences[0])
         if self.sentences:
             lines = "".join(f"\n  {sentence}" for sentence in self.sentences)
-            raise SettingsError(f"{len(self.sentences)} problems in the settings:{lines}")
+            raise SettingsError(f"{len(self.sentences)} problems in the settings:{lines}", tuple(self.sentences))
 
 
 def without_tags(location: Iterable[str | int]) -> Location:

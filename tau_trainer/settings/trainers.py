@@ -25,6 +25,9 @@ from tau_trainer.settings.signals import (
     SignalTable,
 )
 
+LEAST_SUMMARIES = 20
+"""Points of a run's curve, however short it is."""
+
 
 def _not_empty(value: dict[str, RewardSignalSettings]) -> dict[str, RewardSignalSettings]:
     if not value:
@@ -74,6 +77,10 @@ class TrainerSettings(Section):
         if not self.even_checkpoints:
             return self.checkpoint_interval
         return max(1, self.max_steps // self.keep_checkpoints)
+
+    def summary_every(self, max_steps: int) -> int:
+        """Steps between two points of a learner's curve: summary_freq, but for runs so short that few would come."""
+        return min(self.summary_freq, max(max_steps // LEAST_SUMMARIES, 1))
 
     @model_validator(mode="after")
     def _even_needs_count(self) -> Self:

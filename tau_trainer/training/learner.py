@@ -25,8 +25,6 @@ from tau_trainer.training import behavior_json
 from tau_trainer.training.candidates import UPDATES_IN_RANK, ScoredPolicy, rank_of
 from tau_trainer.training.handles import LearnerHandle
 
-LEAST_SUMMARIES = 20
-"""Points of a whole run's curve."""
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
 
@@ -125,8 +123,7 @@ class Learner:
         self._running: asyncio.Task[None] | None = None
         self._queue: list[Work] = []
         self._recent: list[Mapping[str, float]] = []
-        # ML-Agents' own number, but for runs so short that their curve would have only a few points.
-        self._summary_freq = min(self.settings.summary_freq, max(max_steps // LEAST_SUMMARIES, 1))
+        self._summary_freq = self.settings.summary_every(max_steps)
         self._next_summary = self._summary_freq
 
     @property

@@ -84,10 +84,18 @@ class RunFolder:
                 f"Cannot make the run's folder '{path}' ({reason(error)}); choose another --results-dir."
             ) from error
 
+    @staticmethod
+    def check(results_dir: Path, run_id: str, *, resume: bool, force: bool) -> None:
+        """Raises as :meth:`create`, as far as that is known without making, locking or moving anything."""
+        path = results_dir / run_id
+        if resume:
+            _require_run(path)
+        elif not force and path.is_dir() and any(one.name != _LOCK for one in path.iterdir()):
+            raise _taken(path)
+
     @classmethod
     def _resume(cls, path: Path) -> RunFolder:
-        if not _is_run(path):
-            raise SettingsError(f"There is no run to resume in '{path}'; check --run-id, or start it without --resume.")
+        _require_run(path)
         lock = _locked(path)
         for leftover in path.glob(f".*{STAGED_SUFFIX}"):
             leftover.unlink(missing_ok=True)
@@ -108,10 +116,7 @@ class RunFolder:
         try:
             path.mkdir()
         except FileExistsError as error:
-            raise RunExistsError(
-                f"The run-id '{path.name}' is taken by '{path}'; add --resume to go on with it, --force to replace it, "
-                "or choose another --run-id."
-            ) from error
+            raise _taken(path) from error
         return cls(path, replaced=aside, made_results=missing, lock=_locked(path))
 
     @property
@@ -245,6 +250,18 @@ def _anything_in(logs: Path) -> bool:
 
 def _is_run(path: Path) -> bool:
     return path.is_dir() and any((path / mark).exists() for mark in _MARKS)
+
+
+def _require_run(path: Path) -> None:
+    if not _is_run(path):
+        raise SettingsError(f"There is no run to resume in '{path}'; check --run-id, or start it without --resume.")
+
+
+def _taken(path: Path) -> RunExistsError:
+    return RunExistsError(
+        f"The run-id '{path.name}' is taken by '{path}'; add --resume to go on with it, --force to replace it, "
+        "or choose another --run-id."
+    )
 
 
 def _aside_prefix(path: Path) -> str:

@@ -1,0 +1,154 @@
+"""What ``tau-train check`` tells of settings: how often is learned, what mlagents-learn does otherwise, slips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tau_trainer.settings.document import Location
+from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX
+from tau_trainer.settings.hyperparameters import POCAHyperparameters, SACHyperparameters
+from tau_trainer.settings.problems import Problems
+from tau_trainer.settings.run import RunSettings
+from tau_trainer.settings.trainable import Finding
+from tau_trainer.settings.trainers import TrainerSettings
+
+_TYPICAL = {
+    "learning_rate": (1e-5, 1e-3),
+    "beta": (1e-4, 1e-2),
+    "epsilon": (0.1, 0.3),
+    "num_epoch": (3, 10),
+    "hidden_units": (32, 512),
+    "num_layers": (1, 3),
+}
+"""Ranges of ML-Agents' documentation that hold for any scene; 0, which switches something off, is in all of them."""
+_FAR = 10
+"""So many times outside of one is taken for a slip; ML-Agents' own examples stay within."""
+_ENGINE = (
+    "env_args",
+    "base_port",
+    "max_lifetime_restarts",
+    "restarts_rate_limit_n",
+    "restarts_rate_limit_period_s",
+)
+_PLAYER = ("no_graphics", "no_graphics_monitor")
+_SCREEN = ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
+
+
+def learning(settings: TrainerSettings) -> dict[str, int]:
+    """How often is learned and from how many decisions, by name; empty for trainers of other packages."""
+    numbers, steps = settings.hyperparameters, settings.max_steps
+    if isinstance(numbers, SACHyperparameters):
+        updates = max(0, int((steps - numbers.buffer_init_steps) / numbers.steps_per_update))
+        return {"updates": updates, "minibatches_per_update": 1}
+    if not isinstance(numbers, POCAHyperparameters):
+        return {}
+    new: int = getattr(numbers, "rollout_size", numbers.buffer_size)
+    minibatches = numbers.num_epoch * max(1, new // numbers.batch_size)
+    return {"updates": steps // new, "new_decisions_per_update": new, "minibatches_per_update": minibatches}
+
+
+class Outlook:
+    """What there is to say of settings that were read besides what is wrong. Findings without a place are general."""
+
+    def __init__(self, settings: RunSettings, read: Problems) -> None:
+        self._settings = settings
+        self._data, self._flags = read.document.data, read.flags
+        self._trainers: dict[Location, TrainerSettings] = {}
+        if settings.default_settings is not None:
+            self._trainers["default_settings",] = settings.default_settings
+        self._trainers |= {("behaviors", name): trainer for name, trainer in settings.behaviors.items()}
+
+    def differences(self) -> Iterator[Finding]:
+        """What mlagents-learn does otherwise."""
+        collection = self._settings.collection
+        if (age := collection.max_policy_age) and not collection.deterministic:
+            text = f"agents act on while an update runs, on a policy at most {age} update{'s' if age > 1 else ''} old;"
+            yield (), f"{text} mlagents-learn stops the game, as --set collection.max_policy_age=0 does"
+        if self._settings.torch_settings.device is None:
+            text = "learning is on the CPU, where mlagents-learn takes a GPU if there is one; --torch-device cuda does"
+            yield (), text
+        if any("new_decisions_per_update" in learning(trainer) for trainer in self._trainers.values()):
+            text = "a full buffer cuts trajectories, which count as they are acted; mlagents-learn waits for their end"
+            yield (), text
+        for place, trainer in self._trainers.items():
+            numbers, network = trainer.hyperparameters, trainer.network_settings
+            new = learning(trainer).get("new_decisions_per_update", numbers.buffer_size)
+            if new < numbers.buffer_size:
+                text = (
+                    f"an update begins with {new:,} new decisions and learns from the others once more; mlagents-learn"
+                )
+                where = self._at(place, "hyperparameters", "buffer_size")
+                yield where, f"{text} waits for {numbers.buffer_size:,}, as updates_per_buffer: 1 does"
+            if network.normalize:
+                text = "a buffer counts in the statistics after it was learned from, with mlagents-learn before"
+                yield self._at(place, "network_settings", "normalize"), text
+
+    def without_effect(self) -> Iterator[Finding]:
+        """Keys that somebody wrote and that change nothing, or something else than they say."""
+        for place, trainer in self._trainers.items():
+            counts = trainer.summary_every(trainer.max_steps)
+            own: dict[str, tuple[bool, str]] = {
+                "summary_freq": (counts < trainer.summary_freq, f"counts as {counts:,}, a twentieth of max_steps"),
+                "threaded": (trainer.threaded, "has no effect: learning always runs beside acting"),
+                "checkpoint_interval": (trainer.even_checkpoints, "has no effect beside even_checkpoints"),
+            }
+            yield from (((*place, key), text) for key, (so, text) in own.items() if so and self._written((*place, key)))
+        path = self._settings.env_settings.env_path
+        if path is None or path == EDITOR:
+            yield from self._unused("the Unity editor", env_settings=_ENGINE, engine_settings=_PLAYER)
+        elif path.startswith(HEADLESS_PREFIX):
+            yield from self._unused("the headless engine", engine_settings=_PLAYER + _SCREEN)
+        elif path.startswith("gym:"):
+            yield from self._unused("Gymnasium", env_settings=("base_port",), engine_settings=_PLAYER + _SCREEN)
+        if self._settings.checkpoint_settings.train_model:
+            yield ("checkpoint_settings", "train_model"), "has no effect"
+        if self._settings.tau is not None:
+            yield ("tau",), "is for `tau-train parallel`; `learn` takes neither its pairs nor its agents"
+
+    def warnings(self) -> Iterator[Finding]:
+        """What is allowed and can hardly be meant."""
+        for place, trainer in self._trainers.items():
+            numbers, network, facts = trainer.hyperparameters, trainer.network_settings, learning(trainer)
+            new = facts.get("new_decisions_per_update")
+            if facts and not facts["updates"]:
+                text = f"is {trainer.max_steps:,}, which ends before the first update, so nothing would be learned"
+                yield self._at(place, "max_steps"), f"{text}; raise it or lower buffer_size"
+            if new is not None and numbers.buffer_size % numbers.batch_size:
+                rest = numbers.buffer_size % numbers.batch_size
+                text = (
+                    f"is no multiple of batch_size {numbers.batch_size:,}: a pass over it leaves out {rest:,} decisions"
+                )
+                yield self._at(place, "hyperparameters", "buffer_size"), text
+            if new is not None and trainer.time_horizon > new:
+                text = f"is more than the {new:,} new decisions of an update, which cut trajectories before it does"
+                yield self._at(place, "time_horizon"), text
+            if network.deterministic:
+                text = "is on while training: an agent that always takes its best action explores nothing"
+                yield self._at(place, "network_settings", "deterministic"), text
+            if not any(signal.strength for signal in trainer.reward_signals.values()):
+                yield self._at(place, "reward_signals"), "has no strength but 0, so there is nothing to learn from"
+            for section, values in (("hyperparameters", numbers), ("network_settings", network)):
+                for key, (low, high) in _TYPICAL.items():
+                    value: Any = getattr(values, key, 0)
+                    if value and not low / _FAR <= value <= high * _FAR:
+                        text = f"is {value:g}, far from what is usual ({low:g} to {high:g})"
+                        yield self._at(place, section, key), text
+
+    def _unused(self, what: str, **sections: tuple[str, ...]) -> Iterator[Finding]:
+        for section, keys in sections.items():
+            for key in keys:
+                if self._written((section, key)):
+                    yield (section, key), f"has no effect with {what}"
+
+    def _written(self, location: Location) -> bool:
+        """Whether somebody wrote this key, in the file or by a flag."""
+        here: Any = self._data
+        for part in location:
+            here = here.get(part) if isinstance(here, dict) else None
+        return here is not None or location in self._flags
+
+    def _at(self, place: Location, *key: str) -> Location:
+        """Where a behavior's key stands: with itself or in default_settings."""
+        common = ("default_settings", *key)
+        return common if self._written(common) and not self._written((*place, *key)) else (*place, *key)

@@ -1,0 +1,342 @@
+"""From files of older ML-Agents to the form of today: what ``tau-train upgrade`` does, without touching files.
+
+Up to 0.16 a behavior's keys stood flat at the top of the file, over a section ``default``, and curricula and samplers
+had files of their own; 0.17 had them in the sections ``curriculum`` and ``parameter_randomization``. Source of the
+forms: ML-Agents' migration notes, and its documentation of those versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import yaml
+
+from tau_trainer.settings.document import Document, Location, parse_document
+from tau_trainer.settings.hyperparameters import Hyperparameters, PPOHyperparameters, SACHyperparameters
+from tau_trainer.settings.kinds import is_number
+from tau_trainer.settings.legacy import MOVED, lesson_name, old_kind
+from tau_trainer.settings.loading import interpret
+from tau_trainer.settings.networks import NetworkSettings
+from tau_trainer.settings.problems import Problems
+from tau_trainer.settings.run import RunSettings
+
+_NUMBERS: Mapping[object, type[Hyperparameters]] = {"ppo": PPOHyperparameters, "sac": SACHyperparameters}
+_NETWORK = NetworkSettings.model_fields.keys() - {"memory"}
+_RENAMED = {
+    "trainer": "trainer_type",
+    "pretraining": "behavioral_cloning",
+    "play_against_current_self_ratio": "play_against_latest_model_ratio",
+    "play_against_current_best_ratio": "play_against_latest_model_ratio",
+    "var": "st_dev",  # the normal distribution was always given it as its deviation
+}
+_GONE = ("framework", "output_path", "summary_path", "model_path")
+_RECURRENT = ("memory_size", "sequence_length")
+_UPDATES = ("train_interval", "num_update", "num_updates")
+_CURIOSITY = ("gamma", "use_curiosity", "curiosity_strength", "curiosity_enc_size")
+_READ_TOGETHER = ("use_recurrent", *_RECURRENT, *_CURIOSITY, *_UPDATES)
+_CRITERIA = ("measure", "min_lesson_length", "signal_smoothing")
+_IMITATION = ("imitation", "offline_bc", "online_bc")
+_ORDER = ("trainer_type", "hyperparameters", "network_settings", "reward_signals")
+_Table = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Upgraded:
+    """A file in the form of today."""
+
+    data: _Table
+    changed: bool = True
+    """False: it was of that form before."""
+    notes: list[str] = field(default_factory=list)
+    """What was left out or means something else now, a sentence each."""
+
+
+def upgrade(documents: Sequence[Document]) -> Upgraded:
+    """One file of today from ``documents``: a trainer's file, and curricula and samplers that belong to it.
+
+    Raises SettingsError for what has no place in today's form, and for values that are wrong in any.
+    """
+    result, sentences = Upgraded({}), list[str]()
+    default: _Table | None = None
+    for document in documents:
+        file = _File(document, result, sentences)
+        file.convert()
+        default = file.default or default
+    Problems(documents[0], sentences=sentences).raise_if_any()
+    if len(documents) == 1 and default is None and result.data == documents[0].data:
+        result.changed = False
+        return result
+    lean = result.data if default is None else _lean(result.data, default)
+    name = documents[0].name
+    settings, _ = interpret(Document(name, lean), {}, True, {}, result.notes.append)
+    if default is not None:
+        full, _ = interpret(Document(name, result.data), {}, True, {}, lambda text: None)
+        kinds = {
+            settings.trainer_type for settings in (*full.behaviors.values(), settings.default_settings) if settings
+        }
+        if len(kinds) == 1 and settings.behaviors == full.behaviors:
+            result.data = lean
+        else:  # today's default_settings would say more than it did, and mlagents-learn knows one trainer type there
+            settings = full
+            result.notes.append(
+                f"{name}: default is merged into every behavior, as it cannot stand as default_settings here; "
+                "a behavior that the file does not name has none of it any more"
+            )
+    result.data = _picked(result.data, settings.model_dump(mode="json"))
+    return result
+
+
+def dumped(data: _Table, heading: str) -> str:
+    """YAML under a comment, which our loader has read. Raises SettingsError."""
+    text = f"# {heading}\n{yaml.safe_dump(data, sort_keys=False, allow_unicode=True)}"
+    interpret(parse_document(text, "the converted file"), {}, False, {})
+    return text
+
+
+def _lean(data: _Table, default: _Table) -> _Table:
+    """``data`` with ``default`` as today's default_settings, and behaviors without what they have from there."""
+    behaviors = {name: _beyond(behavior, default) for name, behavior in data["behaviors"].items()}
+    return {"default_settings": default, **data, "behaviors": behaviors}
+
+
+def _beyond(full: _Table, below: _Table) -> _Table:
+    own = {
+        key: _beyond(value, below[key]) if isinstance(value, dict) and isinstance(below.get(key), dict) else value
+        for key, value in full.items()
+        if key not in below or below[key] != value
+    }
+    return own | {"memory": None} if "memory" in below and "memory" not in full else own
+
+
+def _picked(template: Any, known: Any) -> Any:
+    """Of ``known`` what ``template`` has, in its order."""
+    if isinstance(template, dict) and isinstance(known, dict):
+        return {key: _picked(value, known[key]) for key, value in template.items() if key in known}
+    if isinstance(template, list) and isinstance(known, list):
+        return [_picked(*pair) for pair in zip(template, known, strict=True)]
+    return known
+
+
+class _File:
+    """Converts one file into ``result``."""
+
+    def __init__(self, document: Document, result: Upgraded, sentences: list[str]) -> None:
+        self.problems = Problems(document, sentences=sentences)
+        self.result = result
+        self.default: _Table | None = None
+
+    def convert(self) -> None:
+        """Add what the file says."""
+        data, result = dict(self.problems.document.data), self.result.data
+        for location, _ in self.problems.document.duplicates:
+            self._note(location, "stands twice; the later one counts")
+        match old_kind(data, RunSettings.model_fields):
+            case "curriculum":
+                self._curriculum(PurePath(self.problems.document.name).stem, data, ())
+            case "curricula":
+                self._curricula(data, ())
+            case "samplers":
+                self._samplers(data, ())
+            case "behaviors":
+                self._behaviors(data)
+            case None:
+                moved = {key: data.pop(key) for key in MOVED if key in data}
+                for key, value in data.items():
+                    self._section(key, value)
+                self._curricula(moved.get("curriculum"), ("curriculum",))
+                self._samplers(moved.get("parameter_randomization"), ("parameter_randomization",))
+        result.update({key: result.pop(key) for key in ("environment_parameters",) if key in result})
+
+    def _note(self, place: Location, text: str) -> None:
+        self.result.notes.append(f"{self.problems.place(place)} {text}")
+
+    def _section(self, key: str, value: Any) -> None:
+        """A section that files of 0.17 and later have."""
+        data = self.result.data
+        if key == "environment_parameters" and isinstance(value, Mapping):
+            data.setdefault(key, {})
+            for name, parameter in value.items():
+                self._parameter(name, _parameter(parameter), (key, name))
+        elif key == "behaviors" and isinstance(value, Mapping):
+            for name, entry in value.items():
+                self._behavior(name, entry, (key, name))
+        elif key == "default_settings" and isinstance(value, Mapping):
+            data[key] = self._converted(value, (key,), value)
+        else:
+            data[key] = value
+
+    def _behaviors(self, data: _Table) -> None:
+        """A whole file of 0.16 or older; a behavior could be another's name."""
+        default = data.pop("default", None) or {}
+        if default:
+            self.default = self._converted(default, ("default",), default)
+        for name, entry in data.items():
+            passed = {name}
+            while isinstance(entry, str) and entry in data and entry not in passed:
+                passed.add(entry)
+                entry = data[entry]
+            self._behavior(name, entry, (name,), default)
+        text = "max_steps and summary_freq count decisions of all agents since 0.14; multiply those of an older file "
+        self.result.notes.append(f"{self.problems.document.name}: {text}by the number of agents in its scene")
+
+    def _behavior(self, name: str, entry: Any, place: Location, default: Mapping[str, Any] | None = None) -> None:
+        behaviors = self.result.data.setdefault("behaviors", {})
+        if name in behaviors:
+            self.problems.add(place, "stands in two of the files; remove one of the two")
+        elif isinstance(entry, Mapping):
+            behaviors[name] = self._converted({**(default or {}), **entry}, place, entry)
+        else:
+            behaviors[name] = entry
+
+    def _converted(self, entry: Mapping[str, Any], place: Location, own: Mapping[str, Any]) -> _Table:
+        """A behavior's settings; notes are made of its ``own`` keys alone, not of those of ``default``."""
+        kind = entry.get("trainer_type", entry.get("trainer"))
+        if kind in _IMITATION:
+            text = f"is {kind}, which ML-Agents dropped in 0.13; use ppo with a behavioral_cloning section"
+            self.problems.add((*place, "trainer"), text)
+        out: _Table = {}
+        numbers: _Table = {}
+        network: _Table = {}
+        left_out: dict[str, str] = {}
+        for key, value in entry.items():
+            new = _RENAMED.get(key, key)
+            if key in _GONE:
+                left_out[key] = "has no effect today and is left out"
+            elif any(new in known.model_fields for known in _NUMBERS.values()):
+                if new in _NUMBERS.get(kind, PPOHyperparameters).model_fields:
+                    numbers[new] = value
+                else:
+                    left_out[key] = f"means nothing to {kind} and is left out"
+            elif new in _NETWORK:
+                network[new] = value
+            elif key in ("hyperparameters", "network_settings") and isinstance(value, Mapping):
+                section = out[key] = numbers if key == "hyperparameters" else network
+                section.update(value)
+            elif key in ("reward_signals", "self_play") and isinstance(value, Mapping):
+                out[key] = {_RENAMED.get(name, name): _signal(below) for name, below in value.items()}
+            elif key not in _READ_TOGETHER:
+                out[new] = value
+        if entry.get("use_recurrent"):
+            network["memory"] = {key: entry[key] for key in _RECURRENT if key in entry}
+        signals = out.get("reward_signals", {})
+        rewards = signals.pop("reward_signal_num_update", None) if isinstance(signals, dict) else None
+        if kind == "sac":
+            left_out |= _updates(numbers, entry, rewards)
+        if "reward_signals" not in entry:
+            out |= _before_signals(entry)
+        elif "gamma" in entry:
+            left_out["gamma"] = "has no effect beside reward_signals and is left out"
+        if (numbers or network) and kind is None and not {"hyperparameters", "network_settings"} & entry.keys():
+            out["trainer_type"] = "ppo"
+        for key, text in left_out.items():
+            if key in own:
+                self._note((*place, key), text)
+        out |= {"hyperparameters": numbers} if numbers else {}
+        out |= {"network_settings": network} if network else {}
+        return {key: out[key] for key in _ORDER if key in out} | out
+
+    def _curricula(self, curricula: Any, place: Location) -> None:
+        for behavior, table in (curricula or {}).items():
+            self._curriculum(behavior, table, (*place, behavior))
+
+    def _curriculum(self, behavior: str, table: Any, place: Location) -> None:
+        """What stood by behavior, for several parameters at once, stands by parameter today."""
+        if not isinstance(table, Mapping) or not isinstance(thresholds := table.get("thresholds"), list):
+            return self.problems.add(place, "must be a curriculum: thresholds, measure and parameters")
+        criteria = {"behavior": behavior, **{key: table[key] for key in _CRITERIA if key in table}}
+        for name, values in (table.get("parameters") or {}).items():
+            here = (*place, "parameters", name)
+            if not isinstance(values, list) or len(values) != len(thresholds) + 1:
+                self.problems.add(here, f"must be {len(thresholds) + 1} values, one more than there are thresholds")
+                continue
+            lessons = [{"name": f"Lesson{i}", "value": value} for i, value in enumerate(values)]
+            for lesson, threshold in zip(lessons, thresholds, strict=False):
+                lesson["completion_criteria"] = criteria | {"threshold": threshold}
+            self._parameter(name, {"curriculum": lessons}, here)
+        return None
+
+    def _samplers(self, samplers: Any, place: Location) -> None:
+        for name, sampler in (samplers or {}).items():
+            here = (*place, name)
+            if name == "resampling-interval":
+                self._note(here, "is left out: today a value is drawn whenever the scene asks for it")
+            else:
+                self._parameter(name, _parameter(sampler), here)
+
+    def _parameter(self, name: str, value: Any, place: Location) -> None:
+        parameters = self.result.data.setdefault("environment_parameters", {})
+        if name in parameters:
+            self.problems.add(place, f"is the second thing that {name} follows, of which there can be one; remove one")
+        parameters[name] = value
+
+
+def _updates(numbers: _Table, entry: Mapping[str, Any], rewards: Any) -> dict[str, str]:
+    """SAC's updates as decisions for each, into ``numbers``; what to say of the keys that said so before 0.16."""
+    old = [key for key in _UPDATES if key in entry]
+    interval = entry.get("train_interval", 1)
+    if old and "steps_per_update" not in entry:
+        numbers["steps_per_update"] = _ratio(interval, entry.get("num_update", entry.get("num_updates", 1)))
+        rewards = None if rewards is None else _ratio(interval, rewards)
+    if old or "steps_per_update" in entry:  # the number of updates of reward signals was one of decisions from 0.16 on
+        numbers["reward_signal_steps_per_update"] = numbers["steps_per_update"] if rewards is None else rewards
+    text = f"became steps_per_update {numbers.get('steps_per_update')}, which counts decisions of all agents; "
+    return {old[0]: f"{text}multiply it by their number in the scene"} if old else {}
+
+
+def _ratio(above: Any, below: Any) -> Any:
+    """Their ratio, or whichever is no number, for the loader to refuse."""
+    for number in (above, below):
+        if not is_number(number) or not float(number):
+            return number
+    return float(above) / float(below)
+
+
+def _before_signals(entry: Mapping[str, Any]) -> _Table:
+    """Before 0.8 there was one discount, and curiosity was a switch."""
+    gamma = {"gamma": entry["gamma"]} if "gamma" in entry else {}
+    signals: _Table = {"extrinsic": dict(gamma)}
+    if entry.get("use_curiosity"):
+        signals["curiosity"] = dict(gamma)
+        if "curiosity_strength" in entry:
+            signals["curiosity"]["strength"] = entry["curiosity_strength"]
+        if "curiosity_enc_size" in entry:
+            signals["curiosity"]["network_settings"] = {"hidden_units": entry["curiosity_enc_size"]}
+    return {"reward_signals": signals} if gamma or "curiosity" in signals else {}
+
+
+def _signal(value: Any) -> Any:
+    """A reward signal; ``encoding_size`` is its network's hidden_units today."""
+    if not isinstance(value, Mapping) or "encoding_size" not in value:
+        return value
+    size = value["encoding_size"]
+    network = {} if size is None else {"network_settings": {"hidden_units": size}}
+    return network | {key: below for key, below in value.items() if key != "encoding_size"}
+
+
+def _parameter(value: Any) -> Any:
+    """An environment parameter in any form: its lessons with names, its samplers as today."""
+    if not isinstance(value, Mapping):
+        return value
+    if isinstance(lessons := value.get("curriculum"), list):
+        return {**value, "curriculum": [_lesson(lesson) for lesson in lessons]}
+    old = "sampler_parameters" not in value
+    kind = value.get("sampler-type", value.get("sampler_type") if old else None)
+    if kind is None:
+        return value
+    kind = "multirangeuniform" if kind == "multirange_uniform" else kind
+    parameters = {_RENAMED.get(key, key): below for key, below in value.items() if not key.startswith("sampler")}
+    return {"sampler_type": kind, "sampler_parameters": parameters}
+
+
+def _lesson(lesson: Any) -> Any:
+    name = lesson_name(lesson)
+    if name is not None and isinstance(lesson[name], Mapping):
+        lesson = {"name": name, **lesson[name]}
+    return (
+        {**lesson, "value": _parameter(lesson["value"])}
+        if isinstance(lesson, Mapping) and "value" in lesson
+        else lesson
+    )
