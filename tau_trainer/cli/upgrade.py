@@ -45,6 +45,6 @@ def upgrade_command(
         atomic_write_bytes(writable(backup, force), first.read_bytes())
     target = first if in_place else writable(output or first.with_name(f"{first.stem}-upgraded.yaml"), force)
     atomic_write_text(target, text)
-    kept = backup if in_place else first
+    kept = ", ".join(map(str, (backup if in_place else first, *files[1:])))
     show_lines([*upgraded.notes, f"{target} is written; comments cannot be carried over, and stay in {kept}."])
     return 0

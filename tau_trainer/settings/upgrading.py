@@ -103,12 +103,11 @@ def _lean(data: _Table, default: _Table) -> _Table:
 
 
 def _beyond(full: _Table, below: _Table) -> _Table:
-    own = {
+    return {
         key: _beyond(value, below[key]) if isinstance(value, dict) and isinstance(below.get(key), dict) else value
         for key, value in full.items()
         if key not in below or below[key] != value
     }
-    return own | {"memory": None} if "memory" in below and "memory" not in full else own
 
 
 def _picked(template: Any, known: Any) -> Any:
@@ -185,7 +184,7 @@ class _File:
     def _behavior(self, name: str, entry: Any, place: Location, default: Mapping[str, Any] | None = None) -> None:
         behaviors = self.result.data.setdefault("behaviors", {})
         if name in behaviors:
-            self.problems.add(place, "stands in two of the files; remove one of the two")
+            self.problems.add(place, "is in two of the files; remove one of the two")
         elif isinstance(entry, Mapping):
             behaviors[name] = self._converted({**(default or {}), **entry}, place, entry)
         else:
@@ -219,12 +218,13 @@ class _File:
                 out[key] = {_RENAMED.get(name, name): _signal(below) for name, below in value.items()}
             elif key not in _READ_TOGETHER:
                 out[new] = value
-        if entry.get("use_recurrent"):
-            network["memory"] = {key: entry[key] for key in _RECURRENT if key in entry}
+        if "use_recurrent" in entry:
+            given = {key: entry[key] for key in _RECURRENT if key in entry}
+            network["memory"] = given if entry["use_recurrent"] else None
         signals = out.get("reward_signals", {})
         rewards = signals.pop("reward_signal_num_update", None) if isinstance(signals, dict) else None
         if kind == "sac":
-            left_out |= _updates(numbers, entry, rewards)
+            left_out |= self._updates(numbers, entry, rewards, place)
         if "reward_signals" not in entry:
             out |= _before_signals(entry)
         elif "gamma" in entry:
@@ -237,6 +237,22 @@ class _File:
         out |= {"hyperparameters": numbers} if numbers else {}
         out |= {"network_settings": network} if network else {}
         return {key: out[key] for key in _ORDER if key in out} | out
+
+    def _updates(self, numbers: _Table, entry: Mapping[str, Any], rewards: Any, place: Location) -> dict[str, str]:
+        """SAC's updates as decisions for each, into ``numbers``; what to say of the keys that said so before 0.16."""
+        old = {key: entry[key] for key in _UPDATES if key in entry}
+        for key, value in (old | {"reward_signal_num_update": 1 if rewards is None else rewards}).items():
+            if not is_number(value) or not float(value) > 0:
+                self.problems.add((*place, key), f"must be a number above 0, not {value}")
+                return {}
+        interval = float(old.get("train_interval", 1))
+        if old and "steps_per_update" not in entry:
+            numbers["steps_per_update"] = interval / float(old.get("num_update", old.get("num_updates", 1)))
+            rewards = None if rewards is None else interval / float(rewards)
+        if old or "steps_per_update" in entry:  # from 0.16 on that number was, in spite of its name, one of decisions
+            numbers["reward_signal_steps_per_update"] = numbers["steps_per_update"] if rewards is None else rewards
+        text = f"became steps_per_update {numbers.get('steps_per_update')}, which counts decisions of all agents; "
+        return dict.fromkeys(old, f"{text}multiply it by their number in the scene")
 
     def _curricula(self, curricula: Any, place: Location) -> None:
         for behavior, table in (curricula or {}).items():
@@ -271,27 +287,6 @@ class _File:
         if name in parameters:
             self.problems.add(place, f"is the second thing that {name} follows, of which there can be one; remove one")
         parameters[name] = value
-
-
-def _updates(numbers: _Table, entry: Mapping[str, Any], rewards: Any) -> dict[str, str]:
-    """SAC's updates as decisions for each, into ``numbers``; what to say of the keys that said so before 0.16."""
-    old = [key for key in _UPDATES if key in entry]
-    interval = entry.get("train_interval", 1)
-    if old and "steps_per_update" not in entry:
-        numbers["steps_per_update"] = _ratio(interval, entry.get("num_update", entry.get("num_updates", 1)))
-        rewards = None if rewards is None else _ratio(interval, rewards)
-    if old or "steps_per_update" in entry:  # the number of updates of reward signals was one of decisions from 0.16 on
-        numbers["reward_signal_steps_per_update"] = numbers["steps_per_update"] if rewards is None else rewards
-    text = f"became steps_per_update {numbers.get('steps_per_update')}, which counts decisions of all agents; "
-    return {old[0]: f"{text}multiply it by their number in the scene"} if old else {}
-
-
-def _ratio(above: Any, below: Any) -> Any:
-    """Their ratio, or whichever is no number, for the loader to refuse."""
-    for number in (above, below):
-        if not is_number(number) or not float(number):
-            return number
-    return float(above) / float(below)
 
 
 def _before_signals(entry: Mapping[str, Any]) -> _Table:

@@ -18,7 +18,7 @@ def page(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_the_first_page(capsys: pytest.CaptureFixture[str]) -> None:
     text = page(["--help"], capsys)
-    for command in ("parallel", "learn", "evaluate", "export", "headless", "data"):
+    for command in ("parallel", "learn", "check", "upgrade", "evaluate", "export", "headless", "data"):
         assert f" {command} " in text
     assert "Begin with: tau-train parallel --pairs 4" in text
     assert text.index("parallel Train") < text.index("learn Train") < text.index("evaluate Evaluate")
@@ -43,6 +43,8 @@ def test_no_words_show_the_first_page(capsys: pytest.CaptureFixture[str]) -> Non
             "--quality-level --target-frame-rate --capture-frame-rate --deterministic --torch-device "
             "--max-lifetime-restarts --restarts-rate-limit-n --debug",
         ),
+        ("check", "CONFIG --env --num-envs --run-id --set --lenient --json --no-graphics --env-args --torch-device"),
+        ("upgrade", "FILES --output -o --in-place --force --debug"),
         ("evaluate", "RUN --results-dir --json --debug"),
         ("export", "RUN --output --results-dir --debug"),
         ("data", "embed audit concat targets"),

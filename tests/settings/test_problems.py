@@ -241,3 +241,25 @@ def test_a_flag_is_named_in_place_of_the_file(tmp_path: Path) -> None:
         load_settings(path, {"tau.pairs": "0"}, flags={"tau.pairs": "--pairs"})
     with pytest.raises(SettingsError, match=r"^override tau.pairs must be at least 1, not 0$"):
         load_settings(path, {"tau.pairs": "0"})
+
+
+def test_what_is_right_in_a_file_with_mistakes_and_cannot_be_trained_is_told_with_them(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text("""
+behaviors:
+  A: {trainer_type: sac}
+  B: {max_step: 5}
+environment_parameters:
+  h: {curriculum: [{name: a, value: 1, completion_criteria: {behavior: A}}, {name: b, value: 2}]}
+engine_settings: {widht: 84}
+""")
+    with pytest.raises(SettingsError) as raised:
+        load_settings(file)
+    told = [sentence.split(": ", 1)[1].split()[0] for sentence in raised.value.problems]
+    assert told == [
+        "behaviors.B.max_step",
+        "engine_settings.widht",
+        "behaviors.A.trainer_type",
+        "environment_parameters.h",
+    ]
+    assert str(raised.value).splitlines()[1:] == [f"  {sentence}" for sentence in raised.value.problems]

@@ -1,0 +1,226 @@
+"""`tau-train check`: what would run, what stands in its way, and nothing started."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.cli import main
+from tests.cli.test_startup import said_without_torch
+
+FILE = """
+behaviors:
+  Ball:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 64, buffer_size: 12000, learning_rate: 3e-4, beta_schedule: constant}
+    network_settings: {normalize: true, num_layers: 3}
+    reward_signals: {extrinsic: {gamma: 0.9, strength: 2}}
+    threaded: true
+    time_horizon: 7000
+    summary_freq: 100000
+env_settings: {env_path: 'headless:balance', num_envs: 2, seed: 3}
+environment_parameters:
+  mass: 2
+  wind: {sampler_type: uniform, sampler_parameters: {min_value: 1, max_value: 3}}
+"""
+UNTRAINABLE = """
+behaviors:
+  A:
+    trainer_type: sac
+  B:
+    trainer_type: ppo
+    self_play: {}
+    init_path: x.pt
+environment_parameters:
+  h:
+    curriculum:
+      - {name: a, value: 1, completion_criteria: {behavior: A, threshold: 1}}
+      - {name: b, value: 2}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.yaml").write_text(FILE)
+    (tmp_path / "later.yaml").write_text(UNTRAINABLE)
+    return tmp_path
+
+
+def checked(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """The JSON report; the exit code agrees with it."""
+    code = main(["check", *words, "--json"])
+    out, err = capsys.readouterr()
+    assert err == ""
+    report: dict[str, Any] = json.loads(out)
+    assert report["runs"] == (code == 0) == (not report["problems"])
+    assert code in (0, 2)
+    return report
+
+
+def test_what_would_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "x.yaml"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.splitlines() == [
+        "",
+        "Ball",
+        "  trainer: ppo, 500,000 decisions, trajectories of 7,000",
+        "  network: 3 x 128 hidden units, normalised vectors",
+        "  rewards: extrinsic (gamma 0.9, strength 2)",
+        "  memory: buffer_size 12,000, batch_size 64",
+        "  updates: 83, one for every 6,000 new decisions, of 279 minibatches each",
+        "  schedules: learning_rate 0.0003 linear, beta 0.005 constant, epsilon 0.2 linear",
+        "  writes: a summary every 25,000, a checkpoint every 500,000 decisions; the newest 5 are kept",
+        "",
+        "Run",
+        "  plays: 2 x headless:balance",
+        "  areas: 1 in each",
+        "  seed: 3",
+        "  engine: time_scale 20, 84 x 84, quality 5",
+        "  mass: 2",
+        "  wind: uniform, min_value 1.0, max_value 3.0",
+        f"  results: makes {Path('results', 'ppo')}",
+        "  learns on: cpu",
+        "",
+        "Not as with mlagents-learn",
+        "  - agents act on while an update runs, on a policy at most 1 update old; mlagents-learn stops the game, as "
+        "--set collection.max_policy_age=0 does",
+        "  - learning is on the CPU, where mlagents-learn takes a GPU if there is one; --torch-device cuda does",
+        "  - a full buffer cuts trajectories, which count as they are acted; mlagents-learn waits for their end",
+        "  - x.yaml:5: behaviors.Ball.hyperparameters.buffer_size: an update begins with 6,000 new decisions and "
+        "learns from the others once more; mlagents-learn waits for 12,000, as updates_per_buffer: 1 does",
+        "  - x.yaml:6: behaviors.Ball.network_settings.normalize: a buffer counts in the statistics after it was "
+        "learned from, with mlagents-learn before",
+        "",
+        "Without effect, or another one",
+        "  - x.yaml:10: behaviors.Ball.summary_freq: counts as 25,000, a twentieth of max_steps",
+        "  - x.yaml:8: behaviors.Ball.threaded has no effect: learning always runs beside acting",
+        "",
+        "Warnings",
+        "  - x.yaml:5: behaviors.Ball.hyperparameters.buffer_size is no multiple of batch_size 64: a pass over it "
+        "leaves out 32 decisions",
+        "  - x.yaml:9: behaviors.Ball.time_horizon is more than the 6,000 new decisions of an update, which cut "
+        "trajectories before it does",
+        "",
+        "It would run.",
+    ]
+    assert {path.name for path in folder.iterdir()} == {"x.yaml", "later.yaml"}
+
+
+def test_flags_count_as_they_do_for_learn(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "x.yaml --env gym:CartPole-v1 --num-envs 3 --seed 9 --run-id mine --results-dir out --max-steps 5000"
+    report = checked(capsys, *words.split(), "--set", "behaviors.*.time_horizon=5", "--no-graphics")
+    settings = report["settings"]
+    assert (settings["env_settings"]["env_path"], settings["env_settings"]["num_envs"]) == ("gym:CartPole-v1", 3)
+    assert (settings["env_settings"]["seed"], settings["behaviors"]["Ball"]["max_steps"]) == (9, 5000)
+    assert settings["checkpoint_settings"]["run_id"] == "mine"
+    assert report["learning"] == {
+        "Ball": {"updates": 0, "new_decisions_per_update": 6000, "minibatches_per_update": 279}
+    }
+    assert any(
+        text.startswith("--max-steps is 5,000, which ends before the first update") for text in report["warnings"]
+    )
+    assert (
+        "environment_parameters are for engines; Gymnasium's environments are told none of them" in report["warnings"]
+    )
+    assert "--no-graphics has no effect with Gymnasium" in report["without_effect"]
+
+
+def test_without_a_file_any_behavior_has_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--env", "headless:balance"]) == 0
+    assert capsys.readouterr().out.startswith("\nevery behavior\n  trainer: ppo, 500,000 decisions")
+
+
+def test_everything_that_is_not_trained_yet_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    report = checked(capsys, "later.yaml", "--env", "nothing.x86_64", "--resume")
+    assert [problem.split()[1] for problem in report["problems"][:4]] == [
+        "behaviors.A.trainer_type",
+        "behaviors.B.self_play",
+        "behaviors.B.init_path",
+        "environment_parameters.h",
+    ]
+    assert report["problems"][0].startswith("later.yaml:4: behaviors.A.trainer_type asks for sac, which this version")
+    # What stands in the way besides the file is told as well.
+    assert report["problems"][4].startswith("There is no run to resume in")
+    assert report["problems"][5].startswith("no program found at 'nothing.x86_64'")
+    assert len(report["problems"]) == 6
+    assert main(["check", "later.yaml"]) == 2
+    out = capsys.readouterr().out
+    assert "  h: a curriculum of 2 lessons\n" in out
+    assert out.endswith("\nIt would not run: 4 problems.\n")
+
+
+def test_all_mistakes_of_a_file_are_told_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.yaml").write_text("behaviors: {A: {max_step: 5}}\nengine_settings: {width: wide}\n")
+    report = checked(capsys, "bad.yaml")
+    assert report["settings"] is None
+    assert report["problems"] == [
+        "bad.yaml:1: behaviors.A.max_step is no known key; did you mean max_steps?",
+        "bad.yaml:2: engine_settings.width must be a whole number such as 64 or 1e4, not 'wide'",
+    ]
+    lenient = checked(capsys, "bad.yaml", "--lenient", "--set", "engine_settings.width=9", "--env", "headless:tau")
+    assert lenient["warnings"] == ["bad.yaml:1: behaviors.A.max_step is no known key and is left out"]
+
+
+def test_a_run_id_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("results", "ppo").mkdir(parents=True)
+    assert checked(capsys, "x.yaml")["problems"] == []  # empty, so it is as good as none
+    Path("results", "ppo", "configuration.yaml").write_text("behaviors: {}")
+    [problem] = checked(capsys, "x.yaml")["problems"]
+    assert problem.startswith("The run-id 'ppo' is taken by")
+    assert checked(capsys, "x.yaml", "--force")["problems"] == []
+    assert checked(capsys, "x.yaml", "--resume")["problems"] == []
+
+
+def test_a_port_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        [problem] = checked(capsys, "x.yaml", "--num-envs", "1", "--base-port", port)["problems"]
+    assert problem.startswith(f"port {port} is taken by another program")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("none.yaml", "none.yaml: no such file"),
+        ("x.yaml --set seed", "--set seed: must be KEY=VALUE"),
+        ("x.yaml --resume --force", "--resume and --force contradict each other"),
+        ("x.yaml --inference", "--inference is set, but this version has no inference mode yet"),
+        ("x.yaml --set behaviors.Ball.network_settings.num_layers=1024 --set "
+         "behaviors.Ball.network_settings.hidden_units=65536", "behaviors.Ball.network_settings asks for 1024 layers"),
+    ],
+)  # fmt: skip
+def test_a_wrong_command_line_is_one_problem(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    [problem] = checked(capsys, *words.split())["problems"]
+    assert problem.startswith(sentence)
+    assert main(["check", *words.split(), "--quiet"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"error: {problem}\n")
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_on_a_terminal_nothing_is_wider_than_it(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert main(["check", "x.yaml"]) == 0
+    lines = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "  trainer    ppo, 500,000 decisions, trajectories of 7,000" in [line.rstrip() for line in lines]
+    assert any(line.startswith("  -  x.yaml:5: behaviors.Ball.hyperparameters.buffer_size") for line in lines)
+    assert len(lines) > {80: 44, 200: 36}[width]  # long sentences are wrapped, none is cut
+
+
+def test_torch_is_not_loaded_and_nothing_is_left_behind(folder: Path) -> None:
+    commands = ("check x.yaml", "check later.yaml", "check --env gym:CartPole-v1", "check x.yaml --torch-device cuda:7")
+    codes = [said[-1] for said in said_without_torch(folder, *commands)]
+    assert codes == ["code 0", "code 2", "code 0", "code 0"]
+    assert {path.name for path in folder.iterdir()} == {"x.yaml", "later.yaml"}

@@ -1,0 +1,122 @@
+"""`tau-train upgrade`: what is written where, and what is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.cli import main
+from tau_trainer.settings.loading import load_settings
+from tests.settings.test_upgrading import BEFORE_08, CURRICULA, PPO_016
+
+FLAT = "# Mine.\nBall:\n  trainer: ppo\n  batch_size: 64  # small\n  hidden_units: 32\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old.yaml").write_text(FLAT)
+    return tmp_path
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_the_result_stands_beside_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["upgrade", "old.yaml"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.splitlines()[-1] == (
+        "old-upgraded.yaml is written; comments cannot be carried over, and stay in old.yaml."
+    )
+    assert Path("old.yaml").read_text() == FLAT
+    assert (
+        Path("old-upgraded.yaml").read_text().startswith("# Converted by tau-train upgrade from old.yaml.\nbehaviors:")
+    )
+    behavior = load_settings("old-upgraded.yaml").behaviors["Ball"]
+    assert (behavior.hyperparameters.batch_size, behavior.network_settings.hidden_units) == (64, 32)
+    assert names(folder) == {"old.yaml", "old-upgraded.yaml"}
+
+
+def test_a_result_that_is_there_already_is_not_overwritten_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("old-upgraded.yaml").write_text("mine")
+    assert main(["upgrade", "old.yaml"]) == 2
+    assert capsys.readouterr().err == (
+        "error: --output old-upgraded.yaml: exists already; choose another name, or add --force\n"
+    )
+    assert Path("old-upgraded.yaml").read_text() == "mine"
+    assert main(["upgrade", "old.yaml", "--force"]) == 0
+    assert Path("old-upgraded.yaml").read_text() != "mine"
+
+
+def test_in_place_keeps_what_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["upgrade", "old.yaml", "--in-place"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "old.yaml is written; comments cannot be carried over, and stay in old.yaml.bak.\n"
+    )
+    assert Path("old.yaml.bak").read_text() == FLAT
+    assert load_settings("old.yaml").behaviors["Ball"].hyperparameters.batch_size == 64
+    # A second time it is of today's form.
+    assert main(["upgrade", "old.yaml", "--in-place"]) == 0
+    assert capsys.readouterr().out == (
+        "old.yaml is of today's form, so nothing was written; tau-train check old.yaml says what it does.\n"
+    )
+    assert names(folder) == {"old.yaml", "old.yaml.bak"}
+
+
+def test_in_place_does_not_lose_an_earlier_copy(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("old.yaml.bak").write_text("earlier")
+    assert main(["upgrade", "old.yaml", "--in-place"]) == 2
+    assert "old.yaml.bak: exists already" in capsys.readouterr().err
+    assert (Path("old.yaml").read_text(), Path("old.yaml.bak").read_text()) == (FLAT, "earlier")
+
+
+def test_several_files_become_the_one_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("trainer.yaml").write_text(PPO_016)
+    Path("lessons.yaml").write_text(CURRICULA)
+    assert main(["upgrade", "trainer.yaml", "lessons.yaml", "-o", "new.yaml"]) == 0
+    text = Path("new.yaml").read_text()
+    assert text.startswith("# Converted by tau-train upgrade from trainer.yaml, lessons.yaml.\n")
+    assert "environment_parameters:" in text
+    assert capsys.readouterr().out.endswith("stay in trainer.yaml, lessons.yaml.\n")
+
+
+def test_the_remedy_that_learn_names_works(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("before.yaml").write_text(BEFORE_08.replace("use_curiosity: true", "use_curiosity: false"))
+    assert main(["learn", "before.yaml", "--env", "x"]) == 2
+    remedy = capsys.readouterr().err.strip().split("tau-train ")[1]
+    assert main(remedy.split()) == 0
+    assert load_settings("before-upgraded.yaml").behaviors["Plain"].reward_signals["extrinsic"].gamma == 0.8
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            "old.yaml -o old.yaml",
+            "--output old.yaml: is a file to be converted; use --in-place, which keeps it as .bak",
+        ),
+        ("old.yaml -o new.yaml --in-place", "--in-place and --output contradict each other; give one of them"),
+        ("old.yaml -o none/new.yaml", "--output none/new.yaml: the folder none does not exist; make it first"),
+        ("none.yaml", "none.yaml: no such file; check the path"),
+        ("broken.yaml", "broken.yaml:1: is not valid YAML"),
+        ("wrong.yaml", "wrong.yaml: behaviors.A.hyperparameters.batch_size must be a whole number such as 64 or 1e4"),
+        ("gone.yaml --in-place", "gone.yaml:1: A.trainer is imitation, which ML-Agents dropped in 0.13"),
+        ("", 'Command "upgrade" parameter FILES requires an argument; see: tau-train upgrade --help'),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    words: str, sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("broken.yaml").write_text("A: {trainer: ppo")
+    Path("wrong.yaml").write_text("A: {trainer: ppo, batch_size: many}")
+    Path("gone.yaml").write_text("A: {trainer: imitation}")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert main(["upgrade", *words.split()]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"error: {sentence}")
+    assert err.count("\n") == 1
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before

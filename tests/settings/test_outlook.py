@@ -1,0 +1,179 @@
+"""What follows from settings: how often is learned, what mlagents-learn does otherwise, and what looks like a slip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.settings import PPOTrainerSettings, SACTrainerSettings, load_settings
+from tau_trainer.settings.loading import read_settings
+from tau_trainer.settings.outlook import Outlook, learning
+from tau_trainer.settings.problems import Problems, key_path
+from tests.settings.test_examples import TRAINABLE
+
+PLAIN = "{A: {trainer_type: ppo, hyperparameters: {batch_size: 64, buffer_size: 1024}, max_steps: 4096}}"
+
+
+def outlook(text: str, tmp_path: Path, overrides: dict[str, Any] | None = None) -> tuple[Outlook, Problems]:
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+    settings, read = read_settings(file, overrides or {}, False, {})
+    return Outlook(settings, read), read
+
+
+def test_updates_and_minibatches_of_ppo() -> None:
+    numbers = {"batch_size": 64, "buffer_size": 12000, "num_epoch": 3}
+    trainer = PPOTrainerSettings.model_validate({"hyperparameters": numbers, "max_steps": 500_000})
+    # Half of the buffer is new: 93 whole minibatches of 64 are in it, and 500,000 decisions hold 83 such halves.
+    assert learning(trainer) == {
+        "updates": 83,
+        "new_decisions_per_update": 6000,
+        "minibatches_per_update": 279,
+    }
+    whole = PPOTrainerSettings.model_validate({"hyperparameters": {**numbers, "updates_per_buffer": 1}})
+    assert learning(whole) == {"updates": 41, "new_decisions_per_update": 12000, "minibatches_per_update": 561}
+
+
+def test_updates_of_sac() -> None:
+    numbers = {"steps_per_update": 10, "buffer_init_steps": 1000}
+    trainer = SACTrainerSettings.model_validate({"hyperparameters": numbers, "max_steps": 100_000})
+    assert learning(trainer) == {"updates": 9900, "minibatches_per_update": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "text"),
+    [
+        (PLAIN.replace("4096", "1023"), "behaviors.A.max_steps", "is 1,023, which ends before the first update"),
+        (
+            PLAIN.replace("64", "100"),
+            "behaviors.A.hyperparameters.buffer_size",
+            "is no multiple of batch_size 100: a pass over it leaves out 24 decisions",
+        ),
+        (
+            "{A: {trainer_type: ppo, hyperparameters: {batch_size: 64, buffer_size: 1024}, time_horizon: 1025}}",
+            "behaviors.A.time_horizon",
+            "is more than the 1,024 new decisions of an update",
+        ),
+        ("{A: {network_settings: {deterministic: on}}}", "behaviors.A.network_settings.deterministic", "is on while"),
+        ("{A: {reward_signals: {extrinsic: {strength: 0}}}}", "behaviors.A.reward_signals", "has no strength but 0"),
+        (
+            "{A: {trainer_type: ppo, hyperparameters: {learning_rate: 3}}}",
+            "behaviors.A.hyperparameters.learning_rate",
+            "is 3, far from what is usual (1e-05 to 0.001)",
+        ),
+        (
+            "{A: {network_settings: {hidden_units: 3}}}",
+            "behaviors.A.network_settings.hidden_units",
+            "is 3, far from what is usual (32 to 512)",
+        ),
+    ],
+)
+def test_a_slip_is_warned_of(settings: str, place: str, text: str, tmp_path: Path) -> None:
+    [(location, sentence)] = list(outlook(f"behaviors: {settings}", tmp_path)[0].warnings())
+    assert key_path(location) == place
+    assert sentence.startswith(text)
+
+
+def test_no_warning_without_reason(tmp_path: Path) -> None:
+    assert list(outlook(f"behaviors: {PLAIN}", tmp_path)[0].warnings()) == []
+    beginning = "{A: {trainer_type: ppo, hyperparameters: {batch_size: 64, buffer_size: 1024}, max_steps: 1024}}"
+    assert list(outlook(f"behaviors: {beginning}", tmp_path)[0].warnings()) == []
+
+
+@pytest.mark.parametrize("name", TRAINABLE)
+def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Path) -> None:
+    """But for one that is not there to learn: a heuristic's max_steps."""
+    found = [(key_path(place), text) for place, text in outlook(TRAINABLE[name], tmp_path)[0].warnings()]
+    slips = [place for place, text in found if not text.startswith("is no multiple of batch_size")]
+    assert slips == (["behaviors.Match3SimpleHeuristic.max_steps"] if "Match3" in name else [])
+
+
+@pytest.mark.parametrize(
+    ("rest", "place", "text"),
+    [
+        ("behaviors: {A: {threaded: true}}", "behaviors.A.threaded", "has no effect: learning always runs beside"),
+        (
+            "behaviors: {A: {summary_freq: 1000, max_steps: 10000}}",
+            "behaviors.A.summary_freq",
+            "counts as 500, a twentieth of max_steps",
+        ),
+        (
+            "default_settings: {even_checkpoints: true, checkpoint_interval: 5}",
+            "default_settings.checkpoint_interval",
+            "has no effect beside even_checkpoints",
+        ),
+        ("checkpoint_settings: {train_model: true}", "checkpoint_settings.train_model", "has no effect"),
+        ("env_settings: {base_port: 6000}", "env_settings.base_port", "has no effect with the Unity editor"),
+        (
+            "env_settings: {env_path: 'headless:tau'}\nengine_settings: {time_scale: 3}",
+            "engine_settings.time_scale",
+            "has no effect with the headless engine",
+        ),
+        (
+            "env_settings: {env_path: 'gym:CartPole-v1', base_port: 7000}",
+            "env_settings.base_port",
+            "has no effect with Gymnasium",
+        ),
+        ("tau: {pairs: 3}\nenv_settings: {env_path: x}", "tau", "is for `tau-train parallel`"),
+    ],
+)
+def test_a_key_without_effect_is_named_where_somebody_wrote_it(
+    rest: str, place: str, text: str, tmp_path: Path
+) -> None:
+    [(location, sentence)] = list(outlook(rest, tmp_path)[0].without_effect())
+    assert key_path(location) == place
+    assert sentence.startswith(text)
+
+
+def test_what_nobody_wrote_is_not_named(tmp_path: Path) -> None:
+    silent = "behaviors: {A: {max_steps: 1000, threaded: false}}"  # whose summary_freq counts as 50
+    assert list(outlook(silent, tmp_path)[0].without_effect()) == []
+    build = "behaviors: {A: {}}\nenv_settings: {env_path: x, base_port: 6000}\nengine_settings: {no_graphics: true}"
+    assert list(outlook(build, tmp_path)[0].without_effect()) == []
+
+
+def test_a_flag_is_somebodys_word(tmp_path: Path) -> None:
+    known, read = outlook("behaviors: {A: {}}", tmp_path, {"engine_settings.no_graphics": True})
+    [(location, _)] = known.without_effect()
+    assert read.place(location) == "override engine_settings.no_graphics"
+
+
+def test_differences_from_mlagents_learn(tmp_path: Path) -> None:
+    text = """
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {batch_size: 64, buffer_size: 2048}
+  network_settings: {normalize: true}
+behaviors:
+  A: {}
+"""
+    told = list(outlook(text, tmp_path)[0].differences())
+    assert [sentence.split(",")[0] for location, sentence in told if not location] == [
+        "agents act on while an update runs",
+        "learning is on the CPU",
+        "a full buffer cuts trajectories",
+    ]
+    # Both behaviors have it from one line.
+    assert {key_path(location) for location, _ in told if location} == {
+        "default_settings.hyperparameters.buffer_size",
+        "default_settings.network_settings.normalize",
+    }
+    assert "begins with 1,024 new decisions" in " ".join(sentence for _, sentence in told)
+
+
+def test_what_is_asked_to_be_alike_is_no_difference(tmp_path: Path) -> None:
+    overrides = {
+        "collection.max_policy_age": 0,
+        "torch_settings.device": "cpu",
+        "behaviors.*.hyperparameters.updates_per_buffer": 1,
+    }
+    text = "behaviors: {A: {trainer_type: ppo, hyperparameters: {batch_size: 64, buffer_size: 2048}}}"
+    [(_, sentence)] = outlook(text, tmp_path, overrides)[0].differences()
+    assert sentence.startswith("a full buffer cuts trajectories")
+
+
+def test_summaries_of_short_runs() -> None:
+    trainer = load_settings(overrides={"behaviors.*.summary_freq": 1000}).of_behavior("any")
+    assert [trainer.summary_every(steps) for steps in (1_000_000, 10_000, 10)] == [1000, 500, 1]
