@@ -74,9 +74,7 @@ def upgrade(documents: Sequence[Document]) -> Upgraded:
     settings, _ = interpret(Document(name, lean), {}, True, {}, result.notes.append)
     if default is not None:
         full, _ = interpret(Document(name, result.data), {}, True, {}, lambda text: None)
-        kinds = {
-            settings.trainer_type for settings in (*full.behaviors.values(), settings.default_settings) if settings
-        }
+        kinds = {behavior.trainer_type for behavior in full.behaviors.values()} | {default.get("trainer_type", "ppo")}
         if len(kinds) == 1 and settings.behaviors == full.behaviors:
             result.data = lean
         else:  # today's default_settings would say more than it did, and mlagents-learn knows one trainer type there
@@ -98,16 +96,15 @@ def dumped(data: _Table, heading: str) -> str:
 
 def _lean(data: _Table, default: _Table) -> _Table:
     """``data`` with ``default`` as today's default_settings, and behaviors without what they have from there."""
-    behaviors = {name: _beyond(behavior, default) for name, behavior in data["behaviors"].items()}
+    behaviors = {name: _beyond(behavior, default) for name, behavior in data.get("behaviors", {}).items()}
     return {"default_settings": default, **data, "behaviors": behaviors}
 
 
-def _beyond(full: _Table, below: _Table) -> _Table:
-    return {
-        key: _beyond(value, below[key]) if isinstance(value, dict) and isinstance(below.get(key), dict) else value
-        for key, value in full.items()
-        if key not in below or below[key] != value
-    }
+def _beyond(full: Any, below: Any) -> Any:
+    if not isinstance(full, dict) or not isinstance(below, dict):
+        return full
+    known = {key: value for key, value in full.items() if key not in below or below[key] != value}
+    return {key: _beyond(value, below.get(key)) for key, value in known.items()}
 
 
 def _picked(template: Any, known: Any) -> Any:
@@ -149,27 +146,34 @@ class _File:
                 self._samplers(moved.get("parameter_randomization"), ("parameter_randomization",))
         result.update({key: result.pop(key) for key in ("environment_parameters",) if key in result})
 
+    def _table(self, value: Any, place: Location) -> _Table:
+        """A mapping, or an empty one for nothing, and for what is none, which is told."""
+        if value is not None and not isinstance(value, dict):
+            self.problems.add(place, "must be a mapping of keys")
+        return value if isinstance(value, dict) else {}
+
     def _note(self, place: Location, text: str) -> None:
         self.result.notes.append(f"{self.problems.place(place)} {text}")
 
     def _section(self, key: str, value: Any) -> None:
         """A section that files of 0.17 and later have."""
         data = self.result.data
-        if key == "environment_parameters" and isinstance(value, Mapping):
+        if key == "environment_parameters" and value is not None:
             data.setdefault(key, {})
-            for name, parameter in value.items():
+            for name, parameter in self._table(value, (key,)).items():
                 self._parameter(name, _parameter(parameter), (key, name))
-        elif key == "behaviors" and isinstance(value, Mapping):
-            for name, entry in value.items():
+        elif key == "behaviors":
+            data.setdefault(key, {})
+            for name, entry in self._table(value, (key,)).items():
                 self._behavior(name, entry, (key, name))
-        elif key == "default_settings" and isinstance(value, Mapping):
+        elif key == "default_settings" and isinstance(value, dict):
             data[key] = self._converted(value, (key,), value)
         else:
             data[key] = value
 
     def _behaviors(self, data: _Table) -> None:
         """A whole file of 0.16 or older; a behavior could be another's name."""
-        default = data.pop("default", None) or {}
+        default = self._table(data.pop("default", None), ("default",))
         if default:
             self.default = self._converted(default, ("default",), default)
         for name, entry in data.items():
@@ -192,7 +196,7 @@ class _File:
 
     def _converted(self, entry: Mapping[str, Any], place: Location, own: Mapping[str, Any]) -> _Table:
         """A behavior's settings; notes are made of its ``own`` keys alone, not of those of ``default``."""
-        kind = entry.get("trainer_type", entry.get("trainer"))
+        kind = str(entry.get("trainer_type", entry.get("trainer", "")))
         if kind in _IMITATION:
             text = f"is {kind}, which ML-Agents dropped in 0.13; use ppo with a behavioral_cloning section"
             self.problems.add((*place, "trainer"), text)
@@ -229,7 +233,7 @@ class _File:
             out |= _before_signals(entry)
         elif "gamma" in entry:
             left_out["gamma"] = "has no effect beside reward_signals and is left out"
-        if (numbers or network) and kind is None and not {"hyperparameters", "network_settings"} & entry.keys():
+        if (numbers or network) and not kind and not {"hyperparameters", "network_settings"} & entry.keys():
             out["trainer_type"] = "ppo"
         for key, text in left_out.items():
             if key in own:
@@ -255,7 +259,7 @@ class _File:
         return dict.fromkeys(old, f"{text}multiply it by their number in the scene")
 
     def _curricula(self, curricula: Any, place: Location) -> None:
-        for behavior, table in (curricula or {}).items():
+        for behavior, table in self._table(curricula, place).items():
             self._curriculum(behavior, table, (*place, behavior))
 
     def _curriculum(self, behavior: str, table: Any, place: Location) -> None:
@@ -263,7 +267,7 @@ class _File:
         if not isinstance(table, Mapping) or not isinstance(thresholds := table.get("thresholds"), list):
             return self.problems.add(place, "must be a curriculum: thresholds, measure and parameters")
         criteria = {"behavior": behavior, **{key: table[key] for key in _CRITERIA if key in table}}
-        for name, values in (table.get("parameters") or {}).items():
+        for name, values in self._table(table.get("parameters"), (*place, "parameters")).items():
             here = (*place, "parameters", name)
             if not isinstance(values, list) or len(values) != len(thresholds) + 1:
                 self.problems.add(here, f"must be {len(thresholds) + 1} values, one more than there are thresholds")
@@ -275,7 +279,7 @@ class _File:
         return None
 
     def _samplers(self, samplers: Any, place: Location) -> None:
-        for name, sampler in (samplers or {}).items():
+        for name, sampler in self._table(samplers, place).items():
             here = (*place, name)
             if name == "resampling-interval":
                 self._note(here, "is left out: today a value is drawn whenever the scene asks for it")
@@ -283,7 +287,9 @@ class _File:
                 self._parameter(name, _parameter(sampler), here)
 
     def _parameter(self, name: str, value: Any, place: Location) -> None:
-        parameters = self.result.data.setdefault("environment_parameters", {})
+        if self.result.data.get("environment_parameters") is None:
+            self.result.data["environment_parameters"] = {}
+        parameters = self.result.data["environment_parameters"]
         if name in parameters:
             self.problems.add(place, f"is the second thing that {name} follows, of which there can be one; remove one")
         parameters[name] = value
@@ -292,14 +298,11 @@ class _File:
 def _before_signals(entry: Mapping[str, Any]) -> _Table:
     """Before 0.8 there was one discount, and curiosity was a switch."""
     gamma = {"gamma": entry["gamma"]} if "gamma" in entry else {}
-    signals: _Table = {"extrinsic": dict(gamma)}
-    if entry.get("use_curiosity"):
-        signals["curiosity"] = dict(gamma)
-        if "curiosity_strength" in entry:
-            signals["curiosity"]["strength"] = entry["curiosity_strength"]
-        if "curiosity_enc_size" in entry:
-            signals["curiosity"]["network_settings"] = {"hidden_units": entry["curiosity_enc_size"]}
-    return {"reward_signals": signals} if gamma or "curiosity" in signals else {}
+    if not entry.get("use_curiosity"):
+        return {"reward_signals": {"extrinsic": gamma}} if gamma else {}
+    curiosity = gamma | {"strength": entry.get("curiosity_strength", 0.01)}
+    network = {"network_settings": {"hidden_units": entry.get("curiosity_enc_size", 128)}}
+    return {"reward_signals": {"extrinsic": gamma, "curiosity": curiosity | network}}
 
 
 def _signal(value: Any) -> Any:
@@ -330,8 +333,6 @@ def _lesson(lesson: Any) -> Any:
     name = lesson_name(lesson)
     if name is not None and isinstance(lesson[name], Mapping):
         lesson = {"name": name, **lesson[name]}
-    return (
-        {**lesson, "value": _parameter(lesson["value"])}
-        if isinstance(lesson, Mapping) and "value" in lesson
-        else lesson
-    )
+    if isinstance(lesson, Mapping) and "value" in lesson:
+        return {**lesson, "value": _parameter(lesson["value"])}
+    return lesson

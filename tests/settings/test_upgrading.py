@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import (
@@ -348,6 +352,17 @@ def test_sections_of_017_move_under_environment_parameters() -> None:
     ]
 
 
+def test_a_default_alone_is_default_settings() -> None:
+    settings = loaded(converted("default: {trainer: ppo, max_steps: 5.0e5, num_layers: 1}"))
+    assert settings.default_settings is not None
+    assert (settings.default_settings.max_steps, settings.default_settings.network_settings.num_layers) == (500_000, 1)
+
+
+def test_samplers_join_a_file_of_today() -> None:
+    upgraded = converted("behaviors: {A: {}}\nenvironment_parameters: null\n", SAMPLERS)
+    assert len(loaded(upgraded).environment_parameters or {}) == 4
+
+
 def test_lessons_that_were_keys_get_names() -> None:
     parameters = loaded(converted(RELEASE_018)).environment_parameters or {}
     height, mass = parameters["height"], parameters["mass"]
@@ -394,6 +409,11 @@ def test_unknown_keys_are_named_and_left_out() -> None:
         (("A: {trainer: sac, train_interval: x}",), "a.yaml:1: A.train_interval must be a number above 0, not x"),
         (("A: {trainer: sac, num_update: 0}",), "a.yaml:1: A.num_update must be a number above 0, not 0"),
         (("A: {trainer: ppo}\nB: 3",), "a.yaml: behaviors.B must be a mapping of keys"),
+        (("default: {trainer: ppo}\nB: 3",), "a.yaml: behaviors.B must be a mapping of keys"),
+        (
+            ("behaviors: {}\nparameter_randomization: [3]",),
+            "a.yaml:2: parameter_randomization must be a mapping of keys",
+        ),
         (("A: {trainer: ppo}", "A: {trainer: ppo}"), "b.yaml:1: A is in two of the files; remove one of the two"),
         (
             ("A: {trainer: ppo}", "B: {measure: progress, thresholds: [0.1], parameters: {\n h: [1, 2, 3]}}"),
@@ -415,6 +435,27 @@ def test_what_cannot_be_converted_is_one_sentence(texts: tuple[str, ...], senten
         converted(*texts)
     assert str(raised.value).startswith(sentence)
     assert "\n" not in str(raised.value)
+
+
+NAMES = """
+default A B trainer trainer_type ppo sac batch_size use_recurrent memory_size reward_signals gamma extrinsic behaviors
+curriculum parameters thresholds environment_parameters sampler-type uniform train_interval num_update self_play value
+reward_signal_num_update encoding_size use_curiosity hyperparameters Lesson0
+"""
+WORDS = st.sampled_from(NAMES.split())
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(WORDS, VALUES, min_size=1), min_size=1, max_size=2))
+def test_anything_at_all_is_converted_or_refused(files: list[dict[str, Any]]) -> None:
+    with contextlib.suppress(SettingsError):
+        upgraded = converted(*map(yaml.safe_dump, files))
+        if upgraded.changed:
+            loaded(upgraded)
 
 
 def test_all_mistakes_are_told_at_once() -> None:
