@@ -16,7 +16,7 @@ from tau_trainer.errors import SettingsError, TauError
 if TYPE_CHECKING:
     from tau_trainer.cli.resolving import Request
     from tau_trainer.settings import RunSettings, TrainerSettings
-    from tau_trainer.settings.parameters import AnyParameter
+    from tau_trainer.settings.parameters import AnyParameter, Lesson
     from tau_trainer.settings.problems import Problems
     from tau_trainer.settings.trainable import Finding
 
@@ -77,15 +77,12 @@ def examine(request: Request) -> Report:
 
     report = Report()
     settings, read = request.read(report.warnings.append)
-    findings, outlook = list(untrainable(settings)), Outlook(settings, read)
+    outlook = Outlook(settings, read)
     report.settings = settings
-    report.problems += _sentences(read, findings)
+    report.problems += _sentences(read, untrainable(settings))
     report.warnings += _sentences(read, outlook.warnings())
     report.without_effect += _sentences(read, outlook.without_effect())
     report.differences += _sentences(read, outlook.differences())
-    # A plan knows only what can be trained.
-    unknown = {location[1] for location, _ in findings if location[0] == "environment_parameters"}
-    parameters = {name: value for name, value in (settings.environment_parameters or {}).items() if name not in unknown}
     try:
         report.settings = one_of_resume_and_force(settings, request)
         chosen = report.settings.checkpoint_settings
@@ -94,7 +91,7 @@ def examine(request: Request) -> Report:
     except TauError as error:
         report.problems.append(str(error))
     try:
-        plan = make_plan("learn", settings.model_copy(update={"environment_parameters": parameters}), Path())
+        plan = make_plan("learn", report.settings, Path())
         report.warnings += plan.source.warnings
     except TauError as error:
         report.problems.append(str(error))
@@ -228,6 +225,12 @@ def _parameter(value: AnyParameter) -> str:
     if isinstance(value, float | int):
         return f"{value:g}"
     if isinstance(value, Curriculum):
-        return f"a curriculum of {len(value.curriculum)} lessons"
+        return "; ".join(map(_lesson, value.curriculum))
     drawn = value.sampler_parameters.model_dump(exclude={"seed"}, mode="json")
-    return f"{value.sampler_type}, " + ", ".join(f"{name} {number}" for name, number in drawn.items())
+    return " ".join([value.sampler_type, *(f"{name} {number}" for name, number in drawn.items())])
+
+
+def _lesson(lesson: Lesson) -> str:
+    end = lesson.completion_criteria
+    until = f" until {end.measure} of {end.behavior} is above {end.threshold:g}" if end is not None else ""
+    return f"{lesson.name}: {_parameter(lesson.value)}{until}"

@@ -106,8 +106,8 @@ class _Reader:
         data = dict(data)
         entry = data.get("default_settings")
         defaults = data["default_settings"] = None if entry is None else self._trainer(("default_settings",), entry)
+        read: dict[str, TrainerSettings | None] = {}
         if isinstance(data.get("behaviors"), dict):
-            read = {}
             for name, entry in data["behaviors"].items():
                 if isinstance(entry, dict) and defaults is not None:
                     entry = over_defaults(defaults, entry)
@@ -117,7 +117,11 @@ class _Reader:
             file = self._validate(RunSettings, data, ())
             if file is not None and not self.problems.sentences:
                 return file
-            self._untrainable(data)
+            # What could not be read is there all the same: a lesson may wait for it.
+            there = {
+                name: settings or trainer_type("ppo").settings.model_validate({}) for name, settings in read.items()
+            }
+            self._untrainable(data | ({"behaviors": there} if read else {}))
         self.problems.raise_if_any()
         raise AssertionError("what cannot be read has a problem")
 

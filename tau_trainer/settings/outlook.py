@@ -8,6 +8,7 @@ from typing import Any
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX
 from tau_trainer.settings.hyperparameters import POCAHyperparameters, SACHyperparameters
+from tau_trainer.settings.parameters import Curriculum, Lesson
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.trainable import Finding
@@ -83,6 +84,10 @@ class Outlook:
             if network.normalize:
                 text = "a buffer counts in the statistics after it was learned from, with mlagents-learn before"
                 yield self._at(place, "network_settings", "normalize"), text
+        for place, lesson, last in self._lessons():
+            end = lesson.completion_criteria
+            if end is not None and not last and end.measure == "reward" and not end.min_lesson_length:
+                yield place, "the mean of several episodes ends this lesson, with mlagents-learn a single one does"
 
     def without_effect(self) -> Iterator[Finding]:
         """Keys that somebody wrote and that change nothing, or something else than they say."""
@@ -101,6 +106,9 @@ class Outlook:
             yield from self._unused("the headless engine", engine_settings=_PLAYER + _SCREEN)
         elif path.startswith("gym:"):
             yield from self._unused("Gymnasium", env_settings=("base_port",), engine_settings=_PLAYER + _SCREEN)
+        for place, lesson, last in self._lessons():
+            if last and lesson.completion_criteria is not None:
+                yield (*place, "completion_criteria"), "has no effect in the last lesson"
         if self._settings.checkpoint_settings.train_model:
             yield ("checkpoint_settings", "train_model"), "has no effect"
         if self._settings.tau is not None:
@@ -134,6 +142,13 @@ class Outlook:
                     if value and not low / _FAR <= value <= high * _FAR:
                         text = f"is {value:g}, far from what is usual ({low:g} to {high:g})"
                         yield self._at(place, section, key), text
+
+    def _lessons(self) -> Iterator[tuple[Location, Lesson, bool]]:
+        """Every lesson with its place, and whether it is the last of its parameter."""
+        for name, value in (self._settings.environment_parameters or {}).items():
+            lessons = value.curriculum if isinstance(value, Curriculum) else ()
+            for i, lesson in enumerate(lessons):
+                yield ("environment_parameters", name, "curriculum", i), lesson, lesson is lessons[-1]
 
     def _unused(self, what: str, **sections: tuple[str, ...]) -> Iterator[Finding]:
         for section, keys in sections.items():

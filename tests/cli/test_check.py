@@ -35,11 +35,10 @@ behaviors:
   B:
     trainer_type: ppo
     self_play: {}
-    init_path: x.pt
 environment_parameters:
   h:
     curriculum:
-      - {name: a, value: 1, completion_criteria: {behavior: A, threshold: 1}}
+      - {name: a, value: 1, completion_criteria: {behavior: C, threshold: 1}}
       - {name: b, value: 2}
 """
 
@@ -84,7 +83,7 @@ def test_what_would_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "  seed: 3",
         "  engine: time_scale 20, 84 x 84, quality 5",
         "  mass: 2",
-        "  wind: uniform, min_value 1.0, max_value 3.0",
+        "  wind: uniform min_value 1.0 max_value 3.0",
         f"  results: makes {Path('results', 'ppo')}",
         "  learns on: cpu",
         "",
@@ -137,23 +136,22 @@ def test_without_a_file_any_behavior_has_the_defaults(capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.startswith("\nevery behavior\n  trainer: ppo, 500,000 decisions")
 
 
-def test_everything_that_is_not_trained_yet_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_that_stands_in_the_way_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     report = checked(capsys, "later.yaml", "--env", "nothing.x86_64", "--resume")
-    assert [problem.split()[1] for problem in report["problems"][:4]] == [
+    assert [problem.split()[1] for problem in report["problems"][:3]] == [
         "behaviors.A.trainer_type",
         "behaviors.B.self_play",
-        "behaviors.B.init_path",
-        "environment_parameters.h",
+        "environment_parameters.h.curriculum[0].completion_criteria.behavior",
     ]
     assert report["problems"][0].startswith("later.yaml:4: behaviors.A.trainer_type asks for sac, which this version")
     # What stands in the way besides the file is told as well.
-    assert report["problems"][4].startswith("There is no run to resume in")
-    assert report["problems"][5].startswith("no program found at 'nothing.x86_64'")
-    assert len(report["problems"]) == 6
-    assert main(["check", "later.yaml"]) == 2
+    assert report["problems"][3].startswith("There is no run to resume in")
+    assert report["problems"][4].startswith("no program found at 'nothing.x86_64'")
+    assert len(report["problems"]) == 5
+    assert main(["check", "later.yaml", "--env", "headless:balance"]) == 2
     out = capsys.readouterr().out
-    assert "  h: a curriculum of 2 lessons\n" in out
-    assert out.endswith("\nIt would not run: 4 problems.\n")
+    assert "  h: a: 1 until reward of C is above 1; b: 2\n" in out
+    assert out.endswith("\nIt would not run: 3 problems.\n")
 
 
 def test_all_mistakes_of_a_file_are_told_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,12 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
             "default_settings.checkpoint_interval",
             "has no effect beside even_checkpoints",
         ),
+        (
+            "behaviors: {A: {}}\nenvironment_parameters:\n  h: {curriculum: [{name: a, value: 1, completion_criteria: "
+            "{behavior: A}}, {name: b, value: 2, completion_criteria: {behavior: A}}]}",
+            "environment_parameters.h.curriculum[1].completion_criteria",
+            "has no effect in the last lesson",
+        ),
         ("checkpoint_settings: {train_model: true}", "checkpoint_settings.train_model", "has no effect"),
         ("env_settings: {base_port: 6000}", "env_settings.base_port", "has no effect with the Unity editor"),
         (
@@ -148,6 +154,13 @@ default_settings:
   network_settings: {normalize: true}
 behaviors:
   A: {}
+environment_parameters:
+  h:
+    curriculum:
+      - {name: a, value: 1, completion_criteria: {behavior: A}}
+      - {name: b, value: 1, completion_criteria: {behavior: A, min_lesson_length: 1}}
+      - {name: c, value: 1, completion_criteria: {behavior: A, measure: progress}}
+      - {name: d, value: 2, completion_criteria: {behavior: A}}
 """
     told = list(outlook(text, tmp_path)[0].differences())
     assert [sentence.split(",")[0] for location, sentence in told if not location] == [
@@ -159,6 +172,7 @@ behaviors:
     assert {key_path(location) for location, _ in told if location} == {
         "default_settings.hyperparameters.buffer_size",
         "default_settings.network_settings.normalize",
+        "environment_parameters.h.curriculum[0]",
     }
     assert "begins with 1,024 new decisions" in " ".join(sentence for _, sentence in told)
 

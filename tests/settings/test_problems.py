@@ -250,7 +250,8 @@ behaviors:
   A: {trainer_type: sac}
   B: {max_step: 5}
 environment_parameters:
-  h: {curriculum: [{name: a, value: 1, completion_criteria: {behavior: A}}, {name: b, value: 2}]}
+  h: {curriculum: [{name: a, value: 1, completion_criteria: {behavior: B}}, {name: b, value: 2}]}
+  i: {curriculum: [{name: a, value: 1, completion_criteria: {behavior: C}}, {name: b, value: 2}]}
 engine_settings: {widht: 84}
 """)
     with pytest.raises(SettingsError) as raised:
@@ -260,6 +261,6 @@ engine_settings: {widht: 84}
         "behaviors.B.max_step",
         "engine_settings.widht",
         "behaviors.A.trainer_type",
-        "environment_parameters.h",
+        "environment_parameters.i.curriculum[0].completion_criteria.behavior",
     ]
     assert str(raised.value).splitlines()[1:] == [f"  {sentence}" for sentence in raised.value.problems]
