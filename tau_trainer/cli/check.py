@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from tau_trainer.cli.learn import Config
 from tau_trainer.cli.messages import show_error, show_json, show_lines
 from tau_trainer.cli.options import EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
+from tau_trainer.cli.resolving import Request, learn_request, one_of_resume_and_force
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError, TauError
-
-if TYPE_CHECKING:
-    from tau_trainer.cli.resolving import Request
-    from tau_trainer.settings import RunSettings, TrainerSettings
-    from tau_trainer.settings.parameters import AnyParameter, Lesson
-    from tau_trainer.settings.problems import Problems
-    from tau_trainer.settings.trainable import Finding
+from tau_trainer.settings import EDITOR, Curriculum, PPOTrainerSettings, RunSettings, TrainerSettings
+from tau_trainer.settings.outlook import Outlook, pace
+from tau_trainer.settings.parameters import AnyParameter, Lesson
+from tau_trainer.settings.problems import Problems
+from tau_trainer.settings.trainable import Finding, untrainable
+from tau_trainer.training.plan import make_plan
+from tau_trainer.training.run_folder import RunFolder
 
 Rows = list[tuple[str, str]]
 """A label and what is so called."""
@@ -48,8 +53,6 @@ def check(
     legacy: LegacyFlags | None = None,
 ) -> int:
     """Read the settings, plan the run, and tell; returns the exit code."""
-    from tau_trainer.cli.resolving import learn_request
-
     shown = prepare(output)
     flags = (learning or LearningFlags(), shown)
     known = (run or RunFlags(), engines or EngineFlags(), num_envs, legacy or LegacyFlags())
@@ -69,12 +72,6 @@ def check(
 
 def examine(request: Request) -> Report:
     """Everything that can be known before anything starts. Raises SettingsError where the settings cannot be read."""
-    from tau_trainer.cli.resolving import one_of_resume_and_force
-    from tau_trainer.settings.outlook import Outlook
-    from tau_trainer.settings.trainable import untrainable
-    from tau_trainer.training.plan import make_plan
-    from tau_trainer.training.run_folder import RunFolder
-
     report = Report()
     settings, read = request.read(report.warnings.append)
     outlook = Outlook(settings, read)
@@ -99,8 +96,6 @@ def examine(request: Request) -> Report:
 
 
 def _sentences(read: Problems, findings: Iterable[Finding]) -> list[str]:
-    from tau_trainer.settings.problems import Problems
-
     told = Problems(read.document, read.flags)
     for location, text in findings:
         if location:
@@ -111,25 +106,19 @@ def _sentences(read: Problems, findings: Iterable[Finding]) -> list[str]:
 
 
 def _plain(report: Report) -> dict[str, Any]:
-    from tau_trainer.settings.outlook import learning
-
     settings = report.settings
     told = {name: getattr(report, name) for name in ("problems", "warnings", "without_effect", "differences")}
     trainers = dict(_trainers(settings)) if settings else {}
     return {
         "runs": not report.problems,
         **told,
-        "learning": {name: learning(trainer) for name, trainer in trainers.items()},
+        "learning": {name: pace(trainer) for name, trainer in trainers.items()},
         "settings": settings.model_dump(mode="json") if settings else None,
     }
 
 
 def _show(report: Report) -> None:
     """Sections of two columns on a terminal; elsewhere a line for each, however long."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     console = Console(highlight=False)
     for title, rows in _sections(report):
         if not console.is_terminal:
@@ -161,8 +150,6 @@ def _sections(report: Report) -> Iterator[tuple[str, Rows]]:
 
 
 def _trainers(settings: RunSettings) -> Iterator[tuple[str, TrainerSettings]]:
-    from tau_trainer.settings import PPOTrainerSettings
-
     yield from settings.behaviors.items()
     other = settings.default_settings or (None if settings.behaviors else PPOTrainerSettings())
     if other is not None:
@@ -170,9 +157,7 @@ def _trainers(settings: RunSettings) -> Iterator[tuple[str, TrainerSettings]]:
 
 
 def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
-    from tau_trainer.settings.outlook import learning
-
-    numbers, network, facts = trainer.hyperparameters, trainer.network_settings, learning(trainer)
+    numbers, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
     yield (
         "trainer",
         f"{trainer.trainer_type}, {trainer.max_steps:,} decisions, trajectories of {trainer.time_horizon:,}",
@@ -201,13 +186,10 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
 
 
 def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
-    from tau_trainer.settings import EDITOR
-
     env, engine, chosen = settings.env_settings, settings.engine_settings, settings.checkpoint_settings
     editor = env.env_path in (None, EDITOR)
     yield "plays", "the Unity editor, when Play is pressed" if editor else f"{env.num_envs} x {env.env_path}"
-    yield "areas", f"{env.num_areas} in each"
-    yield "seed", str(env.seed) if env.seed >= 0 else "a random one"
+    yield "areas", f"{env.num_areas} in each, seed {env.seed if env.seed >= 0 else 'random'}"
     yield (
         "engine",
         f"time_scale {engine.time_scale:g}, {engine.width} x {engine.height}, quality {engine.quality_level}",
@@ -220,8 +202,6 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
 
 
 def _parameter(value: AnyParameter) -> str:
-    from tau_trainer.settings import Curriculum
-
     if isinstance(value, float | int):
         return f"{value:g}"
     if isinstance(value, Curriculum):

@@ -36,7 +36,7 @@ _PLAYER = ("no_graphics", "no_graphics_monitor")
 _SCREEN = ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
 
 
-def learning(settings: TrainerSettings) -> dict[str, int]:
+def pace(settings: TrainerSettings) -> dict[str, int]:
     """How often is learned and from how many decisions, by name; empty for trainers of other packages."""
     numbers, steps = settings.hyperparameters, settings.max_steps
     if isinstance(numbers, SACHyperparameters):
@@ -69,12 +69,12 @@ class Outlook:
         if self._settings.torch_settings.device is None:
             text = "learning is on the CPU, where mlagents-learn takes a GPU if there is one; --torch-device cuda does"
             yield (), text
-        if any("new_decisions_per_update" in learning(trainer) for trainer in self._trainers.values()):
+        if any("new_decisions_per_update" in pace(trainer) for trainer in self._trainers.values()):
             text = "a full buffer cuts trajectories, which count as they are acted; mlagents-learn waits for their end"
             yield (), text
         for place, trainer in self._trainers.items():
             numbers, network = trainer.hyperparameters, trainer.network_settings
-            new = learning(trainer).get("new_decisions_per_update", numbers.buffer_size)
+            new = pace(trainer).get("new_decisions_per_update", numbers.buffer_size)
             if new < numbers.buffer_size:
                 text = (
                     f"an update begins with {new:,} new decisions and learns from the others once more; mlagents-learn"
@@ -117,7 +117,7 @@ class Outlook:
     def warnings(self) -> Iterator[Finding]:
         """What is allowed and can hardly be meant."""
         for place, trainer in self._trainers.items():
-            numbers, network, facts = trainer.hyperparameters, trainer.network_settings, learning(trainer)
+            numbers, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
             new = facts.get("new_decisions_per_update")
             if facts and not facts["updates"]:
                 text = f"is {trainer.max_steps:,}, which ends before the first update, so nothing would be learned"

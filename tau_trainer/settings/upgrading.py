@@ -32,11 +32,10 @@ _RENAMED = {
     "play_against_current_best_ratio": "play_against_latest_model_ratio",
     "var": "st_dev",  # the normal distribution was always given it as its deviation
 }
-_GONE = ("framework", "output_path", "summary_path", "model_path")
+_GONE = ("framework", "output_path", "summary_path", "model_path", "gamma")
 _RECURRENT = ("memory_size", "sequence_length")
 _UPDATES = ("train_interval", "num_update", "num_updates")
-_CURIOSITY = ("gamma", "use_curiosity", "curiosity_strength", "curiosity_enc_size")
-_READ_TOGETHER = ("use_recurrent", *_RECURRENT, *_CURIOSITY, *_UPDATES)
+_READ_TOGETHER = ("use_recurrent", *_RECURRENT, *_UPDATES)
 _CRITERIA = ("measure", "min_lesson_length", "signal_smoothing")
 _IMITATION = ("imitation", "offline_bc", "online_bc")
 _ORDER = ("trainer_type", "hyperparameters", "network_settings", "reward_signals")
@@ -229,10 +228,6 @@ class _File:
         rewards = signals.pop("reward_signal_num_update", None) if isinstance(signals, dict) else None
         if kind == "sac":
             left_out |= self._updates(numbers, entry, rewards, place)
-        if "reward_signals" not in entry:
-            out |= _before_signals(entry)
-        elif "gamma" in entry:
-            left_out["gamma"] = "has no effect beside reward_signals and is left out"
         if (numbers or network) and not kind and not {"hyperparameters", "network_settings"} & entry.keys():
             out["trainer_type"] = "ppo"
         for key, text in left_out.items():
@@ -293,16 +288,6 @@ class _File:
         if name in parameters:
             self.problems.add(place, f"is the second thing that {name} follows, of which there can be one; remove one")
         parameters[name] = value
-
-
-def _before_signals(entry: Mapping[str, Any]) -> _Table:
-    """Before 0.8 there was one discount, and curiosity was a switch."""
-    gamma = {"gamma": entry["gamma"]} if "gamma" in entry else {}
-    if not entry.get("use_curiosity"):
-        return {"reward_signals": {"extrinsic": gamma}} if gamma else {}
-    curiosity = gamma | {"strength": entry.get("curiosity_strength", 0.01)}
-    network = {"network_settings": {"hidden_units": entry.get("curiosity_enc_size", 128)}}
-    return {"reward_signals": {"extrinsic": gamma, "curiosity": curiosity | network}}
 
 
 def _signal(value: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from tau_trainer.cli import main
 from tau_trainer.settings.loading import load_settings
-from tests.settings.test_upgrading import BEFORE_08, CURRICULA, PPO_016
+from tests.settings.test_upgrading import CURRICULA, PPO_016
 
 FLAT = "# Mine.\nBall:\n  trainer: ppo\n  batch_size: 64  # small\n  hidden_units: 32\n"
 
@@ -84,11 +84,10 @@ def test_several_files_become_the_one_that_is_named(capsys: pytest.CaptureFixtur
 
 
 def test_the_remedy_that_learn_names_works(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("before.yaml").write_text(BEFORE_08.replace("use_curiosity: true", "use_curiosity: false"))
-    assert main(["learn", "before.yaml", "--env", "x"]) == 2
+    assert main(["learn", "old.yaml", "--env", "x"]) == 2
     remedy = capsys.readouterr().err.strip().split("tau-train ")[1]
     assert main(remedy.split()) == 0
-    assert load_settings("before-upgraded.yaml").behaviors["Plain"].reward_signals["extrinsic"].gamma == 0.8
+    assert load_settings("old-upgraded.yaml").behaviors["Ball"].hyperparameters.batch_size == 64
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tau_trainer.settings import PPOTrainerSettings, SACTrainerSettings, load_settings
 from tau_trainer.settings.loading import read_settings
-from tau_trainer.settings.outlook import Outlook, learning
+from tau_trainer.settings.outlook import Outlook, pace
 from tau_trainer.settings.problems import Problems, key_path
 from tests.settings.test_examples import TRAINABLE
 
@@ -27,19 +27,19 @@ def test_updates_and_minibatches_of_ppo() -> None:
     numbers = {"batch_size": 64, "buffer_size": 12000, "num_epoch": 3}
     trainer = PPOTrainerSettings.model_validate({"hyperparameters": numbers, "max_steps": 500_000})
     # Half of the buffer is new: 93 whole minibatches of 64 are in it, and 500,000 decisions hold 83 such halves.
-    assert learning(trainer) == {
+    assert pace(trainer) == {
         "updates": 83,
         "new_decisions_per_update": 6000,
         "minibatches_per_update": 279,
     }
     whole = PPOTrainerSettings.model_validate({"hyperparameters": {**numbers, "updates_per_buffer": 1}})
-    assert learning(whole) == {"updates": 41, "new_decisions_per_update": 12000, "minibatches_per_update": 561}
+    assert pace(whole) == {"updates": 41, "new_decisions_per_update": 12000, "minibatches_per_update": 561}
 
 
 def test_updates_of_sac() -> None:
     numbers = {"steps_per_update": 10, "buffer_init_steps": 1000}
     trainer = SACTrainerSettings.model_validate({"hyperparameters": numbers, "max_steps": 100_000})
-    assert learning(trainer) == {"updates": 9900, "minibatches_per_update": 1}
+    assert pace(trainer) == {"updates": 9900, "minibatches_per_update": 1}
 
 
 @pytest.mark.parametrize(

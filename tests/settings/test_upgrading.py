@@ -96,19 +96,6 @@ Spider:
     beta: 0.1
     gamma: 0.9
 """
-BEFORE_08 = """
-default:
-    trainer: ppo
-    gamma: 0.95
-    use_curiosity: false
-    curiosity_strength: 0.01
-    curiosity_enc_size: 96
-    batch_size: 512
-Finder:
-    use_curiosity: true
-Plain:
-    gamma: 0.8
-"""
 SAMPLERS = """
 resampling-interval: 5000
 mass: {sampler-type: "uniform", min_value: 0.5, max_value: 10}
@@ -267,7 +254,7 @@ def test_sac_updates_are_counted_in_decisions() -> None:
     start = "a.yaml:18: Crab.train_interval became steps_per_update 1.5, which counts decisions of all agents; multiply"
     assert any(note.startswith(start) for note in upgraded.notes)
     assert "a.yaml:26: Spider.beta means nothing to sac and is left out" in upgraded.notes
-    assert "a.yaml:27: Spider.gamma has no effect beside reward_signals and is left out" in upgraded.notes
+    assert "a.yaml:27: Spider.gamma has no effect today and is left out" in upgraded.notes
 
 
 def test_the_number_of_reward_updates_of_016_was_one_of_decisions() -> None:
@@ -275,14 +262,6 @@ def test_the_number_of_reward_updates_of_016_was_one_of_decisions() -> None:
     numbers = loaded(converted(text.replace("5}", "5, extrinsic: {}}"))).behaviors["A"].hyperparameters
     assert isinstance(numbers, SACHyperparameters)
     assert (numbers.steps_per_update, numbers.reward_signal_steps_per_update) == (10, 5)
-
-
-def test_one_discount_and_a_switch_become_reward_signals() -> None:
-    settings = loaded(converted(BEFORE_08))
-    finder, plain = settings.behaviors["Finder"].reward_signals, settings.behaviors["Plain"].reward_signals
-    assert (finder["extrinsic"].gamma, finder["curiosity"].gamma, finder["curiosity"].strength) == (0.95, 0.95, 0.01)
-    assert finder["curiosity"].network_settings.hidden_units == 96
-    assert {name: signal.gamma for name, signal in plain.items()} == {"extrinsic": 0.8}
 
 
 def test_curricula_and_samplers_join_the_trainers_file() -> None:
@@ -389,7 +368,7 @@ def test_a_dump_of_today_is_left_alone() -> None:
     assert not converted(file.read_text()).changed
 
 
-@pytest.mark.parametrize("texts", [(PPO_016,), (SAC_015, SAMPLERS), (BEFORE_08,), (RELEASE_017,), (RELEASE_018,)])
+@pytest.mark.parametrize("texts", [(PPO_016,), (SAC_015, SAMPLERS), (RELEASE_017,), (RELEASE_018,)])
 def test_what_was_converted_is_of_today(texts: tuple[str, ...]) -> None:
     assert not converted(dumped(converted(*texts).data, "x")).changed
 
@@ -438,9 +417,9 @@ def test_what_cannot_be_converted_is_one_sentence(texts: tuple[str, ...], senten
 
 
 NAMES = """
-default A B trainer trainer_type ppo sac batch_size use_recurrent memory_size reward_signals gamma extrinsic behaviors
+default A B trainer trainer_type ppo sac batch_size use_recurrent memory_size reward_signals extrinsic behaviors
 curriculum parameters thresholds environment_parameters sampler-type uniform train_interval num_update self_play value
-reward_signal_num_update encoding_size use_curiosity hyperparameters Lesson0
+reward_signal_num_update encoding_size gamma hyperparameters Lesson0
 """
 WORDS = st.sampled_from(NAMES.split())
 VALUES = st.recursive(
