@@ -68,13 +68,7 @@ class RunFolder:
             SettingsError: a run-id that is no folder name, nothing to resume, a folder that is no run, or one that
                 cannot be made.
         """
-        if resume and force:
-            raise SettingsError("--resume and --force exclude each other; give the one you mean.")
-        if run_id != safe_name(run_id):
-            raise SettingsError(
-                f"The run-id '{run_id}' cannot be a folder's name on every system; try '{safe_name(run_id)}'."
-            )
-        path = results_dir / run_id
+        path = cls.check(results_dir, run_id, resume=resume, force=force)
         if resume:
             return cls._resume(path)
         try:
@@ -85,17 +79,25 @@ class RunFolder:
             ) from error
 
     @staticmethod
-    def check(results_dir: Path, run_id: str, *, resume: bool, force: bool) -> None:
-        """Raises as :meth:`create`, as far as that is known without making, locking or moving anything."""
+    def check(results_dir: Path, run_id: str, *, resume: bool, force: bool) -> Path:
+        """The folder. Raises SettingsError as :meth:`create`, as far as that is known without changing anything."""
+        if resume and force:
+            raise SettingsError("--resume and --force exclude each other; give the one you mean.")
+        if run_id != safe_name(run_id):
+            raise SettingsError(
+                f"The run-id '{run_id}' cannot be a folder's name on every system; try '{safe_name(run_id)}'."
+            )
         path = results_dir / run_id
-        if resume:
-            _require_run(path)
-        elif not force and path.is_dir() and any(one.name != _LOCK for one in path.iterdir()):
+        if resume and not _is_run(path):
+            raise SettingsError(f"There is no run to resume in '{path}'; check --run-id, or start it without --resume.")
+        if path.is_file():
+            raise SettingsError(f"'{path}' is a file, not a run's folder; choose another --run-id.")
+        if not (resume or force) and path.is_dir() and any(one.name != _LOCK for one in path.iterdir()):
             raise _taken(path)
+        return path
 
     @classmethod
     def _resume(cls, path: Path) -> RunFolder:
-        _require_run(path)
         lock = _locked(path)
         for leftover in path.glob(f".*{STAGED_SUFFIX}"):
             leftover.unlink(missing_ok=True)
@@ -104,8 +106,6 @@ class RunFolder:
 
     @classmethod
     def _make(cls, path: Path, force: bool) -> RunFolder:
-        if path.exists() and not path.is_dir():
-            raise SettingsError(f"'{path}' is a file, not a run's folder; choose another --run-id.")
         missing = next((parent for parent in reversed(path.parents) if not parent.exists()), None)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir() and [one.name for one in path.iterdir()] == [_LOCK]:
@@ -250,11 +250,6 @@ def _anything_in(logs: Path) -> bool:
 
 def _is_run(path: Path) -> bool:
     return path.is_dir() and any((path / mark).exists() for mark in _MARKS)
-
-
-def _require_run(path: Path) -> None:
-    if not _is_run(path):
-        raise SettingsError(f"There is no run to resume in '{path}'; check --run-id, or start it without --resume.")
 
 
 def _taken(path: Path) -> RunExistsError:

@@ -78,7 +78,7 @@ def test_a_slip_is_warned_of(settings: str, place: str, text: str, tmp_path: Pat
 
 def test_no_warning_without_reason(tmp_path: Path) -> None:
     assert list(outlook(f"behaviors: {PLAIN}", tmp_path)[0].warnings()) == []
-    beginning = "{A: {trainer_type: ppo, hyperparameters: {batch_size: 64, buffer_size: 1024}, max_steps: 1024}}"
+    beginning = PLAIN.replace("4096", "1024, time_horizon: 1024").replace("batch", "beta: 0.05, batch")
     assert list(outlook(f"behaviors: {beginning}", tmp_path)[0].warnings()) == []
 
 

@@ -413,7 +413,12 @@ def test_what_cannot_be_converted_is_one_sentence(texts: tuple[str, ...], senten
     with pytest.raises(SettingsError) as raised:
         converted(*texts)
     assert str(raised.value).startswith(sentence)
-    assert "\n" not in str(raised.value)
+    assert str(raised.value).count("\n") == (0 if len(raised.value.problems) == 1 else 2)
+
+
+def test_nothing_is_written_that_our_own_loader_refuses() -> None:
+    with pytest.raises(SettingsError, match="the converted file:4: .*max_step is no known key"):
+        dumped({"behaviors": {"A": {"max_step": 1}}}, "x")
 
 
 NAMES = """

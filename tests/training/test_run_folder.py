@@ -52,6 +52,21 @@ def test_a_run_that_exists_is_refused_with_both_remedies(tmp_path: Path) -> None
     assert _names(path) == ["configuration.yaml"]
 
 
+def test_what_is_known_beforehand_is_told_and_nothing_is_made(tmp_path: Path) -> None:
+    assert RunFolder.check(tmp_path / "results", "one", resume=False, force=False) == tmp_path / "results" / "one"
+    assert _names(tmp_path) == []
+    _old_run(tmp_path)
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / ".lock").touch()  # by a process that had written nothing yet
+    RunFolder.check(tmp_path, "killed", resume=False, force=False)
+    for flags in ({"resume": True, "force": False}, {"resume": False, "force": True}):
+        assert RunFolder.check(tmp_path, "one", **flags) == tmp_path / "one"
+    with pytest.raises(RunExistsError, match="'one' is taken"):
+        RunFolder.check(tmp_path, "one", resume=False, force=False)
+    with pytest.raises(SettingsError, match="no run to resume"):
+        RunFolder.check(tmp_path, "killed", resume=True, force=False)
+
+
 def test_an_empty_folder_is_free(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     assert RunFolder.create(tmp_path, "one").path.is_dir()
