@@ -266,6 +266,7 @@ def test_the_number_of_reward_updates_of_016_was_one_of_decisions() -> None:
 
 def test_curricula_and_samplers_join_the_trainers_file() -> None:
     upgraded = converted(PPO_016, CURRICULA, SAMPLERS)
+    assert list(upgraded.data) == ["default_settings", "behaviors", "environment_parameters"]
     parameters = loaded(upgraded).environment_parameters or {}
     assert list(parameters) == ["low", "high", "walls", "mass", "gravity", "scale", "drag"]
     high, walls = parameters["high"], parameters["walls"]
@@ -417,7 +418,7 @@ def test_what_cannot_be_converted_is_one_sentence(texts: tuple[str, ...], senten
 
 
 def test_nothing_is_written_that_our_own_loader_refuses() -> None:
-    with pytest.raises(SettingsError, match="the converted file:4: .*max_step is no known key"):
+    with pytest.raises(SettingsError, match=r"the converted file:4: .*max_step is no known key"):
         dumped({"behaviors": {"A": {"max_step": 1}}}, "x")
 
 
