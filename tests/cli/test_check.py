@@ -31,7 +31,7 @@ environment_parameters:
 UNTRAINABLE = """
 behaviors:
   A:
-    trainer_type: sac
+    trainer_type: poca
   B:
     trainer_type: ppo
     self_play: {}
@@ -142,7 +142,7 @@ def test_everything_that_stands_in_the_way_is_told_at_once(capsys: pytest.Captur
         "behaviors.B.self_play",
         "environment_parameters.h.curriculum[0].completion_criteria.behavior",
     ]
-    assert report["problems"][0].startswith("later.yaml:4: behaviors.A.trainer_type asks for sac, which this version")
+    assert report["problems"][0].startswith("later.yaml:4: behaviors.A.trainer_type asks for poca, which this version")
     # What stands in the way besides the file is told as well.
     assert report["problems"][3].startswith("There is no run to resume in")
     assert report["problems"][4].startswith("no program found at 'nothing.x86_64'")
