@@ -46,7 +46,8 @@ def pace(settings: TrainerSettings) -> dict[str, int]:
         return {}
     new: int = getattr(numbers, "rollout_size", numbers.buffer_size)
     minibatches = numbers.num_epoch * max(1, new // numbers.batch_size)
-    return {"updates": steps // new, "new_decisions_per_update": new, "minibatches_per_update": minibatches}
+    # The newest decision of an agent is no experience yet, so the last of the steps fill no buffer.
+    return {"updates": (steps - 1) // new, "new_decisions_per_update": new, "minibatches_per_update": minibatches}
 
 
 class Outlook:

@@ -45,7 +45,7 @@ def test_updates_of_sac() -> None:
 @pytest.mark.parametrize(
     ("settings", "place", "text"),
     [
-        (PLAIN.replace("4096", "1023"), "behaviors.A.max_steps", "is 1,023, which ends before the first update"),
+        (PLAIN.replace("4096", "1024"), "behaviors.A.max_steps", "is 1,024, which ends before the first update"),
         (
             PLAIN.replace("64", "100"),
             "behaviors.A.hyperparameters.buffer_size",
@@ -78,7 +78,7 @@ def test_a_slip_is_warned_of(settings: str, place: str, text: str, tmp_path: Pat
 
 def test_no_warning_without_reason(tmp_path: Path) -> None:
     assert list(outlook(f"behaviors: {PLAIN}", tmp_path)[0].warnings()) == []
-    beginning = PLAIN.replace("4096", "1024, time_horizon: 1024").replace("batch", "beta: 0.05, batch")
+    beginning = PLAIN.replace("4096", "1025, time_horizon: 1024").replace("batch", "beta: 0.05, batch")
     assert list(outlook(f"behaviors: {beginning}", tmp_path)[0].warnings()) == []
 
 
