@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -19,7 +19,6 @@ from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import Replay, Rollout, RolloutMemory, Work, WorkData
 from tau_trainer.metrics import keys
-from tau_trainer.models.actor_critic import Inputs
 from tau_trainer.settings import OffPolicyHyperparameters
 
 _STEPS_AT_ONCE = 64
@@ -32,9 +31,9 @@ _REPLAY = "replay."
 class Transitions(NamedTuple):
     """``n`` transitions as a gradient step needs them."""
 
-    inputs: Inputs
+    inputs: list[torch.Tensor]
     """What :meth:`ActorCritic.prepare` makes of the observations."""
-    following: Inputs
+    following: list[torch.Tensor]
     """The same of the observations that came after."""
     continuous: torch.Tensor
     """float32 [n, c], as the memory has them."""
@@ -47,12 +46,19 @@ class Transitions(NamedTuple):
     goes_on: torch.Tensor
     """float32 [n, 1]: 0 after a real end. An episode that a limit cut goes on as far as its values are concerned."""
 
+    def part(self, rows: slice) -> Transitions:
+        """Views of some of them."""
+        inputs, following, *others = self
+        return Transitions(
+            [one[rows] for one in inputs], [one[rows] for one in following], *(one[rows] for one in others)
+        )
+
 
 class OffPolicy(GradientAlgorithm):
     """Keeps ``buffer_size`` transitions and learns from minibatches of them, a gradient step for ``steps_per_update``.
 
     Transitions are handed over as they come; the ring of them is on the learning side. A subclass names its
-    :attr:`name`, builds its network, and takes one gradient step.
+    :attr:`name`, builds its network, and takes gradient steps.
 
     Raises:
         SettingsError: the network has a memory, or rewards come by component.
@@ -78,12 +84,16 @@ class OffPolicy(GradientAlgorithm):
         """Make everything that is learned, with :attr:`network` as a part of it; weights come from the generator."""
 
     @abstractmethod
-    def step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
-        """Take one gradient step; returns numbers to report, float32 [m]. Called without gradients."""
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        """Take a gradient step from each of ``steps`` consecutive minibatches; called without gradients.
+
+        Returns:
+            Numbers to report, float32 [steps, m].
+        """
 
     @abstractmethod
     def report(self, means: list[float]) -> dict[str, float]:
-        """Statistics by TensorBoard name, from the means of what :meth:`step` returned."""
+        """Statistics by TensorBoard name, from the means of what :meth:`learn` returned."""
 
     @property
     def _first(self) -> int:
@@ -127,7 +137,8 @@ class OffPolicy(GradientAlgorithm):
         rate = scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR)
         if steps <= 0:
             return {}
-        numbers = torch.stack([self.step(batch, rate) for batch in self.minibatches(steps)])
+        blocks = [min(_STEPS_AT_ONCE, steps - begin) for begin in range(0, steps, _STEPS_AT_ONCE)]
+        numbers = torch.cat([self.learn(self.draw(block), block, rate) for block in blocks])
         self.check_finite(numbers)
         self.steps += steps
         return {
@@ -136,17 +147,11 @@ class OffPolicy(GradientAlgorithm):
             keys.MINIBATCHES: float(steps),
         }
 
-    def minibatches(self, steps: int) -> Iterator[Transitions]:
-        """So many, each of ``batch_size`` transitions drawn uniformly and with replacement."""
-        size = self.numbers.batch_size
-        for begin in range(0, steps, _STEPS_AT_ONCE):
-            count = min(steps - begin, _STEPS_AT_ONCE)
-            places = torch.randint(len(self.replay), (count * size,), generator=self.generator)
-            drawn = self._transitions(self.replay.take(places.numpy()))
-            inputs, following = (zip(*(torch.split(one, size) for one in many), strict=True) for many in drawn[:2])
-            others = zip(*(torch.split(one, size) for one in drawn[2:]), strict=True)
-            for one, after, rest in zip(inputs, following, others, strict=True):
-                yield Transitions(list(one), list(after), *rest)
+    def draw(self, minibatches: int) -> Transitions:
+        """So many minibatches, one after the other, each drawn uniformly and with replacement."""
+        rows = minibatches * self.numbers.batch_size
+        places = torch.randint(len(self.replay), (rows,), generator=self.generator)
+        return self._transitions(self.replay.take(places.numpy()))
 
     def _transitions(self, rows: Mapping[str, NDArray[Any]]) -> Transitions:
         """What was stored, on the device and normalised."""

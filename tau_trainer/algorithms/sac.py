@@ -26,6 +26,7 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
+from tau_trainer.algorithms.fused_sac import FusedSoftSteps, SoftNumbers
 from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
 from tau_trainer.algorithms.parameters import adam_step
 from tau_trainer.metrics import keys
@@ -114,16 +115,30 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
 
 
 class SAC(OffPolicy):
-    """The learner of one behavior."""
+    """The learner of one behavior.
+
+    Args:
+        setup: what it is made from.
+        fused: plain networks learn through hand-written steps; False = torch's own differentiation throughout, the
+            same numbers.
+    """
 
     name = "sac"
     module: SoftActorCritic
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
         self._own = cast("SACHyperparameters", setup.settings.hyperparameters)
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
+        branches = self.network.action.choices.discrete_branches
+        self._branches = list(branches)
+        self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
+        self._begins = torch.tensor(
+            [begin for begin, _ in branch_bounds(branches)], dtype=torch.int64, device=self.device
+        )
         self._pairs = list(zip(self.module.target.parameters(), self.module.network.parameters(), strict=True))
+        self._fused = FusedSoftSteps(self.module, self.parameters) if fused and self.network.plain else None
+        self.holds_lock = self._fused is None or not self._fused.scripted
 
     @override
     def build(self) -> SoftActorCritic:
@@ -136,9 +151,21 @@ class SAC(OffPolicy):
         return self.module
 
     @override
-    def step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        noise = torch.randn(drawn.continuous.shape, generator=self.generator).to(self.device)
+        if self._fused is not None:
+            size = self.network.action.choices.continuous_size
+            numbers = SoftNumbers(
+                size, self._branches, self._gammas, self._aims, self._begins, self._own.tau, learning_rate
+            )
+            return self._fused.run(numbers, drawn, noise, steps)
+        size = len(noise) // steps
+        parts = [slice(begin, begin + size) for begin in range(0, len(noise), size)]
+        return torch.stack([self._step(drawn.part(part), noise[part], learning_rate) for part in parts])
+
+    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """A gradient step with torch's own differentiation."""
         adam = self.parameters.adam
-        noise = torch.randn(batch.continuous.shape, generator=self.generator).to(self.device)
         adam.gradient.zero_()
         with torch.enable_grad():
             found = losses(self.module, batch, noise, self._gammas)

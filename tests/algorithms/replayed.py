@@ -25,10 +25,12 @@ def settings(network: dict[str, Any] | None = None, signals: dict[str, Any] | No
     )
 
 
-def sac(spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu") -> SAC:
+def sac(
+    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
+) -> SAC:
     """A learner, of a behavior that sees two vectors unless told otherwise."""
     spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    return SAC(Setup(spec, options or settings(), seed, device=device))
+    return SAC(Setup(spec, options or settings(), seed, device=device), fused=fused)
 
 
 class Collector:

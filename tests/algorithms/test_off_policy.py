@@ -82,7 +82,7 @@ def test_minibatches_are_normalised_and_drawn_evenly() -> None:
     held = rows_of(learner)
     mean = held["input_0"].astype(np.float64).sum(axis=0) / (len(learner.replay) + 1)  # one imagined row of zeros
     np.testing.assert_allclose(learner.network.normalizer.mean.numpy(), mean)
-    drawn = torch.cat([batch.inputs[0] for batch in learner.minibatches(200)])
+    drawn = learner.draw(200).inputs[0]
     wanted = learner.network.normalize([torch.from_numpy(held["input_0"])])[0]
     counts = [(drawn == row).all(dim=1).sum().item() for row in wanted]
     assert sum(counts) == 4000
@@ -107,12 +107,12 @@ def test_so_many_gradient_steps_for_so_many_decisions(
     learner = sac(CONTINUOUS, settings(**numbers))
     taken: list[float] = []
 
-    def step(_: SAC, batch: Transitions, learning_rate: float) -> torch.Tensor:
-        assert len(batch.rewards) == learner.numbers.batch_size
-        taken.append(learning_rate)
-        return torch.zeros(7)
+    def learn(_: SAC, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        assert len(drawn.rewards) == steps * learner.numbers.batch_size
+        taken.extend([learning_rate] * steps)
+        return torch.zeros(steps, 7)
 
-    monkeypatch.setattr(SAC, "step", step)
+    monkeypatch.setattr(SAC, "learn", learn)
     collector, found, seen = Collector(learner), [], []
     for _ in range(2):
         work = collector.collect()

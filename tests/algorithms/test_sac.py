@@ -95,10 +95,11 @@ def test_levels_are_branches() -> None:
     assert learner.module.log_coefficients.numel() == 4
 
 
+@pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_steps_are_those_of_three_optimizers(kind: str) -> None:
+def test_steps_are_those_of_three_optimizers(kind: str, fused: bool) -> None:
     """ML-Agents has one Adam for the policy, one for V and both Qs, one for the coefficients."""
-    learner = sac(KINDS[kind], settings(tau=0.3))
+    learner = sac(KINDS[kind], settings(tau=0.3), fused=fused)
     random_everywhere(learner)
     weights = {name: one.detach().double().requires_grad_() for name, one in learner.module.named_parameters()}
     own = {name: one for name, one in weights.items() if not name.startswith("target.")}
@@ -119,20 +120,21 @@ def test_steps_are_those_of_three_optimizers(kind: str) -> None:
                     source = weights["network." + name.removeprefix("target.")]
                     one.copy_(0.7 * one + 0.3 * source)
         with torch.no_grad():
-            learner.step(batch, 0.01)
+            learner.learn(batch, 1, 0.01)
     for name, parameter in learner.module.named_parameters():
         if name != "target.action.log_sigma":
             wanted = weights[name].detach().numpy()
             np.testing.assert_allclose(parameter.detach().numpy(), wanted, rtol=5e-3, atol=1e-4, err_msg=name)
 
 
-def test_the_target_is_moved_by_tau_alone() -> None:
-    learner = sac(CONTINUOUS, settings(tau=0.0))
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_target_is_moved_by_tau_alone(fused: bool) -> None:
+    learner = sac(CONTINUOUS, settings(tau=0.0), fused=fused)
     random_everywhere(learner)
     before = [one.clone() for one in learner.module.target.parameters()]
     with torch.no_grad():
         for seed in range(3):
-            learner.step(random_batch(learner, seed=seed)[0], 0.1)
+            learner.learn(random_batch(learner, seed=seed)[0], 1, 0.1)
     for one, kept in zip(learner.module.target.parameters(), before, strict=True):
         torch.testing.assert_close(one, kept, rtol=0, atol=0)
 
@@ -164,7 +166,7 @@ def test_the_continuous_coefficient_follows_the_entropy(log_sigma: float, rises:
         learner.network.action.weight.zero_()
         learner.network.action.bias[2:] = log_sigma
         before = learner.module.log_coefficients.tolist()[0]
-        learner.step(random_batch(learner, rows=500)[0], 1e-3)
+        learner.learn(random_batch(learner, rows=500)[0], 1, 1e-3)
     assert (learner.module.log_coefficients.tolist()[0] > before) == rises
 
 
@@ -175,7 +177,7 @@ def test_each_branch_has_a_coefficient_that_follows_its_entropy(peak: float, ris
         learner.network.action.weight.zero_()
         learner.network.action.bias[3] = peak  # of the second branch; the first is uniform
         batch, _ = random_batch(learner)
-        learner.step(batch._replace(forbidden=torch.zeros(9, 6, dtype=torch.bool)), 1e-3)
+        learner.learn(batch._replace(forbidden=torch.zeros(9, 6, dtype=torch.bool)), 1, 1e-3)
     first, second = learner.module.log_coefficients.tolist()
     assert first < 0.0
     assert (second > 0.0) == rises
@@ -232,7 +234,7 @@ def test_encoders_of_q_learn_from_q_alone() -> None:
     learner = sac(behavior(CONTINUOUS, IMAGE))
     random_everywhere(learner)
     trained(learner, rounds=1)
-    (batch,) = learner.minibatches(1)
+    batch = learner.draw(1)
     noise = torch.randn(batch.continuous.shape)
     found = losses(learner.module, batch, noise, torch.tensor([0.99]))
     learner.parameters.adam.gradient.zero_()
