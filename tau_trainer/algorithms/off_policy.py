@@ -70,7 +70,7 @@ class OffPolicy(GradientAlgorithm):
         if setup.settings.network_settings.memory is not None:
             raise SettingsError(f"{self.name} does not train recurrent networks yet; remove network_settings.memory")
         if setup.reward_width > 1:
-            raise SettingsError(f"{self.name} learns from one reward a decision; set credit to aggregate")
+            raise SettingsError(f"{self.name} learns from one reward a decision; set the reward's credit to aggregate")
         self.parameters = FlatParameters(self.build(), self.device)
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1)
         self.replay = Replay(self._replay_columns(), self.numbers.buffer_size)

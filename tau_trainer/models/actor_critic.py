@@ -124,13 +124,6 @@ class ActorCritic(torch.nn.Module):
 
     def forward(self, inputs: Inputs, state: torch.Tensor | None = None) -> Answer:
         """Outputs, values and the new state; ``state`` [n, towers, M], None = as at the beginning of an episode."""
-        if self.plain:
-            features = self.body.together(inputs[0].expand(self.towers, -1, -1))
-            return Answer(
-                self.action(features[ACTOR]),
-                self.value(features[-1]),
-                inputs[0].new_zeros(len(inputs[0]), self.towers, 0),
-            )
         actor, actor_state = self._tower(inputs, state, ACTOR)
         critic, critic_state = actor, actor_state
         if self.towers > 1:

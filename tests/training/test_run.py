@@ -303,6 +303,22 @@ def test_a_process_of_its_own_learns_the_same_to_the_bit(stage: Stage, tmp_path:
     assert [path.name for path in (resumed.folder / "run_logs").iterdir()] == ["Learner-0.log"]
 
 
+@pytest.mark.slow
+def test_a_process_of_its_own_replays_the_same_to_the_bit(stage: Stage, tmp_path: Path) -> None:
+    options = {
+        "collection__deterministic": True,
+        "behaviors__TauAgent__hyperparameters__save_replay_buffer": True,
+    }
+    whole = train(sac_settings(tmp_path, "whole", **options, collection__learner="thread"))
+    apart = train(sac_settings(tmp_path, "apart", **options, collection__learner="process"))
+    assert hashes(apart) == hashes(whole)
+    cut_off(whole, tmp_path / "cut", 2)
+    resumed = train(
+        sac_settings(tmp_path, "cut", **options, collection__learner="process", checkpoint_settings__resume=True)
+    )
+    assert hashes(resumed) == hashes(whole)
+
+
 def test_resume_counts_on(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     first = train(tau_settings(tmp_path))
     settings = tau_settings(tmp_path, behaviors__TauAgent__max_steps=800, checkpoint_settings__resume=True)
