@@ -79,6 +79,22 @@ def test_cartpole_is_solved(tmp_path: Path, seed: int) -> None:
     assert last_returns(report, "CartPole-v1") >= 475.0
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sac_reaches_90_on_balance(tmp_path: Path, seed: int) -> None:
+    """ML-Agents' own settings for 3DBall."""
+    report = run(
+        "3DBallSAC.yaml", "learn", tmp_path, env_settings__env_path="headless:balance", env_settings__seed=seed
+    )
+    assert last_returns(report, "3DBall", 0.2) >= 90.0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sac_swings_the_pendulum_up(tmp_path: Path, seed: int) -> None:
+    """Gymnasium sets no mark; -150 is as good as it gets, a random policy has -1,240. 20,000 decisions."""
+    report = run("Pendulum.yaml", "learn", tmp_path, env_settings__env_path="gym:Pendulum-v1", env_settings__seed=seed)
+    assert last_returns(report, "Pendulum-v1", 0.25) >= -200.0
+
+
 def test_tau_comes_near_the_strongest_baseline(tmp_path: Path) -> None:
     report = run("tau3.yaml", "parallel", tmp_path, env_settings__seed=1)
     assert report.evaluation is not None

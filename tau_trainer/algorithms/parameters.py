@@ -85,12 +85,6 @@ class FlatParameters:
             for name, offset in self._offsets.items()
         }
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Parameters and buffers of now, copied to numpy, under the module's names."""
-        copied = self.views(self.adam.parameters.detach().to("cpu", copy=True))
-        buffers = {name: buffer.detach().to("cpu", copy=True) for name, buffer in self.module.named_buffers()}
-        return {name: tensor.numpy() for name, tensor in (copied | buffers).items()}
-
     def backup(self) -> list[torch.Tensor]:
         """A copy of everything, to go back to."""
         return [tensor.clone() for tensor in (*self.adam, *self.module.buffers())]

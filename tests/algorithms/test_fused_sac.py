@@ -98,6 +98,20 @@ def test_without_torchscript_it_is_ordinary_python(monkeypatch: pytest.MonkeyPat
     assert_same(scripted, plain)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("actions", [CONTINUOUS, HYBRID])
+def test_on_an_accelerator_is_learned_what_the_cpu_learns(actions: ActionSpec, fused: bool) -> None:
+    options = settings({"normalize": True}, learning_rate=1e-3, steps_per_update=5.0)
+    here, there = (sac(actions, options, device=device, fused=fused) for device in ("cpu", "cuda"))
+    assert all(parameter.device.type == "cuda" for parameter in there.module.parameters())
+    for one in (here, there):
+        trained(one)
+    assert_same(there, here, rtol=1e-2, atol=1e-3)
+    there.load(*here.state())
+    assert_same(there, here, rtol=0.0, atol=0.0)
+
+
 @pytest.mark.usefixtures("toys")
 def test_other_networks_take_the_other_path() -> None:
     assert sac(behavior(CONTINUOUS, IMAGE)).holds_lock

@@ -79,6 +79,17 @@ def test_columns_are_those_of_the_behavior_and_of_the_network() -> None:
     assert learner.memory.horizon == 1000
 
 
+def test_weights_are_copies_under_the_networks_names() -> None:
+    learner, _ = trained("toys")
+    weights, kept = learner.weights(), {name: one.clone() for name, one in learner.network.state_dict().items()}
+    assert set(weights) == set(kept)
+    assert {"normalizer.count", "encoders.0.0.layer.weight", "memories.1.kept.bias"} < set(weights)
+    for tensor in learner.network.state_dict().values():
+        tensor.zero_()
+    for name, array in weights.items():
+        np.testing.assert_array_equal(array, kept[name].numpy())
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize(
     ("path", "place"), [*itertools.product(PATHS, PLACES), *itertools.product(["toys"], TOY_PLACES)]

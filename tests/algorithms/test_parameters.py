@@ -62,20 +62,6 @@ def test_the_module_and_the_vector_are_the_same() -> None:
         assert parameter.grad.data_ptr() == gradients[name].data_ptr(), name
 
 
-def test_arrays_are_copies_under_the_modules_names() -> None:
-    network = made()
-    parameters = flat(network)
-    arrays = parameters.arrays()
-    kept = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    assert set(arrays) == set(kept)
-    assert {"normalizer.count", "encoders.0.0.layer.weight", "memories.1.kept.bias"} < set(arrays)
-    parameters.adam.parameters.zero_()
-    for buffer in network.buffers():
-        buffer.zero_()
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array, kept[name].numpy())
-
-
 @torch.no_grad()
 def test_a_backup_is_everything() -> None:
     network = made()

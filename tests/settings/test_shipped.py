@@ -11,7 +11,7 @@ from tau_trainer.settings import dump_settings, find_config, load_settings, ship
 
 
 def test_what_is_shipped() -> None:
-    assert shipped_names() == ["3DBall", "Basic", "CartPole", "tau3", "tau384"]
+    assert shipped_names() == ["3DBall", "3DBallSAC", "Basic", "CartPole", "Pendulum", "tau3", "tau384"]
 
 
 @pytest.mark.parametrize("name", shipped_names())
