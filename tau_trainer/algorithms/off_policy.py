@@ -77,7 +77,7 @@ class OffPolicy(GradientAlgorithm):
         self.seen = 0
         """Transitions so far, in all runs."""
         self.steps = 0
-        """Gradient steps so far."""
+        """Gradient steps that they have earned, and that were taken or passed by."""
 
     @abstractmethod
     def build(self) -> torch.nn.Module:
@@ -127,15 +127,20 @@ class OffPolicy(GradientAlgorithm):
             raise
 
     def _due(self) -> int:
-        """Gradient steps that the transitions so far have earned and that were not taken."""
+        """Gradient steps that the transitions so far have earned and that were not taken.
+
+        Those that were earned while there was no minibatch are not made up for: a burst of them would learn the few
+        transitions there are by heart.
+        """
+        earned = int((self.seen - self.numbers.buffer_init_steps) / self.numbers.steps_per_update)
         if len(self.replay) < self.numbers.batch_size:
-            return 0
-        return int((self.seen - self.numbers.buffer_init_steps) / self.numbers.steps_per_update) - self.steps
+            self.steps = max(self.steps, earned)
+        return max(0, earned - self.steps)
 
     def _descend(self, steps: int, progress: float) -> dict[str, float]:
         own = self.numbers
         rate = scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR)
-        if steps <= 0:
+        if not steps:
             return {}
         blocks = [min(_STEPS_AT_ONCE, steps - begin) for begin in range(0, steps, _STEPS_AT_ONCE)]
         numbers = torch.cat([self.learn(self.draw(block), block, rate) for block in blocks])

@@ -140,9 +140,10 @@ def test_the_target_is_moved_by_tau_alone(fused: bool) -> None:
 
 
 def test_at_the_start_the_target_is_the_network() -> None:
-    learner = sac(HYBRID)
+    learner = sac(HYBRID, settings({"normalize": True}))
     inputs = [torch.randn(5, 7)]
     torch.testing.assert_close(learner.module.target.values(inputs), learner.network.values(inputs))
+    assert "target.normalizer.mean" not in learner.module.state_dict(), "what goes in is normalised already"
 
 
 @pytest.mark.parametrize(("start", "kind"), [(0.5, "hybrid"), (1.0, "continuous"), (0.1, "discrete")])
