@@ -39,7 +39,7 @@ def test_a_file_of_ones_own_comes_first(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ("tau33", "did you mean tau3?"),
         ("3dbal.yaml", "did you mean 3DBall?"),
-        ("mine/xyz.yaml", "check the path, or take a shipped one: 3DBall, Basic, CartPole, tau3, tau384"),
+        ("mine/xyz.yaml", "check the path, or take a shipped one: 3DBall, 3DBallSAC, Basic,"),
     ],
 )
 def test_a_missing_file_is_told_with_the_nearest(name: str, sentence: str) -> None:
