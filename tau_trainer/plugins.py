@@ -27,8 +27,8 @@ _OWN: dict[Kind, dict[str, str]] = {
     "environments": {"gym": "tau_trainer.envs.gymnasium:GymnasiumSource"},
     # From sensor and network settings to a block, by `visual:<vis_encode_type>`.
     "encoders": {},
-    # From input size and memory settings to a block, by name; `lstm` is what `memory:` in a file asks for.
-    "memories": {},
+    # From input size and memory settings to a block, by `memory.type`.
+    "memories": {"lstm": "tau_trainer.models.lstm:LSTM"},
     # From settings to a tau_trainer.training.task.Task, by the section of the file that asks for it.
     "tasks": {"tau": "tau_trainer.tau.task:TauTask"},
 }

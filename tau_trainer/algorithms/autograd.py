@@ -25,7 +25,7 @@ def minibatch_loss(
     Returns:
         The loss [], and of each sample the log ratio [B, K], the value [B, R]; the mean entropy [].
     """
-    answer = network(samples.inputs, samples.state if len(samples.state) else None)
+    answer = network(samples.inputs, *samples.past)
     log_prob, entropies = evaluate_actions(
         network.action.choices,
         answer.outputs,

@@ -27,6 +27,13 @@ class Samples(NamedTuple):
     """float32 [N, K], or [N, 1] where one advantage counts for all components."""
     returns: torch.Tensor
     """float32 [N, R], of all reward streams side by side."""
+    begins: torch.Tensor
+    """bool [N], of recurrent networks: where a sequence begins; the rows are sequences that lie end to end."""
+
+    @property
+    def past(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """State and beginnings as a network takes them."""
+        return (self.state, self.begins) if len(self.state) else (None, None)
 
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Samples:
         """The same with ``change`` made to everything that exists."""
@@ -61,6 +68,15 @@ def new_statistics(samples: Samples, rows: int, minibatches: int) -> EpochStatis
 def shuffled(samples: Samples, order: torch.Tensor) -> Samples:
     """Copy of the samples in this order (int64 [n]): minibatches are then views."""
     return samples.map(lambda values: values.index_select(0, order))
+
+
+def shuffled_order(begins: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+    """An order of ``count`` samples, drawn anew, int64 [count]: of sequences as wholes where there are any."""
+    sequences = int(begins.count_nonzero()) if len(begins) else count
+    drawn = torch.randperm(sequences, generator=generator)
+    if not len(begins):
+        return drawn
+    return torch.argsort(drawn[begins.cpu().cumsum(0) - 1], stable=True)
 
 
 def in_parts(samples: Samples, statistics: EpochStatistics, parts: int) -> Iterator[tuple[Samples, EpochStatistics]]:

@@ -327,6 +327,7 @@ def run_epoch(
             samples.log_prob[begin:end],
             samples.advantage[begin:end],
             samples.returns[begin:end],
+            samples.begins,
         )
         log_ratio, values = statistics.log_ratio[begin:end], statistics.values[begin:end]
         entropy = compute_gradient(numbers, weights, gradient, space, minibatch, log_ratio, values)

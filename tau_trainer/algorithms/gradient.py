@@ -137,6 +137,7 @@ class GradientAlgorithm(Algorithm):
     def facts(self) -> dict[str, Any]:
         """What a checkpoint must agree on."""
         network = self.settings.network_settings
+        memory = network.memory
         return {
             "algorithm": self.name,
             "observations": [[sensor.name, list(sensor.shape)] for sensor in self.spec.observations],
@@ -149,6 +150,7 @@ class GradientAlgorithm(Algorithm):
             "shared_critic": self.network.towers == 1,
             "normalize": network.normalize,
             "action_levels": network.action_levels,
+            "memory": None if memory is None else [memory.type, memory.memory_size],
         }
 
     def tensor(self, values: NDArray[Any]) -> torch.Tensor:

@@ -105,10 +105,18 @@ class OnPolicy(GradientAlgorithm):
         self._older = {name: values if values.ndim else values.item() for name, values in older.items()} or None
 
     def in_pieces(
-        self, forward: Callable[[Inputs, torch.Tensor | None], torch.Tensor], inputs: Inputs, state: torch.Tensor | None
+        self,
+        forward: Callable[..., torch.Tensor],
+        inputs: Inputs,
+        state: torch.Tensor | None = None,
+        begins: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """``forward`` over all rows, a piece at a time."""
-        parts = [slice(begin, begin + _FORWARD_ROWS) for begin in range(0, max(1, len(inputs[0])), _FORWARD_ROWS)]
-        return torch.cat(
-            [forward([one[part] for one in inputs], None if state is None else state[part]) for part in parts]
-        )
+        """``forward`` over all rows, a piece at a time; sequences stay whole."""
+        rows = len(inputs[0])
+        cuts = np.arange(0, max(1, rows), _FORWARD_ROWS)
+        if begins is not None:
+            first = begins.nonzero()[:, 0].cpu().numpy()
+            cuts = np.unique(first[np.searchsorted(first, cuts, side="right") - 1])
+        parts = [slice(*ends) for ends in zip(cuts, (*cuts[1:], rows), strict=True)]
+        past = [one for one in (state, begins) if one is not None]
+        return torch.cat([forward([one[part] for one in inputs], *(one[part] for one in past)) for part in parts])

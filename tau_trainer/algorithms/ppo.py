@@ -19,7 +19,11 @@ Given the observation, components are drawn independently, so where a component'
 alone (as in the Tau task) the gradient is the same in expectation and free of the noise that the other components'
 rewards add.
 
-**Recurrent networks** learn from the state that was stored with each decision; gradients do not flow through time.
+**Recurrent networks** learn from sequences of up to ``sequence_length`` decisions of one agent in one episode.
+Gradients flow through time within a sequence, which begins with the state that was stored when its first decision was
+made; no burn-in freshens it (as in ML-Agents; Kapturowski et al. 2019 compare both). Sequences are shuffled as wholes
+and laid end to end, and a minibatch has ``batch_size`` decisions all the same: where it cuts a sequence, the rest
+begins with its own stored state. So nothing is padded to full length; short episodes cost no more than they bring.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import Publish, Setup
-from tau_trainer.algorithms.batch import Samples, in_parts, new_statistics, normalized, shuffled
+from tau_trainer.algorithms.batch import Samples, in_parts, new_statistics, normalized, shuffled, shuffled_order
 from tau_trainer.algorithms.fused import FusedEpochs, Numbers
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, scheduled
@@ -64,6 +68,7 @@ class PPO(OnPolicy):
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         self._own = cast("PPOHyperparameters", setup.settings.hyperparameters)
+        self._memory = setup.settings.network_settings.memory
         super().__init__(setup)
         plain = fused and self.network.plain
         self._epochs = (FusedEpochs if plain else AutogradEpochs)(self.network, self.parameters)
@@ -117,44 +122,55 @@ class PPO(OnPolicy):
         )
 
     def _samples(self, rollout: Rollout, stale: Rows) -> tuple[Samples, NDArray[np.float64]]:
-        """The update's data, those in ``stale`` with log-probabilities of now, and the values [N, R] of now."""
+        """The update's data, those in ``stale`` with log-probabilities of now, and the values [N, R] of now.
+
+        Of recurrent networks in the order of :meth:`Rollout.sequences`.
+        """
         inputs, bootstrap = (
             self.network.prepare(obs) for obs in (rollout.observations, rollout.bootstrap_observations)
         )
-        state, after = self._states(rollout, inputs)
-        values = self._values(inputs, state)
-        advantage, returns = self._advantages(rollout, values, self._values(bootstrap, after))
-        mask = torch.zeros((0, 0), dtype=torch.bool)
-        if rollout.mask is not None:
-            mask = self.tensor(self.network.action.forbidden(rollout.mask))
+        nothing = torch.zeros(0)
         samples = Samples(
             inputs=inputs,
-            state=torch.zeros(0) if state is None else state,
+            state=nothing,
             continuous=self.tensor(rollout.column("continuous")),
             discrete=self.tensor(rollout.column("discrete").astype(np.int64)),
-            mask=mask,
+            mask=nothing if rollout.mask is None else self.tensor(self.network.action.forbidden(rollout.mask)),
             log_prob=self.tensor(rollout.column("log_prob")),
-            advantage=self.tensor(advantage.astype(np.float32)),
-            returns=self.tensor(returns.astype(np.float32)),
+            advantage=nothing,
+            returns=nothing,
+            begins=nothing,
+        )
+        order: Rows | slice = slice(None)
+        after = None
+        if self._memory is not None:
+            state = self.tensor(rollout.column(MEMORY))
+            after = self._states_after(inputs, state, self.tensor(rollout.bootstrapped))
+            order, begins = rollout.sequences(self._memory.sequence_length)
+            samples = shuffled(samples._replace(state=state), self.tensor(order))._replace(begins=self.tensor(begins))
+            stale = np.arange(len(rollout)) if len(stale) else stale  # a sequence is of one policy or of none
+        values = np.empty((len(rollout), sum(stream.width for stream in self.streams)))
+        values[order] = self._values(samples.inputs, *samples.past)
+        advantage, returns = self._advantages(rollout, values, self._values(bootstrap, after))
+        samples = samples._replace(
+            advantage=self.tensor(advantage[order].astype(np.float32)),
+            returns=self.tensor(returns[order].astype(np.float32)),
         )
         if len(stale):
             rows = torch.from_numpy(stale).to(self.device)
             samples = samples._replace(log_prob=samples.log_prob.index_copy(0, rows, self._log_prob(samples, rows)))
         if self._own.normalize_advantage == "buffer":
             samples = samples._replace(advantage=normalized(samples.advantage))
-        return samples, values
+        return samples, values[order]
 
-    def _states(self, rollout: Rollout, inputs: Inputs) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Recurrent state at each transition [N, towers, M], and at each bootstrap observation [M, towers, M]."""
-        if not self.network.state_columns:
-            return None, None
-        state = self.tensor(rollout.column(MEMORY))
-        next_state = self.in_pieces(lambda *piece: self.network(*piece).state, inputs, state)
-        return state, next_state[torch.from_numpy(rollout.bootstrapped).to(self.device)]
+    def _states_after(self, inputs: Inputs, state: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Recurrent state [n, towers, M] after the transitions in ``rows``, from that at all of them."""
+        some = [one[rows] for one in inputs]
+        return self.in_pieces(lambda *piece: self.network(*piece).state, some, state[rows])
 
-    def _values(self, inputs: Inputs, state: torch.Tensor | None) -> NDArray[np.float64]:
+    def _values(self, inputs: Inputs, *past: torch.Tensor | None) -> NDArray[np.float64]:
         """The critic's values, [n, R] of all streams side by side."""
-        return self.in_pieces(self.network.values, inputs, state).cpu().numpy().astype(np.float64)
+        return self.in_pieces(self.network.values, inputs, *past).cpu().numpy().astype(np.float64)
 
     def _advantages(
         self, rollout: Rollout, values: NDArray[np.float64], after: NDArray[np.float64]
@@ -187,7 +203,7 @@ class PPO(OnPolicy):
         for done in range(0, steps, count // batch):
             minibatches = min(count // batch, steps - done)
             rows = minibatches * batch
-            order = torch.randperm(count, generator=self.generator)[:rows].to(self.device)
+            order = shuffled_order(samples.begins, count, self.generator)[:rows].to(self.device)
             epoch = shuffled(samples, order)
             if own.normalize_advantage == "minibatch":
                 stacked = epoch.advantage.view(minibatches, batch, -1)
@@ -207,8 +223,7 @@ class PPO(OnPolicy):
     def _log_prob(self, samples: Samples, rows: torch.Tensor) -> torch.Tensor:
         """Log-probabilities under the network of now of the actions in ``rows`` [n]: [n, K]."""
         samples = shuffled(samples, rows)
-        state = samples.state if len(samples.state) else None
-        outputs = self.in_pieces(self.network.outputs, samples.inputs, state)
+        outputs = self.in_pieces(self.network.outputs, samples.inputs, *samples.past)
         mask = samples.mask if len(samples.mask) else None
         actions, log_sigma = self.network.action.choices, self.network.action.log_sigma
         return evaluate_actions(actions, outputs, log_sigma, samples.continuous, samples.discrete, mask)[0]

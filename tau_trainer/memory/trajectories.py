@@ -156,6 +156,22 @@ class Rollout:
         advantage = accumulate(delta, trace, np.maximum(self.following, 0))
         return advantage, advantage + current
 
+    def sequences(self, longest: int) -> tuple[Rows, BoolArray]:
+        """The transitions in order of agents and time, as sequences that lie end to end.
+
+        Args:
+            longest: steps of a sequence; what an agent did in an episode is cut into pieces of so many.
+
+        Returns:
+            Their indices [N], and where in this order a sequence begins, bool [N].
+        """
+        order = np.argsort(self.rows, kind="stable")
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = self.following[order[:-1]] != order[1:]
+        places = np.arange(len(order))
+        begins |= (places - np.maximum.accumulate(np.where(begins, places, 0))) % longest == 0
+        return order, begins
+
     @cached_property
     def _sensors(self) -> tuple[str, ...]:
         names = [name.removeprefix("final.") for name in self._data if name.startswith("final.obs_")]

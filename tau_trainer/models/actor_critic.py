@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tau_trainer import plugins
 from tau_trainer.columns import Column
 from tau_trainer.models.action_head import ActionHead
-from tau_trainer.models.blocks import RECURRENT, Encoder, Recurrent, drawn_from, make_encoder
+from tau_trainer.models.blocks import Encoder, Recurrent, drawn_from, make_encoder
 from tau_trainer.models.mlp import MLP
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.models.value_head import ValueHead
@@ -82,7 +82,7 @@ class ActorCritic(torch.nn.Module):
         self.body = MLP(size, settings.hidden_units, settings.num_layers, self.towers, generator)
         size = self.body.size
         if settings.memory is not None:
-            make = plugins.load("memories", RECURRENT)
+            make = plugins.load("memories", settings.memory.type)
             with drawn_from(generator):
                 self.memories.extend(make(size, settings.memory) for _ in range(self.towers))
             size = self._memory(ACTOR).size
@@ -122,23 +122,34 @@ class ActorCritic(torch.nn.Module):
         x, *others = (one.to(weight.device, weight.dtype if one.is_floating_point() else None) for one in arranged)
         return [x if self.normalizer is None else self.normalizer(x), *others]
 
-    def forward(self, inputs: Inputs, state: torch.Tensor | None = None) -> Answer:
-        """Outputs, values and the new state; ``state`` [n, towers, M], None = as at the beginning of an episode."""
-        actor, actor_state = self._tower(inputs, state, ACTOR)
+    def forward(self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None) -> Answer:
+        """Outputs, values and the new state.
+
+        Args:
+            inputs: of :meth:`prepare`.
+            state: [n, towers, M]; None = as at the beginning of an episode.
+            begins: bool [n]; the rows are sequences then, which are gone through step by step: see
+                :meth:`Recurrent.unrolled`. There is no new state then (M = 0).
+        """
+        actor, actor_state = self._tower(inputs, state, begins, ACTOR)
         critic, critic_state = actor, actor_state
         if self.towers > 1:
-            critic, critic_state = self._tower(inputs, state, self.towers - 1)
+            critic, critic_state = self._tower(inputs, state, begins, self.towers - 1)
         states = [actor_state, critic_state][: self.towers]
         return Answer(self.action(actor), self.value(critic), torch.stack(states, dim=1))
 
-    def outputs(self, inputs: Inputs, state: torch.Tensor | None = None) -> torch.Tensor:
+    def outputs(
+        self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """The actor alone: means and logits [n, c + M]."""
-        result: torch.Tensor = self.action(self._tower(inputs, state, ACTOR)[0])
+        result: torch.Tensor = self.action(self._tower(inputs, state, begins, ACTOR)[0])
         return result
 
-    def values(self, inputs: Inputs, state: torch.Tensor | None = None) -> torch.Tensor:
+    def values(
+        self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """The critic alone: values [n, R]."""
-        result: torch.Tensor = self.value(self._tower(inputs, state, self.towers - 1)[0])
+        result: torch.Tensor = self.value(self._tower(inputs, state, begins, self.towers - 1)[0])
         return result
 
     def write(self, graph: GraphWriter, observations: Sequence[str], state: str | None) -> str | None:
@@ -158,7 +169,9 @@ class ActorCritic(torch.nn.Module):
         self.action.write(graph, x)
         return state
 
-    def _tower(self, inputs: Inputs, state: torch.Tensor | None, tower: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _tower(
+        self, inputs: Inputs, state: torch.Tensor | None, begins: torch.Tensor | None, tower: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         x = inputs[0]
         if self.encoders:
             encoded = [encoder(one) for encoder, one in zip(self._encoders(tower), inputs[1:], strict=True)]
@@ -168,6 +181,8 @@ class ActorCritic(torch.nn.Module):
             return x, x.new_zeros(len(x), 0)
         memory = self._memory(tower)
         before = x.new_zeros(len(x), memory.state_size) if state is None else state[:, tower]
+        if begins is not None:
+            return memory.unrolled(x, before, begins), x.new_zeros(len(x), 0)
         features, after = memory(x, before)
         return features, after
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
     from tau_trainer.settings import NetworkSettings
 
-RECURRENT = "lstm"
-"""The recurrent memory that ``network_settings.memory`` asks for."""
-
 
 class Encoder(torch.nn.Module, ABC):
     """Turns one sensor that is no vector into features. Made from ``(ObservationSpec, NetworkSettings)``."""
@@ -54,7 +51,29 @@ class Recurrent(torch.nn.Module, ABC):
 
     @abstractmethod
     def write(self, graph: GraphWriter, x: str, state: str) -> tuple[str, str]:
-        """The same as nodes, from and to [batch, ...]."""
+        """One step as nodes, from and to [batch, ...]."""
+
+    def along(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        """``T`` steps, one after the other: features [T, n, size] from inputs [T, n, inputs] and the state [n, M]."""
+        said = []
+        for one in x:
+            features, state = self(one, state)
+            said.append(features)
+        return torch.stack(said)
+
+    def unrolled(self, x: torch.Tensor, state: torch.Tensor, begins: torch.Tensor) -> torch.Tensor:
+        """Sequences of any lengths that lie end to end: features [n, size], gradients flow through time.
+
+        Args:
+            x: inputs [n, inputs] of all sequences.
+            state: [n, M], of which only those at the beginning of a sequence count.
+            begins: bool [n], where a sequence begins; the first row begins one in any case.
+        """
+        first = torch.cat((torch.zeros(1, dtype=torch.int64, device=x.device), begins[1:].nonzero()[:, 0] + 1))
+        sequence = torch.cat((begins.new_zeros(1), begins[1:])).cumsum(0)
+        step = torch.arange(len(x), device=x.device) - first[sequence]
+        padded = x.new_zeros(int(step.max()) + 1, len(first), x.shape[1]).index_put((step, sequence), x)
+        return self.along(padded, state[first])[step, sequence]
 
 
 def encoder_name(sensor: ObservationSpec, settings: NetworkSettings) -> str:

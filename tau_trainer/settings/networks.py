@@ -16,7 +16,9 @@ class MemorySettings(Section):
     memory_size: PositiveInt = 128
     """Floats of recurrent state, half hidden and half cell; even."""
     sequence_length: PositiveInt = 64
-    """Steps that are trained through at once."""
+    """Decisions that gradients flow through at once."""
+    type: str = "lstm"
+    """The block; a plug-in may bring others."""
 
     @field_validator("memory_size")
     @classmethod

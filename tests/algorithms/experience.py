@@ -187,4 +187,5 @@ def random_samples(network: ActorCritic, rows: int, columns: int, *, masked: boo
         log_prob=torch.zeros(rows, actions.components),
         advantage=torch.randn(rows, columns, generator=generator),
         returns=torch.randn(rows, network.value.bias.numel(), generator=generator),
+        begins=torch.rand(rows, generator=generator) < 0.3 if network.state_columns else torch.zeros(0),
     )

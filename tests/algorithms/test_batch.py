@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
-from tau_trainer.algorithms.batch import in_parts, new_statistics, normalized, shuffled
+from tau_trainer.algorithms.batch import in_parts, new_statistics, normalized, shuffled, shuffled_order
 from tests.algorithms.experience import DISCRETE, HYBRID, behavior, random_samples
 from tests.networks import make_network
 
@@ -12,10 +14,26 @@ def test_shuffling_changes_everything_alike_and_copies() -> None:
     samples = random_samples(make_network(behavior(HYBRID)), 12, 4, masked=True)
     order = torch.randperm(12)[:9]
     mixed = shuffled(samples, order)
-    for before, after in zip((*samples.inputs, *samples[2:]), (*mixed.inputs, *mixed[2:]), strict=True):
+    for before, after in zip((*samples.inputs, *samples[2:-1]), (*mixed.inputs, *mixed[2:-1]), strict=True):
         assert torch.equal(after, before[order])
     mixed.inputs[0].zero_()
     assert samples.inputs[0].any()
+
+
+def test_sequences_are_shuffled_as_wholes() -> None:
+    begins = torch.tensor([True, False, False, True, True, False])
+    seen = set()
+    for seed in range(50):
+        order = shuffled_order(begins, 6, torch.Generator().manual_seed(seed)).tolist()
+        seen.add(tuple(order))
+    assert seen == {
+        (*first, *second, *third) for first, second, third in itertools.permutations([(0, 1, 2), (3,), (4, 5)])
+    }
+
+
+def test_without_sequences_every_sample_is_for_itself() -> None:
+    order = shuffled_order(torch.zeros(0), 100, torch.Generator().manual_seed(3))
+    assert torch.equal(order, torch.randperm(100, generator=torch.Generator().manual_seed(3)))
 
 
 def test_what_does_not_exist_stays_away() -> None:

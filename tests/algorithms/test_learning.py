@@ -11,18 +11,32 @@ from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.models import Decision, to_env
-from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings, SACHyperparameters
+from tau_trainer.settings import (
+    MemorySettings,
+    NetworkSettings,
+    PPOHyperparameters,
+    RewardSignalSettings,
+    SACHyperparameters,
+)
 from tau_trainer.settings.trainers import PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
 AGENTS = 16
 
 
-def make(inputs: int, actions: ActionSpec, *, width: int = 1, gamma: float, **numbers: Any) -> PPO:
+def make(
+    inputs: int,
+    actions: ActionSpec,
+    *,
+    width: int = 1,
+    gamma: float,
+    memory: MemorySettings | None = None,
+    **numbers: Any,
+) -> PPO:
     numbers = {"batch_size": 64, "buffer_size": 512, "learning_rate": 3e-3, "num_epoch": 4, **numbers}
     settings = PPOTrainerSettings(
         hyperparameters=PPOHyperparameters(learning_rate_schedule="constant", **numbers),
-        network_settings=NetworkSettings(hidden_units=32),
+        network_settings=NetworkSettings(hidden_units=32, memory=memory),
         reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
         time_horizon=64,
     )
@@ -36,15 +50,19 @@ class Loop:
     def __init__(self, ppo: PPO | SAC) -> None:
         self.ppo, self.rng = ppo, np.random.default_rng(0)
         self.policy, self.rows = ppo.snapshot(), np.arange(AGENTS)
+        self.state = {column.name: column.empty(AGENTS) for column in self.policy.state_columns}
 
     def act(self, obs: Any, reward: Any) -> Decision:
-        decision = self.policy.act((obs,), None, self.rng)
+        decision = self.policy.act((obs,), None, self.rng, state=self.state)
+        self.state = {name: values.copy() for name, values in decision.state.items()}
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         self.ppo.memory.append(self.rows, {"extrinsic": reward}, {**values, **decision.extras}, self.policy.version)
         return decision
 
     def end(self, agents: Any, reward: Any, obs: Any, *, truncated: bool) -> None:
         self.ppo.memory.end(self.rows[agents], {"extrinsic": reward}, (obs,), np.full(len(reward), truncated))
+        for values in self.state.values():
+            values[agents] = 0
 
     def learn_when_full(self) -> dict[str, float] | None:
         work = self.ppo.ready(Counters(0, self.ppo.version))
@@ -118,6 +136,32 @@ def test_corridor_needs_credit_over_time() -> None:
         loop.learn_when_full()
     assert np.mean(returns[:50]) < 0.75
     assert np.mean(returns[-100:]) > 0.93
+
+
+@pytest.mark.parametrize(
+    ("memory", "least", "most"),
+    [
+        pytest.param(MemorySettings(memory_size=32, sequence_length=16), 0.95, 1.0, id="lstm"),
+        pytest.param(MemorySettings(memory_size=32, sequence_length=4), 0.0, 0.65, id="too-short-sequences"),
+        pytest.param(None, 0.35, 0.65, id="no-memory"),
+    ],
+)
+def test_a_cue_is_remembered_over_a_delay(memory: MemorySettings | None, least: float, most: float) -> None:
+    """One of two cues, seven steps with nothing to see, then one action that should name the cue; blind: a half."""
+    steps = 9
+    ppo = make(3, ActionSpec(0, (2,)), gamma=0.9, memory=memory, batch_size=144, buffer_size=576)
+    loop = Loop(ppo)
+    hits: list[float] = []
+    for _ in range(150):
+        cue = loop.rng.integers(2, size=AGENTS)
+        for step in range(steps):
+            obs = one_hot(cue if step == 0 else np.full(AGENTS, 2), 3)
+            decision = loop.act(obs, np.zeros((AGENTS, 1), np.float32))
+            loop.learn_when_full()
+        hit = (decision.discrete[:, 0] == cue).astype(np.float32)
+        loop.end(loop.rows, hit[:, None], one_hot(cue, 3), truncated=False)
+        hits.append(float(hit.mean()))
+    assert least <= np.mean(hits[-30:]) <= most
 
 
 @pytest.mark.parametrize(

@@ -359,12 +359,15 @@ def test_bootstrap_states_come_after_the_right_transitions(monkeypatch: pytest.M
     for _ in range(2):
         rollout = Rollout(collector.collect(learner.snapshot()))
         samples, values = learner._samples(rollout, np.zeros(0, np.intp))
-        count = rollout.column("memory")[:, 0, 0]
+        order, begins = rollout.sequences(8)
+        memory = rollout.column("memory")[order]
+        count, terminated = memory[:, 0, 0], rollout.terminated[order]
         assert len(set(count.tolist())) > 20
         assert (rollout.truncated.sum(), (rollout.bootstrap >= 0).sum()) == (3, 8)
         np.testing.assert_array_equal(values[:, 0], count)
-        np.testing.assert_array_equal(samples.returns[:, 0], np.where(rollout.terminated, 0, count + 1))
-        np.testing.assert_array_equal(samples.state.numpy(), rollout.column("memory"))
+        np.testing.assert_array_equal(samples.returns[:, 0], np.where(terminated, 0, count + 1))
+        np.testing.assert_array_equal(samples.state.numpy(), memory)
+        np.testing.assert_array_equal(samples.begins.numpy(), begins)
 
 
 def test_recurrent_state_is_stored_with_each_decision(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ def test_summary_of_known_ratios() -> None:
     ratio = torch.tensor([[1.0], [1.5], [0.5], [1.1]])
     advantage = torch.tensor([[1.0], [1.0], [-1.0], [2.0]])
     empty = torch.zeros(4, 0)
-    samples = Samples([empty], empty, empty, empty.long(), empty.bool(), empty, advantage, torch.ones(4, 1))
+    samples = Samples([empty], empty, empty, empty.long(), empty.bool(), empty, advantage, torch.ones(4, 1), empty)
     statistics = EpochStatistics(ratio.log(), torch.zeros(4, 1), torch.tensor([1.0, 3.0]), torch.tensor([2.0, 4.0]))
     summary = UpdateSummary.mean_of([summarize_epoch(samples, statistics, 0.2)], minibatches=2)
     assert summary.policy_loss == pytest.approx(-(1.0 + 1.2 - 0.8 + 2.2) / 4)

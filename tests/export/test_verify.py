@@ -86,6 +86,12 @@ def test_every_kind_of_block_passes(network_of: MakeNetwork, shape: dict[str, An
     verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_long_short_term_memory_passes(network_of: MakeNetwork, shared: bool) -> None:
+    network = network_of(2, (3,), memory=MEMORY, shared_critic=shared)
+    verify(_bytes(network), network, network.spec, policy_of(network))
+
+
 def _wrong(network: ActorCritic, name: str) -> bytes:
     """A model of which one weight is a little off."""
     other = copy.deepcopy(network)

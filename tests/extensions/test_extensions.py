@@ -36,7 +36,7 @@ reinforce = reinforce:TRAINER
 visual:simple = tests.networks:ToyImage
 
 [tau_trainer.memories]
-lstm = blocks:SummingMemory
+summing = blocks:SummingMemory
 """
 
 pytestmark = pytest.mark.timeout(180)
@@ -132,7 +132,11 @@ SMALL: dict[str, Any] = {
 @pytest.mark.slow
 def test_a_recurrent_block_carries_its_state_through_acting_learning_and_the_exported_file(site: Path) -> None:
     """Without memory half of the episodes pay."""
-    network = {"hidden_units": 64, "num_layers": 1, "memory": {"memory_size": 32, "sequence_length": 16}}
+    network = {
+        "hidden_units": 64,
+        "num_layers": 1,
+        "memory": {"type": "summing", "memory_size": 32, "sequence_length": 16},
+    }
     run = learn(site, behavior("Recall-v0", "gym:worlds:Recall-v0", network_settings=network, **SMALL))
     assert statistic(run, "Environment/Cumulative Reward")[-1] > 0.85
     assert play(run / "Recall-v0.onnx", "Recall-v0") > 0.85
@@ -149,7 +153,7 @@ def test_an_image_block_sees_bytes_in_acting_learning_and_the_exported_file(site
 @pytest.mark.usefixtures("site")
 def test_what_is_seen_and_remembered_is_a_column_of_its_own_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "_found", plugins._found.__wrapped__)  # what was found before knows nothing of it
-    settings = PPOTrainerSettings(network_settings=NetworkSettings(memory=MemorySettings()))
+    settings = PPOTrainerSettings(network_settings=NetworkSettings(memory=MemorySettings(type="summing")))
     spec = BehaviorSpec("b", (ObservationSpec("image", (6, 6, 3), dtype=np.uint8),), ActionSpec(0, (3,)))
     algorithm = make_algorithm(Setup(spec, settings, seed=1))
     columns = {column.name: column for column in algorithm.memory.columns}

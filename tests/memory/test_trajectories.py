@@ -74,6 +74,28 @@ def test_every_transition_knows_what_came_after(some: list[Any], horizon: int) -
     assert found == pytest.approx(expected)
 
 
+@given(operations(40), st.integers(1, 6), st.integers(1, 4))
+def test_sequences_are_what_agents_did_in_time(some: list[Any], horizon: int, longest: int) -> None:
+    driver = Driver(horizon, 1)
+    driver.run([one for one in some if one[0] != "take"], last=False)
+    records = driver.oracle.take()
+    rollout = Rollout(driver.memory.take().data)
+    order, begins = rollout.sequences(longest)
+    assert sorted(order.tolist()) == list(range(len(records)))
+    if not records:
+        return
+    pieces = np.split(rollout.observations[0][order, 0], np.flatnonzero(begins)[1:])
+    known = {record.marker: record.following for record in records}
+    followers = {record.marker for record in known.values() if record is not None}
+    wanted = []
+    for head in known.keys() - followers:
+        chain = [head]
+        while (after := known[chain[-1]]) is not None and after.marker in known:
+            chain.append(after.marker)
+        wanted += [np.array(chain[i : i + longest], np.float32).tolist() for i in range(0, len(chain), longest)]
+    assert sorted(piece.tolist() for piece in pieces) == sorted(wanted)
+
+
 @given(operations(20), operations(20), st.integers(1, 6), st.booleans())
 def test_two_takes_joined_are_what_one_would_have_been(
     before: list[Any], after: list[Any], horizon: int, cleared: bool

@@ -5,8 +5,8 @@ import torch
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.blocks import drawn_from, encoder_name, make_encoder
-from tau_trainer.settings import NetworkSettings
-from tests.networks import IMAGE, LIST, ToyImage, ToyList, unplug
+from tau_trainer.settings import MemorySettings, NetworkSettings
+from tests.networks import IMAGE, LIST, CountingMemory, ToyImage, ToyList, unplug
 
 
 def test_names_of_encoders() -> None:
@@ -24,6 +24,15 @@ def test_a_sensor_that_no_encoder_reads_is_named(monkeypatch: pytest.MonkeyPatch
     unplug(monkeypatch)
     with pytest.raises(SettingsError, match=r"^sensor 'camera' has shape \(2, 4, 3\), and this version learns from"):
         make_encoder(IMAGE, NetworkSettings())
+
+
+def test_a_memory_that_knows_single_steps_goes_through_sequences() -> None:
+    """What comes out of this one is the number of decisions before, on top of what the state says."""
+    memory = CountingMemory(1, MemorySettings(memory_size=2))
+    begins = torch.tensor([True, False, False, True, True, False])
+    state = torch.tensor([[5.0, 0.0]]).expand(6, -1)
+    found = memory.unrolled(torch.zeros(6, 1), state, begins)
+    assert found.tolist() == [[5.0, 0.0], [6.0, 1.0], [7.0, 2.0], [5.0, 0.0], [5.0, 0.0], [6.0, 1.0]]
 
 
 def test_blocks_that_initialise_themselves_follow_the_generator() -> None:

@@ -148,6 +148,14 @@ behaviors:
     max_steps: 100000
     time_horizon: 1000
 """,
+    "ppo/Hallway": """
+behaviors:
+  Hallway:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 128, buffer_size: 1024, beta: 0.03}
+    network_settings: {memory: {sequence_length: 64, memory_size: 128}}
+    max_steps: 10000000
+""",
     "sac/Worm": """
 behaviors:
   Worm:
@@ -158,17 +166,6 @@ behaviors:
 }
 
 UNTRAINABLE = {
-    "ppo/Hallway": (
-        """
-behaviors:
-  Hallway:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 128, buffer_size: 1024, beta: 0.03}
-    network_settings: {memory: {sequence_length: 64, memory_size: 128}}
-    max_steps: 10000000
-""",
-        "behaviors.Hallway.network_settings.memory asks for a recurrent network",
-    ),
     "ppo/Match3": (
         """
 behaviors:

@@ -117,6 +117,10 @@ CASES = {
         "behaviors.A.reward_signals has no extrinsic signal, the only one that this version trains on; "
         "add `extrinsic: {}`",
     ),
+    "unknown memory": (
+        "behaviors: {A: {network_settings: {memory: {type: lstn}}}}",
+        "behaviors.A.network_settings.memory.type asks for lstn, which is unknown; did you mean lstm?",
+    ),
     "odd memory": (
         "behaviors: {A: {network_settings: {memory: {memory_size: 5}}}}",
         "behaviors.A.network_settings.memory.memory_size must be even: "

@@ -70,7 +70,7 @@ DEFAULTS: list[tuple[BaseModel, dict[str, Any]]] = [
             "deterministic": False,
         },
     ),
-    (MemorySettings(), {"memory_size": 128, "sequence_length": 64}),
+    (MemorySettings(), {"memory_size": 128, "sequence_length": 64, "type": "lstm"}),
     (
         SelfPlaySettings(),
         {

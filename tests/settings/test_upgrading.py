@@ -15,6 +15,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings import (
     Curriculum,
     GaussianSampler,
+    MemorySettings,
     MultiRangeUniformSampler,
     PPOHyperparameters,
     RunSettings,
@@ -185,7 +186,7 @@ def test_a_flat_file_becomes_sections_over_default_settings() -> None:
     assert (roller.max_steps, roller.time_horizon, roller.summary_freq) == (50_000, 64, 10_000)
     assert roller.network_settings.memory is None
     assert corridor.network_settings.memory is not None
-    assert corridor.network_settings.memory.model_dump() == {"memory_size": 128, "sequence_length": 32}
+    assert corridor.network_settings.memory == MemorySettings(memory_size=128, sequence_length=32)
     assert (corridor.network_settings.num_layers, corridor.network_settings.hidden_units) == (1, 128)
     curiosity = maze.reward_signals["curiosity"]
     assert isinstance(curiosity, CuriositySettings)

@@ -164,6 +164,7 @@ def random_samples(shape: Shape) -> tuple[Samples, EpochStatistics]:
         log_prob=torch.full((rows, shape.actions), -1.4),
         advantage=torch.randn(rows, 1),
         returns=torch.randn(rows, 1),
+        begins=torch.zeros(0),
     )
     return samples, new_statistics(samples, rows, MINIBATCHES)
 
