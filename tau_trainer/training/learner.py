@@ -28,6 +28,9 @@ from tau_trainer.training.handles import LearnerHandle
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
 
+_EVALUATIONS = 200
+"""Policies that are scored in a whole run, at most: some algorithms make a new one every few decisions."""
+
 _BEST = "best."
 """What the names of the best policy's weights begin with in a checkpoint."""
 
@@ -35,7 +38,7 @@ _MARGIN = 1.1
 """Of the time for filling a buffer: a learner that waits costs more than experience that is a little older."""
 _now = time.monotonic
 Evaluator = Callable[[Policy], Mapping[str, float]]
-"""Scores a policy, by metric key; called in the learner's thread after every update."""
+"""Scores a policy, by metric key; called in the learner's thread."""
 
 
 @dataclass(slots=True)
@@ -80,7 +83,7 @@ class Learner:
             handle: where it learns.
             hub: where its statistics go.
             executor: the learner's thread.
-            evaluator: called there after every update.
+            evaluator: called there after every update, or at least every two hundredth of the run.
             max_steps: decisions of this learner after which it is done and its schedules are at their end.
             max_policy_age: updates' worth of work that may wait while agents still act; 0: learning and collection
                 take turns.
@@ -125,6 +128,7 @@ class Learner:
         self._recent: list[Mapping[str, float]] = []
         self._summary_freq = self.settings.summary_every(max_steps)
         self._next_summary = self._summary_freq
+        self._next_evaluation = 0
 
     @property
     def memory(self) -> Memory:
@@ -258,7 +262,9 @@ class Learner:
         except NonFiniteError as error:
             return _Outcome({}, self.policy, time.perf_counter() - begin, error)
         policy = self._handle.policy()
-        if self._evaluator is not None:
+        if self._evaluator is not None and self.decisions >= self._next_evaluation:
+            every = max(1, self.max_steps // _EVALUATIONS)
+            self._next_evaluation = (self.decisions // every + 1) * every
             self.evaluation = self._evaluator(policy)
             stats.update(self.evaluation)
             self._recent = [*self._recent, self.evaluation][-UPDATES_IN_RANK:]
@@ -309,6 +315,7 @@ class Learner:
             "reward_components": self._setup.reward_width,
             "best": None if self.best is None else _facts_of(self.best),
             "recent_scores": [dict(scores) for scores in self._recent],
+            "next_evaluation": self._next_evaluation,
         }
 
     def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
@@ -325,6 +332,7 @@ class Learner:
         )
         self.best = stored_best(self.algorithm, arrays, values)
         self._recent = list(values.get("recent_scores", []))
+        self._next_evaluation = values.get("next_evaluation", 0)
         self.decisions = int(values["decisions"])
         self.actor.rng.bit_generator.state = values["acting_rng"]
         self.policy = self._handle.policy()

@@ -127,6 +127,24 @@ def test_the_best_policy_is_kept(make: Make, scores: list[tuple[float, float]], 
     assert learner.best.decisions == 32 * best
 
 
+def test_of_many_policies_two_hundred_in_a_run_are_scored(make: Make) -> None:
+    """An update every 32 decisions of 12,800; a checkpoint in between changes nothing."""
+    scored: list[int] = []
+
+    def evaluator(policy: Policy) -> Mapping[str, float]:
+        scored.append(policy.version)
+        return {}
+
+    learner = make(evaluator=evaluator, max_steps=12_800)
+    for _ in range(3):
+        run(lambda: learn(learner))
+    again = make(evaluator=evaluator, max_steps=12_800)
+    again.restore(*learner.state())
+    for _ in range(4):
+        run(lambda: learn(again))
+    assert scored == [1, 2, 4, 6]
+
+
 def test_without_validation_scores_there_is_no_best(make: Make) -> None:
     for evaluator in (None, lambda policy: {}, lambda policy: {"Task/Other": 1.0}):
         learner = make(evaluator=evaluator)
