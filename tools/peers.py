@@ -85,6 +85,12 @@ MLAGENTS = Peer(
 )
 """The incumbent's trainer, several GB with its CUDA libraries; wants Python 3.10."""
 
+STABLE_BASELINES3 = Peer(
+    "stable-baselines3-2.9.2",
+    (("torch==2.13.0",), ("stable-baselines3==2.9.2", "gymnasium[box2d]==1.4.0")),
+)
+"""The trainer that researchers reach for."""
+
 
 def ensure_peer(
     peer: Peer, python: str = sys.executable, cache: Path = CACHE, progress: Progress | None = None

@@ -1,0 +1,60 @@
+"""Runs inside the environment of Stable-Baselines3: one task with the settings of its zoo, until it is stopped.
+
+Arguments: task, seed, steps.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import gymnasium
+from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from tools.bench import timed_envs  # noqa: F401 - registers
+
+
+def falling(start: float) -> Callable[[float], float]:
+    """From `start` to 0 with the share of steps that is left."""
+    return lambda left: left * start
+
+
+# hyperparams/ppo.yml and hyperparams/sac.yml of rl-baselines3-zoo.
+SETTINGS: dict[str, tuple[Any, int, dict[str, Any]]] = {
+    "CartPole-v1": (
+        PPO,
+        8,
+        {
+            "n_steps": 32,
+            "batch_size": 256,
+            "gae_lambda": 0.8,
+            "gamma": 0.98,
+            "n_epochs": 20,
+            "ent_coef": 0.0,
+            "learning_rate": falling(0.001),
+            "clip_range": falling(0.2),
+        },
+    ),
+    "Pendulum-v1": (SAC, 1, {"learning_rate": 1e-3}),
+    "LunarLander-v3": (
+        PPO,
+        16,
+        {"n_steps": 1024, "batch_size": 64, "gae_lambda": 0.98, "gamma": 0.999, "n_epochs": 4, "ent_coef": 0.01},
+    ),
+}
+
+
+def main(task: str, seed: int, steps: int) -> None:
+    """Trains."""
+    algorithm, environments, settings = SETTINGS[task]
+    envs = DummyVecEnv([lambda: gymnasium.make(f"Timed{task}") for _ in range(environments)])
+    algorithm("MlpPolicy", envs, seed=seed, device="cpu", **settings).learn(steps)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,195 @@
+"""Gymnasium's environments to a mark, `tau-train learn` beside Stable-Baselines3 with the settings of its zoo.
+
+    python tools/bench/gym.py [--tasks CartPole-v1 Pendulum-v1 LunarLander-v3] [--seeds 1 2 3] [--ours-only]
+
+Both play the same environments, which write down every episode that ends (`timed_envs.py`). The mark is the mean return
+of the last 20 episodes of training, so of a policy that still explores. Seconds count from the first environment to the
+mark; a run that has had all its steps without reaching it is told as such. Stable-Baselines3 is installed once into an
+environment of its own under --cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tools._bootstrap.environment import child_environment
+from tools._bootstrap.progress import SetupError, tail
+from tools.bench import tables, timed_envs, trainers
+from tools.peers import CACHE, ROOT, STABLE_BASELINES3, ensure_peer
+
+EPISODES = 20
+_POLL_SECONDS = 0.2
+_STOP_SECONDS = 30.0
+LONGEST = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An environment with a mark; the settings file has its name up to the dash."""
+
+    mark: float
+    steps: int
+    """Of the zoo's settings and of ours."""
+
+
+TASKS = {
+    "CartPole-v1": Task(475.0, 100_000),
+    "Pendulum-v1": Task(-200.0, 20_000),
+    "LunarLander-v3": Task(200.0, 1_000_000),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run."""
+
+    task: str
+    trainer: str
+    seed: int
+    seconds: float = math.nan
+    """From the first environment to the mark."""
+    from_command: float = math.nan
+    """From the command to the mark."""
+    steps: float = math.nan
+    """Until the mark."""
+    score: float = math.nan
+    """Mean return of the last episodes, when the run ended or was stopped."""
+    failure: str = ""
+
+
+def main() -> int:
+    """Runs every task with every seed and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=["CartPole-v1", "Pendulum-v1"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--ours-only", action="store_true", help="without Stable-Baselines3")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="where its environment is kept")
+    tables.add_output(parser)
+    arguments = parser.parse_args()
+    try:
+        program = trainers.Ours().tau_train()
+        peer = None if arguments.ours_only else ensure_peer(STABLE_BASELINES3, cache=arguments.cache)
+    except SetupError as error:
+        print(f"gym: {error}", file=sys.stderr)
+        return 2
+    outcomes = []
+    for task in arguments.tasks:
+        for seed in arguments.seeds:
+            outcomes.append(run(task, "tau-train", seed, [program, "learn", "config.yaml", *_flags(task, seed)]))
+            print(line(outcomes[-1]), flush=True)
+            if peer is not None:
+                words = [str(peer), str(ROOT / "tools" / "bench" / "drive_sb3.py"), task, str(seed)]
+                outcomes.append(run(task, "Stable-Baselines3", seed, [*words, str(TASKS[task].steps)]))
+                print(line(outcomes[-1]), flush=True)
+    text = table(outcomes)
+    print("\n" + text)
+    tables.write(arguments, "gym", text, {"outcomes": [asdict(outcome) for outcome in outcomes]})
+    return 0 if all(math.isfinite(one.steps) for one in outcomes if one.trainer == "tau-train") else 1
+
+
+def _flags(task: str, seed: int) -> list[str]:
+    env = f"gym:tools.bench.timed_envs:Timed{task}"
+    return ["--env", env, "--seed", str(seed), "--run-id", "run", "--quiet"]
+
+
+def run(task: str, trainer: str, seed: int, command: list[str]) -> Outcome:
+    """One run until the mark, or to its end."""
+    with tempfile.TemporaryDirectory(prefix="tau-gym-") as name:
+        folder = Path(name)
+        episodes, log = folder / "episodes", folder / "program.log"
+        episodes.mkdir()
+        config = trainers.write_config(folder / "config.yaml", task.split("-")[0], {})
+        config.write_text(config.read_text(encoding="utf-8").replace(f"{task}:", f"Timed{task}:"), encoding="utf-8")
+        paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        environment = {**child_environment(), timed_envs.FOLDER: str(episodes), "PYTHONPATH": paths}
+        began = time.time()
+        with log.open("wb") as stream:
+            program = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=folder, env=environment
+            )
+        try:
+            while program.poll() is None and time.time() < began + LONGEST and not _reached(task, episodes):
+                time.sleep(_POLL_SECONDS)
+            code = program.poll()
+        finally:
+            _stop(program)
+        if code not in (None, 0):
+            return Outcome(task, trainer, seed, failure=f"exit code {code}:\n{tail(log)}")
+        return outcome(task, trainer, seed, began, episodes)
+
+
+def _reached(task: str, folder: Path) -> bool:
+    return math.isfinite(outcome(task, "", 0, 0.0, folder).steps)
+
+
+def _stop(program: subprocess.Popen[bytes]) -> None:
+    program.terminate()
+    try:
+        program.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
+
+
+def outcome(task: str, trainer: str, seed: int, began: float, folder: Path) -> Outcome:
+    """What the environments' files say."""
+    rows = [text.split() for path in folder.iterdir() for text in path.read_text().splitlines() if text.count(" ") == 2]
+    whole = np.array([row for row in rows if len(row) == 3], float).reshape(-1, 3)
+    whole = whole[np.argsort(whole[:, 0], kind="stable")]
+    ended = whole[whole[:, 1] > 0]
+    if len(ended) < EPISODES:
+        return Outcome(task, trainer, seed)
+    means = np.convolve(ended[:, 2], np.full(EPISODES, 1.0 / EPISODES), "valid")
+    steps = np.cumsum(ended[:, 1])[EPISODES - 1 :]
+    good = np.flatnonzero((means >= TASKS[task].mark) & (steps <= TASKS[task].steps))
+    if not len(good):
+        return Outcome(task, trainer, seed, score=float(means[-1]))
+    at = int(good[0])
+    moment = float(ended[at + EPISODES - 1, 0])
+    return Outcome(task, trainer, seed, moment - whole[0, 0], moment - began, float(steps[at]), float(means[at]))
+
+
+def line(one: Outcome) -> str:
+    """One line for each run while the benchmark goes on."""
+    if one.failure:
+        return f"{one.task} {one.trainer} seed {one.seed}: {one.failure}"
+    if not math.isfinite(one.steps):
+        return f"{one.task} {one.trainer} seed {one.seed}: NOT reached, {one.score:.1f} at the end"
+    return f"{one.task} {one.trainer} seed {one.seed}: {one.steps:,.0f} steps, {one.seconds:.1f} s"
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Markdown, medians over seeds; a run that did not come there counts as none."""
+    rows = []
+    for task, trainer in dict.fromkeys((one.task, one.trainer) for one in outcomes):
+        runs = [one for one in outcomes if (one.task, one.trainer) == (task, trainer)]
+        ours = [one for one in outcomes if (one.task, one.trainer) == (task, "tau-train")]
+        rows.append(
+            [
+                f"{task}, {TASKS[task].mark:g}",
+                trainer,
+                f"{sum(math.isfinite(one.steps) for one in runs)} of {len(runs)}",
+                tables.spread([one.steps for one in runs]),
+                tables.spread([one.seconds for one in runs], 1),
+                tables.ratio([one.seconds for one in ours], [one.seconds for one in runs]),
+                tables.spread([one.from_command for one in runs], 1),
+            ]
+        )
+    header = ["task and mark", "trainer", "reached", "steps", "seconds of playing", "tau-train's share of them"]
+    return tables.markdown([*header, "seconds from the command"], rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
