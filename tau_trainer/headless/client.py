@@ -51,6 +51,8 @@ class HeadlessEngine:
         self._fault = options.fault
         self._parameters = EnvironmentParameters()
         self._unknown: set[uuid.UUID] = set()
+        self._announced: set[str] = set()
+        """Behaviors that had an agent yet: each is described once, with its first agent."""
 
     def run(self) -> None:
         """Play until the trainer or the user ends it; a trainer that is gone is a normal end.
@@ -93,40 +95,42 @@ class HeadlessEngine:
         if self._fault.silent():
             self._link.wait_until_gone()
             return
-        specs = {scene.spec.name: scene.spec}
-        batch = scene.reset(self._parameters)
-        announce: tuple[BehaviorSpec, ...] = (scene.spec,)
+        specs = {spec.name: spec for spec in scene.specs}
+        batches = scene.reset(self._parameters)
         path, seconds = self._options.report_file, self._options.report_seconds
         report = None if path is None else Report(path, scene.agents, seconds)
         try:
             while True:
-                request = self._request(scene, batch, announce, specs)
-                announce = ()
+                request = self._request(scene, batches, specs)
                 reply = decode_trainer_message(self._link.exchange(request), specs)
                 if self._ended(reply):
                     return
-                batch = self._follow(reply, scene, batch, report)
+                batches = self._follow(reply, scene, batches, report)
                 self._spend(self._parameters)
         finally:
             if report is not None:
                 report.close()
 
-    def _request(
-        self, scene: Scene, batch: StepBatch, announce: tuple[BehaviorSpec, ...], specs: dict[str, BehaviorSpec]
-    ) -> bytes:
+    def _request(self, scene: Scene, batches: list[StepBatch], specs: dict[str, BehaviorSpec]) -> bytes:
         fault, stats = self._fault, scene.stats()
         if fault.stalled():
             self._link.wait_until_gone()
             raise TrainerGoneError("while stalled")
+        batches[0] = fault.spoil(batches[0])
+        known = [batch for batch in batches if batch.behavior in self._announced or len(batch)]
+        fresh = [specs[batch.behavior] for batch in known if batch.behavior not in self._announced]
+        self._announced.update(spec.name for spec in fresh)
         request = encode_engine_message(
-            specs=announce,
-            steps=(fault.spoil(batch),),
+            specs=fresh,
+            steps=known,
             side_channel=joined((STATS, stat_payload(stat.key, stat.value, stat.aggregation)) for stat in stats),
             observation_specs=specs,
         )
         return fault.garble(request)
 
-    def _follow(self, reply: TrainerMessage, scene: Scene, batch: StepBatch, report: Report | None) -> StepBatch:
+    def _follow(
+        self, reply: TrainerMessage, scene: Scene, batches: list[StepBatch], report: Report | None
+    ) -> list[StepBatch]:
         """Do what the trainer asks, in Unity's order: side channel, command, actions."""
         parameters = self._parameters
         changed = self._hear(reply.side_channel)
@@ -138,11 +142,12 @@ class HeadlessEngine:
             return scene.reset(parameters)
         if changed:
             scene.update(parameters)
-        decisions = len(batch)
-        batch = scene.step(_actions(reply, scene.spec, decisions))
+        asked = [len(batch) for batch in batches]
+        actions = {spec.name: _actions(reply, spec, n) for spec, n in zip(scene.specs, asked, strict=True)}
+        batches = scene.step(actions)
         if report is not None:
-            report.add(decisions, batch)
-        return batch
+            report.add(sum(asked), batches)
+        return batches
 
     def _hear(self, data: bytes) -> bool:
         """Take in one reply's side channel bytes; whether an environment parameter came. Raises DecodeError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,17 +37,18 @@ class Report:
         self._returns[:] = 0.0
         self._exchanges += 1
 
-    def add(self, decisions: int, batch: StepBatch) -> None:
-        """One exchange was answered with actions for ``decisions`` agents, and led to ``batch``."""
+    def add(self, decisions: int, batches: Sequence[StepBatch]) -> None:
+        """One exchange was answered with actions for ``decisions`` agents, and led to ``batches``."""
         self._exchanges += 1
         self._decisions += decisions
-        ended = batch.terminals
-        if len(ended):
-            self._returns[ended.agent_ids] += ended.reward
-            self._ended.extend(self._returns[ended.agent_ids].tolist())
-            self._returns[ended.agent_ids] = 0.0
-            self._episodes += len(ended)
-        self._returns[batch.agent_ids] += batch.reward
+        for ended in (batch.terminals for batch in batches):
+            if len(ended):
+                self._returns[ended.agent_ids] += ended.reward
+                self._ended.extend(self._returns[ended.agent_ids].tolist())
+                self._returns[ended.agent_ids] = 0.0
+                self._episodes += len(ended)
+        for batch in batches:
+            self._returns[batch.agent_ids] += batch.reward
         if time.monotonic() >= self._due:
             self._write()
 

@@ -4,18 +4,19 @@
 
     scene = create_scene(...)
     scene.seed(7)
-    batch = scene.reset(parameters)          # first observations, reward 0, nobody has ended
+    batches = scene.reset(parameters)        # first observations, reward 0, nobody has ended
     while True:
-        batch = scene.step(actions)          # actions [n] answer batch.agent_ids [n], in this order
+        batches = scene.step(actions)        # actions[name] [n] answer the batch of that behavior, in its order
 
-A scene owns its agents' ids: they count from 0, as Unity's do, and stay over episodes and resets. A scene never
-changes an array that it has handed out.
+A scene owns its agents' ids: they count from 0, as Unity's do, and stay over episodes and resets. Between two episodes
+an agent may change its behavior: it ends under the one and begins under the other. A scene never changes an array that
+it has handed out.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ from tau_trainer.specs import (
     BoolArray,
     FloatArray,
     IndexArray,
+    Observations,
     StepBatch,
     Terminals,
     empty_terminals,
@@ -40,10 +42,10 @@ ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 
 class Scene(ABC):
-    """A game without pictures: one behavior, many agents, arrays in and arrays out."""
+    """A game without a screen: one or more behaviors, many agents, arrays in and arrays out."""
 
-    spec: BehaviorSpec
-    """The one behavior of the scene, with its sensors in wire order."""
+    specs: tuple[BehaviorSpec, ...]
+    """The behaviors of the scene, with their sensors in wire order."""
     agents: int
     """Number of agents."""
 
@@ -52,16 +54,21 @@ class Scene(ABC):
         """Start all random streams anew from ``seed``. Takes effect with the next :meth:`reset`."""
 
     @abstractmethod
-    def reset(self, parameters: EnvironmentParameters) -> StepBatch:
+    def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """Begin a new episode for every agent, without ending the old ones on the wire (as Unity's reset does).
 
-        Reads ``parameters`` and keeps it for values that are drawn anew with every episode. The streams of random
-        numbers go on; call :meth:`seed` before to start them anew.
+        Returns a batch for each behavior, in the order of ``specs``; some may be empty. Reads ``parameters`` and keeps
+        it for values that are drawn anew with every episode. The streams of random numbers go on; call :meth:`seed`
+        before to start them anew.
         """
 
     @abstractmethod
-    def step(self, actions: Actions) -> StepBatch:
-        """Play one decision of every agent that asked for one; ``actions`` in the order of the last batch's ids."""
+    def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
+        """Play one decision of every agent that asked for one.
+
+        ``actions`` by the behavior's full name, in the order of its last batch's ids; a behavior that nobody asked for
+        may be left out. Returns a batch for each behavior, in the order of ``specs``.
+        """
 
     def update(self, parameters: EnvironmentParameters) -> None:  # noqa: B027 - most scenes read parameters at episode begin
         """Take note of parameters that arrived without a reset."""
@@ -74,25 +81,27 @@ class Scene(ABC):
 class LockstepScene(Scene):
     """Scenes in which every agent asks for a decision in every step. Subclasses write the four hooks below.
 
-    An agent whose episode ends is in ``terminals`` with its last observation and reward, and in the same batch asks
-    for the first decision of its next episode with reward 0.
+    An agent whose episode ends is in ``terminals`` with its last observation and reward, and in the same step asks
+    for the first decision of its next episode with reward 0. All behaviors have the same sensors and actions.
     """
 
     max_decisions: int
     """Decisions after which an episode is cut (truncated); 0: never."""
 
-    def __init__(self, spec: BehaviorSpec, agents: int, seed: int, max_decisions: int) -> None:
-        self.spec = spec
+    def __init__(self, specs: tuple[BehaviorSpec, ...], agents: int, seed: int, max_decisions: int) -> None:
+        self.specs = specs
         self.agents = agents
         self.max_decisions = max_decisions
         self.parameters = EnvironmentParameters()
         self.random = AgentRandom(seed, agents)
         self.age = np.zeros(agents, np.int64)
         """int64 [agents]: decisions taken in the running episode."""
+        self.behavior = np.zeros(agents, np.intp)
+        """intp [agents]: the behavior of the running episode, as an index of ``specs``; :meth:`begin` may change it."""
         self._ids = _frozen(np.arange(agents, dtype=np.int32))
-        self._no_group = _frozen(np.zeros(agents, np.int32))
+        self._none = _frozen(np.zeros(agents, np.int32))
         self._no_reward = _frozen(np.zeros(agents, np.float32))
-        self._nobody = empty_terminals(spec.observations)
+        self._nobody = empty_terminals(specs[0].observations)
         self._everyone = _frozen(np.arange(agents, dtype=np.intp))
 
     @abstractmethod
@@ -104,8 +113,12 @@ class LockstepScene(Scene):
         """Play one decision of every agent: its reward (float32 [agents]) and whether its episode is over (bool)."""
 
     @abstractmethod
-    def observe(self) -> tuple[FloatArray, ...]:
-        """What every agent sees now: one new float32 [agents, *shape] for each sensor."""
+    def observe(self) -> Observations:
+        """What every agent sees now: one new [agents, *shape] for each sensor, in the sensor's dtype."""
+
+    def mask(self) -> BoolArray | None:
+        """What every agent must not do now: a new bool [agents, sum of branches]; None: everything is allowed."""
+        return None
 
     def update(self, parameters: EnvironmentParameters) -> None:
         """See :meth:`Scene.update`."""
@@ -118,27 +131,21 @@ class LockstepScene(Scene):
         """See :meth:`Scene.seed`."""
         self.random = AgentRandom(seed, self.agents)
 
-    def reset(self, parameters: EnvironmentParameters) -> StepBatch:
+    def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """See :meth:`Scene.reset`."""
         self.parameters = parameters
         self.update(parameters)
         self.age[:] = 0
         self.begin(self._everyone)
         self.turn()
-        return self._batch(self._no_reward, self._nobody)
+        return self._batches(self._no_reward, [self._nobody] * len(self.specs))
 
-    def step(self, actions: Actions) -> StepBatch:
+    def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """See :meth:`Scene.step`. Raises DecodeError for NaN actions, which would poison the scene for ever."""
-        if np.count_nonzero(np.isnan(actions.continuous)):
-            agent = np.flatnonzero(np.isnan(actions.continuous).any(axis=1))[0]
-            raise DecodeError(
-                f"the trainer sent NaN as an action of behavior `{self.spec.name}` for agent {agent}; "
-                "its policy has diverged."
-            )
-        reward, over = self.advance(actions)
+        reward, over = self.advance(self._joined(actions))
         self.age += 1
         ended = over | (self.age >= self.max_decisions) if self.max_decisions else over
-        terminals = self._nobody
+        terminals = [self._nobody] * len(self.specs)
         if np.count_nonzero(ended):
             index = np.flatnonzero(ended)
             terminals = self._terminals(index, reward, over)
@@ -146,21 +153,65 @@ class LockstepScene(Scene):
             self.age[index] = 0
             self.begin(index)
         self.turn()
-        return self._batch(reward, terminals)
+        return self._batches(reward, terminals)
 
-    def _terminals(self, index: IndexArray, reward: FloatArray, over: BoolArray) -> Terminals:
-        none = np.zeros(len(index), np.int32)
-        return Terminals(
-            agent_ids=self._ids[index],
-            obs=tuple(sensor[index] for sensor in self.observe()),
-            reward=reward[index],
-            truncated=~over[index],
-            group_id=none,
-            group_reward=none.astype(np.float32),
-        )
+    def _joined(self, actions: Mapping[str, Actions]) -> Actions:
+        """The actions of all agents, by id."""
+        first = self.specs[0]
+        if len(self.specs) == 1:
+            joined = actions[first.name]
+        else:
+            joined = Actions.zeros(first.actions, self.agents)
+            for spec, index in zip(self.specs, self._members(self._everyone), strict=True):
+                if len(index):
+                    joined.continuous[index] = actions[spec.name].continuous
+                    joined.discrete[index] = actions[spec.name].discrete
+        if np.count_nonzero(np.isnan(joined.continuous)):
+            agent = np.flatnonzero(np.isnan(joined.continuous).any(axis=1))[0]
+            raise DecodeError(
+                f"the trainer sent NaN as an action of behavior `{self.specs[self.behavior[agent]].name}` for agent "
+                f"{agent}; its policy has diverged."
+            )
+        return joined
 
-    def _batch(self, reward: FloatArray, terminals: Terminals) -> StepBatch:
-        return StepBatch(self.spec.name, self._ids, self.observe(), reward, self._no_group, self._no_reward, terminals)
+    def _members(self, index: IndexArray) -> list[IndexArray]:
+        """The agents of ``index`` by behavior."""
+        if len(self.specs) == 1:
+            return [index]
+        return [index[self.behavior[index] == number] for number in range(len(self.specs))]
+
+    def _terminals(self, index: IndexArray, reward: FloatArray, over: BoolArray) -> list[Terminals]:
+        seen = self.observe()
+        return [
+            Terminals(
+                agent_ids=self._ids[some],
+                obs=tuple(sensor[some] for sensor in seen),
+                reward=reward[some],
+                truncated=~over[some],
+                group_id=self._none[some],
+                group_reward=self._no_reward[some],
+            )
+            for some in self._members(index)
+        ]
+
+    def _batches(self, reward: FloatArray, terminals: list[Terminals]) -> list[StepBatch]:
+        seen, mask = self.observe(), self.mask()
+        if len(self.specs) == 1:
+            name = self.specs[0].name
+            return [StepBatch(name, self._ids, seen, reward, self._none, self._no_reward, terminals[0], mask)]
+        return [
+            StepBatch(
+                spec.name,
+                self._ids[some],
+                tuple(sensor[some] for sensor in seen),
+                reward[some],
+                self._none[some],
+                self._no_reward[some],
+                ended,
+                None if mask is None else mask[some],
+            )
+            for spec, some, ended in zip(self.specs, self._members(self._everyone), terminals, strict=True)
+        ]
 
 
 def _frozen(array: NDArray[ScalarT]) -> NDArray[ScalarT]:

@@ -20,7 +20,7 @@ from tau_trainer.headless.build import write_build
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
-from tau_trainer.specs import Actions, FloatArray, StepBatch
+from tau_trainer.specs import Actions, ActionSpec, FloatArray, StepBatch
 from tools.peers import MLAGENTS_ENVS, ROOT, ensure_peer
 
 PEER_SCRIPTS = Path(__file__).parent / "peer"
@@ -84,7 +84,7 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def mirror() -> Callable[..., list[Json]]:
+def mirror() -> Callable[..., Json]:
     """Plays the same game in this process, without a wire: see :func:`play_here`."""
     return play_here
 
@@ -100,22 +100,27 @@ def play_here(
     parameters: Mapping[str, float] | None = None,
     uniform: Mapping[str, tuple[float, float, int]] | None = None,
     later: Mapping[str, Mapping[str, float]] | None = None,
-) -> list[Json]:
-    """The exchanges that peer/drive.py would see, from the scene object itself."""
+) -> Json:
+    """The specs' names and the exchanges that peer/drive.py would see, from the scene object itself."""
     samplers = {name: Sampler(SamplerKind.UNIFORM, s, (low, high)) for name, (low, high, s) in (uniform or {}).items()}
     told = EnvironmentParameters({**(parameters or {}), **samplers})
     game = create_scene(parse_args(["--scene", scene, *arguments]), told, seed=seed, areas=areas)
-    batch = game.reset(told)
-    exchanges = [observed(batch)]
+    batches = game.reset(told)
+    exchanges = [observed(game, batches, {})]
     for step in range(steps):
-        batch = _next(game, batch, told, step, step in resets, (later or {}).get(str(step), {}))
-        exchanges.append(observed(batch))
-    return exchanges
+        batches = _next(game, batches, told, step, step in resets, (later or {}).get(str(step), {}))
+        exchanges.append(observed(game, batches, exchanges[-1]))
+    return {"specs": exchanges[-1].keys(), "exchanges": exchanges}
 
 
 def _next(
-    game: Scene, batch: StepBatch, told: EnvironmentParameters, step: int, reset: bool, later: Mapping[str, float]
-) -> StepBatch:
+    game: Scene,
+    batches: Sequence[StepBatch],
+    told: EnvironmentParameters,
+    step: int,
+    reset: bool,
+    later: Mapping[str, float],
+) -> list[StepBatch]:
     for name, value in later.items():
         told.set(name, value)
     if reset:
@@ -124,29 +129,40 @@ def _next(
         return game.reset(told)
     if later:
         game.update(told)
-    return game.step(fixed_actions(game, batch, step))
+    asked = zip(game.specs, batches, strict=True)
+    return game.step({spec.name: fixed_actions(spec.actions, batch, step) for spec, batch in asked})
 
 
-def fixed_actions(game: Scene, batch: StepBatch, step: int) -> Actions:
+def fixed_actions(spec: ActionSpec, batch: StepBatch, step: int) -> Actions:
     """The same whole numbers as `action_value` and `action_branch` in peer/drive.py."""
     agents = batch.agent_ids.astype(np.int64)[:, None]
-    index = np.arange(game.spec.actions.continuous_size)[None, :]
+    index = np.arange(spec.continuous_size)[None, :]
     thousandths = (step * 7919 + agents * 104729 + index * 1299709) % 2001 - 1000
-    sizes = np.array(game.spec.actions.discrete_branches, np.int64)[None, :]
+    sizes = np.array(spec.discrete_branches, np.int64)[None, :]
     branch = np.arange(sizes.shape[1])[None, :]
     discrete = (step * 3 + agents * 5 + branch * 7 + (step * agents) % 4) % sizes
     return Actions((thousandths / 1000.0).astype(np.float32), discrete.astype(np.int32))
 
 
-def observed(batch: StepBatch) -> Json:
-    """One exchange in the form of peer/drive.py (without masks, which no scene has)."""
+def observed(game: Scene, batches: Sequence[StepBatch], before: Json) -> Json:
+    """One exchange in the form of peer/drive.py; behaviors appear with their first agent."""
+    present = [batch for batch in batches if len(batch) or batch.behavior in before]
+    branches = {spec.name: spec.actions.discrete_branches for spec in game.specs}
+    return {batch.behavior: fields_of(batch, branches[batch.behavior]) for batch in present}
+
+
+def fields_of(batch: StepBatch, branches: tuple[int, ...]) -> Json:
+    """One exchange of one behavior."""
     ended = batch.terminals
+    mask = np.zeros((len(batch), sum(branches)), np.bool_) if batch.action_mask is None else batch.action_mask
+    masks = [branch.tolist() for branch in np.split(mask, np.cumsum(branches)[:-1], axis=1)] if branches else None
     return {
         "ids": batch.agent_ids.tolist(),
         "rewards": batch.reward.tolist(),
         "groups": batch.group_id.tolist(),
         "observations": digest(batch.obs),
         "finite": all(bool(np.isfinite(sensor).all()) for sensor in batch.obs),
+        "masks": masks,
         "ended": ended.agent_ids.tolist(),
         "ended_rewards": ended.reward.tolist(),
         "interrupted": ended.truncated.tolist(),

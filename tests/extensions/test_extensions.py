@@ -113,9 +113,10 @@ def play_basic(model: Path) -> float:
     policy, parameters, total = Exported(model), EnvironmentParameters(), 0.0
     returns: list[float] = []
     scene = create_scene(HeadlessOptions(scene="basic", agents=1), parameters)
-    batch = scene.reset(parameters)
+    (batch,) = scene.reset(parameters)
     while len(returns) < 100:
-        batch = scene.step(Actions(np.zeros((1, 0), np.float32), policy.act(batch.obs[0], names.DISCRETE)))
+        actions = Actions(np.zeros((1, 0), np.float32), policy.act(batch.obs[0], names.DISCRETE))
+        (batch,) = scene.step({batch.behavior: actions})
         total += float(batch.reward[0])
         if len(batch.terminals):
             returns.append(total + float(batch.terminals.reward[0]))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.report import Report
 from tau_trainer.headless.scenes.basic import BasicScene
 from tau_trainer.specs import Actions
+from tests.headless.scenes.playing import begin, step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,14 +21,14 @@ def test_counts_and_returns_are_those_of_the_engine(tmp_path: Path, monkeypatch:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     scene = BasicScene(agents=2)
-    batch = scene.reset(EnvironmentParameters())
+    batch = begin(scene)
     path = tmp_path / "counts.jsonl"
     with closing(Report(path, 2)) as report:
         for _ in range(10):
             now += 0.3
             actions = Actions(np.zeros((2, 0), np.float32), np.array([[2], [1]], np.int32))  # 7 steps; 3 steps
-            batch = scene.step(actions)
-            report.add(2, batch)
+            batch = step(scene, actions)
+            report.add(2, [batch])
         report.reset()
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert [line["exchanges"] for line in lines] == [4, 8, 11]
@@ -45,14 +45,14 @@ def test_a_reset_drops_running_episodes_and_files_are_continued(tmp_path: Path) 
     right = Actions(np.zeros((1, 0), np.float32), np.array([[2]], np.int32))
     for _ in range(2):
         scene = BasicScene()
-        scene.reset(EnvironmentParameters())
+        begin(scene)
         with closing(Report(path, 1)) as report:
             for _ in range(3):
-                report.add(1, scene.step(right))
+                report.add(1, [step(scene, right)])
             report.reset()
-            scene.reset(EnvironmentParameters())
+            begin(scene)
             for _ in range(7):
-                report.add(1, scene.step(right))
+                report.add(1, [step(scene, right)])
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert len(lines) == 2
     assert [line["mean_return"] for line in lines] == [pytest.approx(0.93)] * 2
@@ -62,11 +62,11 @@ def test_lines_come_as_often_as_asked_for(tmp_path: Path, monkeypatch: pytest.Mo
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     scene = BasicScene()
-    batch = scene.reset(EnvironmentParameters())
+    batch = begin(scene)
     with closing(Report(tmp_path / "counts.jsonl", 1, interval=0.25)) as report:
         for _ in range(8):
             now += 0.125
-            report.add(1, batch)
+            report.add(1, [batch])
     lines = [json.loads(line) for line in (tmp_path / "counts.jsonl").read_text("utf-8").splitlines()]
     assert [line["decisions"] for line in lines] == [2, 4, 6, 8, 8]
 

@@ -20,6 +20,7 @@ from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES
+from tests.headless.scenes.playing import step
 
 Case = dict[str, Any]
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "unity" / "vectors.json").read_text(encoding="ascii"))
@@ -43,8 +44,8 @@ def test_windows() -> None:
     for case in VECTORS["windows"]:
         settings = {key: case[key] for key in ("aggregate", "window", "values")}
         window = WindowAggregator(RewardSettings.model_validate(settings))
-        for step, expected in zip(case["steps"], case["expected"], strict=True):
-            assert window.push(AGENT, np.array([[step == "1"]]))[0, 0] == pytest.approx(expected, abs=1e-12), case
+        for taken, expected in zip(case["steps"], case["expected"], strict=True):
+            assert window.push(AGENT, np.array([[taken == "1"]]))[0, 0] == pytest.approx(expected, abs=1e-12), case
 
 
 class _Rewarded:
@@ -69,7 +70,7 @@ def test_episodes(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.reset(parameters)
     ends = []
     for _ in case["rewards"]:
-        terminals = scene.step(Actions(np.zeros((1, 3), np.float32), np.zeros((1, 0), np.int32))).terminals
+        terminals = step(scene, Actions(np.zeros((1, 3), np.float32), np.zeros((1, 0), np.int32))).terminals
         over = len(terminals.agent_ids) == 1
         ends.append(("interrupted" if terminals.truncated[0] else "terminal") if over else "none")
     assert ends == case["ends"]

@@ -110,10 +110,10 @@ class SceneEngine:
         self._stage.told.append((self.index, dict(parameters or {})))
         values = EnvironmentParameters(parameters)
         self._scene = create_scene(self.arguments, values, seed=self.seed)
-        self.specs = {self._scene.spec.name: self._scene.spec}
+        self.specs = {spec.name: spec for spec in self._scene.specs}
         await self._stage.before_reset(self)
         self.exchanges += 1
-        return [self._scene.reset(values)]
+        return self._scene.reset(values)
 
     def tell(self, parameters: Mapping[str, float | Sampler]) -> None:
         assert self._scene is not None
@@ -130,7 +130,7 @@ class SceneEngine:
         await asyncio.sleep(0)
         self.awaited = False
         self.exchanges += 1
-        return [self._scene.step(self._actions[self._scene.spec.name])]
+        return self._scene.step(self._actions)
 
     async def close(self) -> None:
         self._stage.leaves(self, "closed")

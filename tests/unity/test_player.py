@@ -146,13 +146,13 @@ def play_here(flags: Sequence[str], wishes: Wishes) -> list[StepBatch]:
     told = EnvironmentParameters(wishes.parameters)
     options = parse_args(["--scene", "tau", *(names.get(flag, flag) for flag in flags)])
     scene = create_scene(options, told, areas=wishes.areas)
-    batches = [scene.reset(told)]
+    batches = scene.reset(told)
     for step in range(wishes.steps):
         if step in wishes.resets:
-            batches.append(scene.reset(told))
+            batches += scene.reset(told)
         else:
-            size = scene.spec.actions.continuous_size
-            batches.append(scene.step(as_actions(actions_of(step, batches[-1], size))))
+            size = scene.specs[0].actions.continuous_size
+            batches += scene.step({BEHAVIOR: as_actions(actions_of(step, batches[-1], size))})
     return batches
 
 
@@ -214,7 +214,7 @@ def test_the_game_is_our_python_engines_bit_for_bit(player: Path, tmp_path: Path
 def test_the_behavior_is_described_as_our_python_engine_does(player: Path, tmp_path: Path) -> None:
     for profile in ("tau3", "tau384"):
         flags = ["--tau-agents", "2", "--tau-profile", profile, "--tau-target-sensor"]
-        spec = create_scene(parse_args(["--scene", "tau", *flags]), EnvironmentParameters()).spec
+        spec = create_scene(parse_args(["--scene", "tau", *flags]), EnvironmentParameters()).specs[0]
         found = play(player, tmp_path, flags, Wishes(0)).specs[BEHAVIOR]
         assert set(found.observations) == set(spec.observations)
         assert found.actions == spec.actions
@@ -255,10 +255,10 @@ def test_statistics_are_those_of_our_python_engine(player: Path, tmp_path: Path)
     flags, wishes = ["--tau-agents", "50", *SEED], Wishes(45)
     seen = play(player, tmp_path, flags, wishes)
     scene = create_scene(parse_args(["--scene", "tau", "--agents", "50", "--seed", "11"]), EnvironmentParameters())
-    batch = scene.reset(EnvironmentParameters())
+    (batch,) = scene.reset(EnvironmentParameters())
     wanted: dict[str, list[float]] = {}
     for step in range(wishes.steps):
-        batch = scene.step(as_actions(actions_of(step, batch, 3)))
+        (batch,) = scene.step({BEHAVIOR: as_actions(actions_of(step, batch, 3))})
         for stat in scene.stats():
             wanted.setdefault(stat.key, []).append(stat.value)
     found: dict[str, list[float]] = {}

@@ -84,7 +84,7 @@ def scene_rate(agents: int, seconds: float = 1.0) -> float:
     parameters = EnvironmentParameters()
     scene = create_scene(HeadlessOptions(scene="balance", agents=agents), parameters)
     scene.reset(parameters)
-    actions = Actions.zeros(scene.spec.actions, agents)
+    actions = {spec.name: Actions.zeros(spec.actions, agents) for spec in scene.specs}
     began, steps = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
         scene.step(actions)

@@ -52,7 +52,7 @@ class BalanceScene(LockstepScene):
     """
 
     def __init__(self, *, agents: int = 12, seed: int = 0, max_decisions: int = 1000) -> None:
-        super().__init__(_SPEC, agents, seed, max_decisions)
+        super().__init__((_SPEC,), agents, seed, max_decisions)
         self._tilt = np.zeros((2, agents))  # about x, about z; radians
         self._pull = np.full(agents, ROLLING * GRAVITY)
         self._step_tilt = np.deg2rad(TILT_DEGREES)

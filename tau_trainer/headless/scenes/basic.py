@@ -44,7 +44,7 @@ class BasicScene(LockstepScene):
     """
 
     def __init__(self, *, agents: int = 1, seed: int = 0, max_decisions: int = 200) -> None:
-        super().__init__(_SPEC, agents, seed, max_decisions)
+        super().__init__((_SPEC,), agents, seed, max_decisions)
         self._cell = np.full(agents, START)
         self._one_hot = np.eye(CELLS, dtype=np.float32)
         self._pay = np.full(CELLS, STEP_REWARD)

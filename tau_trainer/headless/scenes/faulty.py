@@ -88,7 +88,8 @@ class Fault:
         spoiled = batch
         if self._steps == self.after and len(batch):
             if self._due(FaultKind.NAN_OBSERVATION, self.after):
-                spoiled = replace(batch, obs=tuple(_with_nan(sensor) for sensor in batch.obs))
+                seen = (_with_nan(sensor) if sensor.dtype == np.float32 else sensor for sensor in batch.obs)
+                spoiled = replace(batch, obs=tuple(seen))
             elif self._due(FaultKind.NAN_REWARD, self.after):
                 spoiled = replace(batch, reward=_with_nan(batch.reward))
         self._steps += 1

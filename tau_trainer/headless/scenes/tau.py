@@ -86,7 +86,7 @@ class TauScene(LockstepScene):
         target_sensor: bool = False,
     ) -> None:
         self._settings = rules or TauRules()
-        super().__init__(_spec(profile, target_sensor), agents, seed, self._settings.max_decisions)
+        super().__init__((_spec(profile, target_sensor),), agents, seed, self._settings.max_decisions)
         self._dataset = dataset
         self._profile = profile
         self._target_sensor = target_sensor

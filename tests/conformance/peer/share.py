@@ -183,8 +183,9 @@ def initializations() -> dict[str, Any]:
 def scene_runs() -> list[float]:
     """The headless engine's scene in this process: the rewards of some steps."""
     scene = create_scene(HeadlessOptions(scene="balance", agents=2), EnvironmentParameters(), seed=5)
+    (spec,) = scene.specs
     scene.reset(EnvironmentParameters())
-    return [float(scene.step(Actions.zeros(scene.spec.actions, 2)).reward.sum()) for _ in range(5)]
+    return [float(scene.step({spec.name: Actions.zeros(spec.actions, 2)})[0].reward.sum()) for _ in range(5)]
 
 
 def main() -> dict[str, Any]:

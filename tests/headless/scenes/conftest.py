@@ -41,19 +41,20 @@ def play() -> Play:
     def run(scene: LockstepScene, act: Act, steps: int, parameters: EnvironmentParameters | None = None) -> Played:
         played = Played()
         returns, lengths = np.zeros(scene.agents), np.zeros(scene.agents, np.int64)
-        batch = scene.reset(parameters or EnvironmentParameters())
-        played.batches.append(batch)
+        batches = scene.reset(parameters or EnvironmentParameters())
+        played.batches += batches
         for _ in range(steps):
-            batch = scene.step(act(batch))
+            batches = scene.step({batch.behavior: act(batch) for batch in batches})
             lengths += 1
-            ended = batch.terminals.agent_ids
-            returns[ended] += batch.terminals.reward
-            played.returns.extend(returns[ended].tolist())
-            played.lengths.extend(lengths[ended].tolist())
-            played.truncated.extend(batch.terminals.truncated.tolist())
-            returns[ended], lengths[ended] = 0.0, 0
-            returns[batch.agent_ids] += batch.reward
-            played.batches.append(batch)
+            for ended in (batch.terminals for batch in batches):
+                returns[ended.agent_ids] += ended.reward
+                played.returns.extend(returns[ended.agent_ids].tolist())
+                played.lengths.extend(lengths[ended.agent_ids].tolist())
+                played.truncated.extend(ended.truncated.tolist())
+                returns[ended.agent_ids], lengths[ended.agent_ids] = 0.0, 0
+            for batch in batches:
+                returns[batch.agent_ids] += batch.reward
+            played.batches += batches
         return played
 
     return run

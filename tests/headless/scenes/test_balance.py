@@ -11,6 +11,7 @@ from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes import balance
 from tau_trainer.headless.scenes.balance import BalanceScene
 from tau_trainer.specs import Actions, StepBatch
+from tests.headless.scenes.playing import begin, step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +61,7 @@ def test_rewards_are_a_tenth_and_minus_one(play: Play) -> None:
 
 
 def test_episodes_begin_at_rest_within_the_starting_range(play: Play) -> None:
-    batch = BalanceScene(agents=2000, seed=4).reset(EnvironmentParameters())
+    batch = begin(BalanceScene(agents=2000, seed=4))
     rotation, offset = batch.obs[0][:, :2], batch.obs[0][:, [2, 4]]
     limit = np.sin(np.deg2rad(5.0))
     assert 0.98 * limit < np.abs(rotation).max() <= limit
@@ -73,7 +74,7 @@ def test_episodes_begin_at_rest_within_the_starting_range(play: Play) -> None:
 def test_physics_match_a_ball_simulated_step_by_step() -> None:
     """The closed form over a decision against explicit steps of one rolling ball in three dimensions."""
     scene = BalanceScene(agents=1, seed=5)
-    batch = scene.reset(EnvironmentParameters())
+    batch = begin(scene)
     tilts = scene._tilt[:, 0].copy()  # about x, about z
     position = batch.obs[0][0, 2:5].astype(np.float64)
     velocity = np.zeros(2)
@@ -94,7 +95,7 @@ def test_physics_match_a_ball_simulated_step_by_step() -> None:
             velocity += 0.02 * along[[0, 2]]
             position[[0, 2]] += 0.02 * velocity
         position[1] = (3.0 - normal[0] * position[0] - normal[2] * position[2]) / normal[1]
-        batch = scene.step(tilt(action[None]))
+        batch = step(scene, tilt(action[None]))
         seen = batch.obs[0][0]
         np.testing.assert_allclose(seen[2:5], position, atol=1e-5)
         np.testing.assert_allclose(seen[[5, 7]], velocity, atol=1e-5)
@@ -103,9 +104,9 @@ def test_physics_match_a_ball_simulated_step_by_step() -> None:
 
 def test_positive_tilt_about_z_sends_the_ball_to_negative_x() -> None:
     scene = BalanceScene(agents=1, seed=0)
-    scene.reset(EnvironmentParameters())
+    begin(scene)
     scene._tilt[:] = scene._ball[:] = 0.0
-    seen = scene.step(tilt(np.array([[1.0, 0.0]]))).obs[0][0]
+    seen = step(scene, tilt(np.array([[1.0, 0.0]]))).obs[0][0]
     assert seen[0] == pytest.approx(np.sin(np.deg2rad(5.0)), abs=1e-6)
     assert seen[2] < 0.0
     assert seen[5] < 0.0
@@ -114,19 +115,19 @@ def test_positive_tilt_about_z_sends_the_ball_to_negative_x() -> None:
 
 def test_tilt_stops_at_a_quarter_of_the_quaternion() -> None:
     scene = BalanceScene(agents=1, seed=0, max_decisions=0)
-    scene.reset(EnvironmentParameters())
+    begin(scene)
     scene._tilt[:] = scene._ball[:] = 0.0
     for _ in range(4):
-        scene.step(tilt(np.array([[5.0, 0.0]])))
+        step(scene, tilt(np.array([[5.0, 0.0]])))
     assert scene._tilt[1, 0] == pytest.approx(2.0 * np.arcsin(0.25))
 
 
 def test_the_ball_is_lost_at_the_edge_of_the_platform() -> None:
     scene = BalanceScene(agents=2, seed=0)
-    scene.reset(EnvironmentParameters())
+    begin(scene)
     scene._tilt[:] = scene._velocity[:] = 0.0
     scene._ball[:] = [[2.49, 2.51], [0.0, 0.0]]
-    batch = scene.step(tilt(np.zeros((2, 2))))
+    batch = step(scene, tilt(np.zeros((2, 2))))
     assert batch.terminals.agent_ids.tolist() == [1]
     assert batch.terminals.obs[0][0, 2] == pytest.approx(2.51, abs=1e-5)
 
@@ -141,16 +142,16 @@ def test_agents_in_a_crowd_play_as_they_would_alone(play: Play) -> None:
 
 def test_same_seed_same_episodes_and_a_reset_goes_on(play: Play) -> None:
     first, second = BalanceScene(seed=1), BalanceScene(seed=1)
-    start = first.reset(EnvironmentParameters()).obs[0]
-    np.testing.assert_array_equal(start, second.reset(EnvironmentParameters()).obs[0])
-    assert not np.array_equal(start, first.reset(EnvironmentParameters()).obs[0])
+    start = begin(first).obs[0]
+    np.testing.assert_array_equal(start, begin(second).obs[0])
+    assert not np.array_equal(start, begin(first).obs[0])
     first.seed(1)
-    np.testing.assert_array_equal(start, first.reset(EnvironmentParameters()).obs[0])
+    np.testing.assert_array_equal(start, begin(first).obs[0])
 
 
 def test_parameters_of_3dball_are_drawn_for_each_episode() -> None:
     scene = BalanceScene(agents=500, seed=1)
-    scene.reset(EnvironmentParameters({"gravity": Sampler(SamplerKind.UNIFORM, 1, (4.0, 14.0)), "scale": 2.0}))
+    begin(scene, EnvironmentParameters({"gravity": Sampler(SamplerKind.UNIFORM, 1, (4.0, 14.0)), "scale": 2.0}))
     pull = scene._pull / balance.ROLLING
     assert len(set(pull.tolist())) == 500
     assert 4.0 <= pull.min() < 4.2
@@ -160,27 +161,27 @@ def test_parameters_of_3dball_are_drawn_for_each_episode() -> None:
 
 def test_tilt_speed_is_an_environment_parameter() -> None:
     scene = BalanceScene(agents=1, seed=1)
-    scene.reset(EnvironmentParameters({"tilt_speed": 0.5}))
+    begin(scene, EnvironmentParameters({"tilt_speed": 0.5}))
     scene._tilt[:] = scene._ball[:] = 0.0
-    scene.step(tilt(np.array([[1.0, -1.0]])))
+    step(scene, tilt(np.array([[1.0, -1.0]])))
     np.testing.assert_allclose(scene._tilt[:, 0], np.deg2rad([-2.5, 2.5]))
 
 
 def test_nan_actions_are_refused_with_the_agents_number() -> None:
     scene = BalanceScene(agents=4)
-    scene.reset(EnvironmentParameters())
+    begin(scene)
     actions = np.zeros((4, 2), np.float32)
     actions[2, 1] = np.nan
     with pytest.raises(DecodeError, match=r"3DBall\?team=0.*agent 2"):
-        scene.step(tilt(actions))
+        step(scene, tilt(actions))
 
 
 def test_handed_out_arrays_never_change(play: Play) -> None:
     scene = BalanceScene(seed=1)
-    batch = scene.reset(EnvironmentParameters())
+    batch = begin(scene)
     kept, copied = batch.obs[0], batch.obs[0].copy()
     for _ in range(30):
-        batch = scene.step(nothing(batch))
+        batch = step(scene, nothing(batch))
     np.testing.assert_array_equal(kept, copied)
     with pytest.raises(ValueError, match="read-only"):
         batch.agent_ids[0] = 5

@@ -8,6 +8,7 @@ import pytest
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes.basic import BasicScene
 from tau_trainer.specs import Actions, StepBatch
+from tests.headless.scenes.playing import begin, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,10 +52,10 @@ def test_staying_is_cut_and_pays_the_steps(play: Play) -> None:
 
 def test_observation_is_the_cell_one_hot_and_the_end_shows_the_goal() -> None:
     scene = BasicScene()
-    batch = scene.reset(EnvironmentParameters())
+    batch = begin(scene)
     assert np.flatnonzero(batch.obs[0][0]).tolist() == [10]
     for _ in range(7):
-        batch = scene.step(always(RIGHT)(batch))
+        batch = step(scene, always(RIGHT)(batch))
     assert np.flatnonzero(batch.terminals.obs[0][0]).tolist() == [17]
     assert np.flatnonzero(batch.obs[0][0]).tolist() == [10]
     assert batch.terminals.reward[0] == pytest.approx(0.99)

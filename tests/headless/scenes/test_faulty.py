@@ -13,9 +13,9 @@ import pytest
 from tau_trainer.bridge.codec import TrainerInitialization, encode_initialization, encode_reply
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.errors import DecodeError
-from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes.balance import BalanceScene
 from tau_trainer.headless.scenes.faulty import EXIT_CODE, Fault, FaultKind
+from tests.headless.scenes.playing import begin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def leave(code: int) -> None:
 
 def played_steps(fault: Fault, most: int = 20) -> int:
     """How many messages a fault lets pass before something is wrong with one."""
-    batch = BalanceScene(agents=3).reset(EnvironmentParameters())
+    batch = begin(BalanceScene(agents=3))
     for step in range(most):
         if fault.stalled() or fault.silent():
             return step
@@ -57,14 +57,14 @@ def test_faults_while_playing_come_after_so_many_steps(kind: FaultKind, after: i
 def test_a_crash_comes_after_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os._exit", leave)
     fault = Fault(FaultKind.CRASH, 2)
-    batch = BalanceScene(agents=3).reset(EnvironmentParameters())
+    batch = begin(BalanceScene(agents=3))
     assert fault.spoil(fault.spoil(batch)) is batch
     with pytest.raises(LeftError, match=str(EXIT_CODE)):
         fault.spoil(batch)
 
 
 def test_nan_is_put_into_a_copy_and_only_once() -> None:
-    batch = BalanceScene(agents=3).reset(EnvironmentParameters())
+    batch = begin(BalanceScene(agents=3))
     fault = Fault(FaultKind.NAN_OBSERVATION, 0)
     spoiled = fault.spoil(batch)
     assert np.isnan(spoiled.obs[0][0]).all()

@@ -13,6 +13,7 @@ from tau_trainer.specs import Actions, Aggregation, StepBatch
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES
 from tau_trainer.tau.targets import targets
+from tests.headless.scenes.playing import begin, step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +50,7 @@ def truth(played: TauScene) -> NDArray[np.floating]:
 
 @pytest.mark.parametrize(("profile", "size"), [("tau3", 3), ("tau384", 384)])
 def test_spec_of_both_profiles(profile: str, size: int) -> None:
-    spec = scene(profile).spec
+    spec = scene(profile).specs[0]
     assert spec.name == "TauAgent?team=0"
     assert [(sensor.name, sensor.shape) for sensor in spec.observations] == [("VectorSensor_size384", (384,))]
     assert spec.actions.continuous_size == size
@@ -59,13 +60,13 @@ def test_spec_of_both_profiles(profile: str, size: int) -> None:
 def test_target_sensor_comes_first_and_carries_the_answers_vector() -> None:
     """Unity sorts sensors by name without regard to case: `target` before `VectorSensor_size384`."""
     played = scene(target_sensor=True)
-    assert [sensor.name for sensor in played.spec.observations] == ["target", "VectorSensor_size384"]
-    batch = played.reset(EnvironmentParameters())
+    assert [sensor.name for sensor in played.specs[0].observations] == ["target", "VectorSensor_size384"]
+    batch = begin(played)
     for _ in range(3):
         target, prompt = batch.obs
         rows = [int(np.flatnonzero((DATA.train.prompts == one).all(axis=1))[0]) for one in prompt]
         np.testing.assert_array_equal(target, targets(DATA, PROFILES["tau3"])[DATA.train.answer_index[rows]])
-        batch = played.step(answer(target))
+        batch = step(played, answer(target))
         np.testing.assert_allclose(batch.reward, 1.0, atol=1e-6)
 
 
@@ -73,51 +74,51 @@ def test_target_sensor_comes_first_and_carries_the_answers_vector() -> None:
 @pytest.mark.parametrize("profile", ["tau3", "tau384"])
 def test_reward_is_the_formulas_of_clipped_actions(name: str, profile: str) -> None:
     played = scene(profile, reward=name, threshold=0.2)
-    played.reset(EnvironmentParameters())
+    begin(played)
     generator = np.random.default_rng(0)
     for _ in range(5):
         right = truth(played).copy()
         output = (right + generator.normal(0.0, 0.3, right.shape)).astype(np.float32)
         output[0, 0] = 40.0
         expected = REWARDS[name](np.clip(output, -1.0, 1.0), right, threshold=0.2)
-        np.testing.assert_allclose(played.step(answer(output)).reward, expected, atol=1e-6)
+        np.testing.assert_allclose(step(played, answer(output)).reward, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(("profile", "name"), [("tau3", "incremental"), ("tau384", "binary")])
 def test_each_profile_pays_by_its_own_formula(profile: str, name: str) -> None:
     played = scene(profile)
-    played.reset(EnvironmentParameters())
+    begin(played)
     right = truth(played).copy()
     output = np.zeros_like(right)
-    np.testing.assert_allclose(played.step(answer(output)).reward, REWARDS[name](output, right), atol=1e-6)
+    np.testing.assert_allclose(step(played, answer(output)).reward, REWARDS[name](output, right), atol=1e-6)
 
 
 def test_columns_count_from_the_left() -> None:
     played = scene(columns=1)
-    played.reset(EnvironmentParameters())
+    begin(played)
     output = truth(played).copy()
     output[:, 1:] = -output[:, 1:]
-    np.testing.assert_allclose(played.step(answer(output)).reward, 1.0, atol=1e-6)
+    np.testing.assert_allclose(step(played, answer(output)).reward, 1.0, atol=1e-6)
 
 
 def test_environment_parameters_rule_and_can_change_without_a_reset() -> None:
     parameters = EnvironmentParameters({"reward_type": 4.0, "threshold": 0.5, "columns": 2.0})
     played = scene()
-    played.reset(parameters)
+    begin(played, parameters)
     near = truth(played) + np.array([0.4, -0.4, 1.9])
-    assert np.all(played.step(answer(near)).reward >= 0.0)
+    assert np.all(step(played, answer(near)).reward >= 0.0)
     far = truth(played) * 0.0 - 3.0
     right = truth(played)
     expected = (np.abs(right[:, :2] + 1.0) < 0.5).all(axis=1)
-    np.testing.assert_array_equal(played.step(answer(far)).reward, expected)
+    np.testing.assert_array_equal(step(played, answer(far)).reward, expected)
     parameters.set("reward_type", 1.0)
     played.update(parameters)
-    assert np.all(played.step(answer(far)).reward <= 0.0)
+    assert np.all(step(played, answer(far)).reward <= 0.0)
 
 
 def test_split_chooses_the_rows() -> None:
     for name, number in (("train", 0.0), ("evaluation", 1.0)):
-        batch = scene(agents=40).reset(EnvironmentParameters({"split": number}))
+        batch = begin(scene(agents=40), EnvironmentParameters({"split": number}))
         rows = DATA.split("train" if name == "train" else "evaluation").prompts
         assert all((rows == one).all(axis=1).any() for one in batch.obs[0])
 
@@ -135,19 +136,19 @@ def test_prompts_are_drawn_uniformly_and_do_not_depend_on_actions(play: Play) ->
 
 
 def test_prompts_have_unit_length_and_the_first_is_real() -> None:
-    batch = scene().reset(EnvironmentParameters())
+    batch = begin(scene())
     np.testing.assert_allclose(np.linalg.norm(batch.obs[0], axis=1), 1.0, atol=1e-5)
     assert np.all(batch.reward == 0.0)
 
 
 def test_the_limit_truncates_and_the_last_prompt_is_the_terminal_observation() -> None:
     played = scene(max_decisions=3)
-    batch = played.reset(EnvironmentParameters())
+    batch = begin(played)
     for _ in range(2):
-        batch = played.step(zeros(batch))
+        batch = step(played, zeros(batch))
         assert len(batch.terminals) == 0
     last = batch.obs[0]
-    batch = played.step(zeros(batch))
+    batch = step(played, zeros(batch))
     assert batch.terminals.agent_ids.tolist() == [0, 1, 2, 3, 4, 5]
     assert batch.terminals.truncated.all()
     np.testing.assert_array_equal(batch.terminals.obs[0], last)
@@ -185,15 +186,15 @@ def test_agents_in_a_crowd_play_as_they_would_alone(play: Play) -> None:
 
 def test_stats_come_every_thousand_rewards() -> None:
     played = scene(agents=10)
-    batch = played.reset(EnvironmentParameters())
-    for step in range(250):
+    batch = begin(played)
+    for number in range(250):
         right = truth(played).copy()
         right[5:] = 0.0
-        batch = played.step(answer(right[: len(batch)]))
+        batch = step(played, answer(right[: len(batch)]))
         stats = {stat.key: stat for stat in played.stats()}
-        assert bool(stats) == (step % 100 == 99)
+        assert bool(stats) == (number % 100 == 99)
         if stats:
-            assert stats["Tau/Decisions"].value == (step // 100 + 1) * 1000
+            assert stats["Tau/Decisions"].value == (number // 100 + 1) * 1000
             assert stats["Tau/Decisions"].aggregation is Aggregation.MOST_RECENT
             assert stats["Tau/Pair 0/Mean Reward"].value == pytest.approx(1.0)
             assert stats["Tau/Pair 9/Mean Reward"].value < 0.7
@@ -218,33 +219,33 @@ def test_stats_come_every_thousand_rewards() -> None:
 )
 def test_senseless_parameters_are_refused_by_name(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        scene().reset(EnvironmentParameters(parameters))
+        begin(scene(), EnvironmentParameters(parameters))
 
 
 def test_nan_actions_are_refused() -> None:
     played = scene()
-    played.reset(EnvironmentParameters())
+    begin(played)
     output = np.zeros((6, 3))
     output[4] = np.nan
     with pytest.raises(DecodeError, match=r"NaN.*agent 4"):
-        played.step(answer(output))
+        step(played, answer(output))
 
 
 def test_infinite_actions_are_clipped_like_any_other() -> None:
     played = scene()
-    played.reset(EnvironmentParameters())
+    begin(played)
     right = truth(played).copy()
     output = np.full((6, 3), np.inf)
     output[0, 1] = -np.inf
     expected = REWARDS["incremental"](np.clip(output, -1.0, 1.0), right)
-    np.testing.assert_allclose(played.step(answer(output)).reward, expected, atol=1e-6)
+    np.testing.assert_allclose(step(played, answer(output)).reward, expected, atol=1e-6)
 
 
 def test_an_empty_split_is_a_data_error() -> None:
     empty = replace(DATA.evaluation, prompts=DATA.evaluation.prompts[:0], answer_index=DATA.evaluation.answer_index[:0])
     played = TauScene(dataset=replace(DATA, evaluation=empty), profile=PROFILES["tau3"], agents=1)
     with pytest.raises(DataError, match="evaluation"):
-        played.reset(EnvironmentParameters({"split": 1.0}))
+        begin(played, EnvironmentParameters({"split": 1.0}))
 
 
 def test_profile_parameter_wins_over_the_argument() -> None:
@@ -261,7 +262,7 @@ def test_a_missing_data_file_is_a_data_error() -> None:
 
 def test_the_packaged_data_can_be_played() -> None:
     played = TauScene(dataset=open_dataset(None), profile=PROFILES["tau3"], agents=20)
-    batch = played.reset(EnvironmentParameters())
+    batch = begin(played)
     np.testing.assert_allclose(np.linalg.norm(batch.obs[0], axis=1), 1.0, atol=1e-3)
-    batch = played.step(answer(truth(played)))
+    batch = step(played, answer(truth(played)))
     np.testing.assert_allclose(batch.reward, 1.0, atol=1e-6)
