@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.headless.scenes import MOST_AGENTS, SCENES
+from tau_trainer.headless.scenes import MOST_AGENTS, SCENES, USUAL_AGENTS
 from tau_trainer.headless.scenes.faulty import Fault, FaultKind
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES
@@ -157,7 +157,8 @@ def _add_build_flags(add: _Add) -> None:
 
 def _add_scene_flags(add: _Add) -> None:
     add("--scene", choices=SCENES, help="what to play (default: %(default)s)")
-    add("--agents", metavar="N", type=_whole(1, MOST_AGENTS), help="agents (default: tau 32, balance 12, basic 1)")
+    usual = ", ".join(f"{scene} {agents}" for scene, agents in USUAL_AGENTS.items())
+    add("--agents", metavar="N", type=_whole(1, MOST_AGENTS), help=f"agents (default: {usual})")
     add("--seed", metavar="S", type=_whole(), help="default: the trainer's")
     add("--max-decisions", metavar="N", type=_whole(0), help="limit of an episode; 0: none")
     add("--step-ms", metavar="X", type=_number(0.0), help="sleep this long in every step")

@@ -14,7 +14,17 @@ EDITOR = "editor"
 """An env_path that means what none means: the Unity editor."""
 HEADLESS_PREFIX = "headless:"
 """An env_path that begins so names a scene of the headless engine."""
-HEADLESS_SCENES = ("tau", "balance", "basic", "faulty")
+HEADLESS_SCENES = (
+    "tau",
+    "balance",
+    "basic",
+    "gridworld",
+    "hallway",
+    "foodcollector",
+    "walljump",
+    "sorter",
+    "faulty",
+)
 """Scenes of the headless engine."""
 Port = Annotated[Int, Field(ge=1, le=65535)]
 """A TCP port."""

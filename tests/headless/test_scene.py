@@ -44,7 +44,8 @@ class Turns(LockstepScene):
         return (np.stack([np.arange(self.agents), self.episode], axis=1).astype(np.float32),)
 
     def mask(self) -> BoolArray:
-        return np.arange(self.agents)[:, None] == np.arange(3)
+        own: BoolArray = np.arange(self.agents)[:, None] == np.arange(3)
+        return own
 
 
 def answered(batches: list[StepBatch]) -> dict[str, Actions]:

@@ -5,6 +5,7 @@ Each scene's module is imported when it is played, so that the engine starts fas
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from tau_trainer.errors import SettingsError
@@ -19,9 +20,20 @@ MOST_AGENTS = 1_000_000
 """More agents than any machine plays; a larger number is a slip."""
 
 
-_AGENTS = {"tau": 32, "balance": 12, "basic": 1, "faulty": 12}
-"""Usual number of agents of each scene. ``faulty`` is ``balance`` in an engine that misbehaves."""
-SCENES = tuple(_AGENTS)
+_PLAYED = {
+    "tau": ("tau", "TauScene", 32),
+    "balance": ("balance", "BalanceScene", 12),
+    "basic": ("basic", "BasicScene", 1),
+    "gridworld": ("gridworld", "GridWorldScene", 9),
+    "hallway": ("hallway", "HallwayScene", 16),
+    "foodcollector": ("foodcollector", "FoodCollectorScene", 5),
+    "walljump": ("walljump", "WallJumpScene", 16),
+    "sorter": ("sorter", "SorterScene", 16),
+    "faulty": ("balance", "BalanceScene", 12),
+}
+"""Module, class and usual number of agents of each scene. ``faulty`` is ``balance`` in an engine that misbehaves."""
+USUAL_AGENTS = {name: agents for name, (_, _, agents) in _PLAYED.items()}
+SCENES = tuple(_PLAYED)
 """Names of all scenes."""
 
 
@@ -36,7 +48,8 @@ def create_scene(
 
     Raises SettingsError or DataError.
     """
-    agents = int(parameters.get("num_agents", options.agents or _AGENTS[options.scene])) * max(areas, 1)
+    module, kind, usual = _PLAYED[options.scene]
+    agents = int(parameters.get("num_agents", options.agents or usual)) * max(areas, 1)
     if not 1 <= agents <= MOST_AGENTS:
         raise SettingsError(
             f"environment parameter `num_agents` and the number of areas ask for {agents} agents; "
@@ -54,13 +67,10 @@ def create_scene(
             rules=tau_rules(options),
             target_sensor=bool(parameters.get("target_sensor", options.tau_target_sensor)),
         )
-    if options.scene == "basic":
-        from tau_trainer.headless.scenes.basic import BasicScene
-
-        return BasicScene(agents=agents, seed=seed, **_limit(options))
-    from tau_trainer.headless.scenes.balance import BalanceScene
-
-    return BalanceScene(agents=agents, seed=seed, **_limit(options))
+    scene: Scene = getattr(importlib.import_module(f"{__name__}.{module}"), kind)(
+        agents=agents, seed=seed, **_limit(options)
+    )
+    return scene
 
 
 def check_scene(options: HeadlessOptions) -> None:

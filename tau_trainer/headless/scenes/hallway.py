@@ -1,0 +1,124 @@
+"""The kind of ML-Agents' Hallway: see a symbol, walk on, and choose the goal that bears the same one.
+
+A gate with a symbol, O or X, closes the first room. Whoever walks through it stands in the middle of the corridor
+behind it, looking ahead; the gate shows no symbol from there. At the far end a goal stands on each side, one with O,
+one with X, and which side is which is drawn anew. The goal with the gate's symbol pays +1, the other -0.1; both end the
+episode, and every other decision costs 0.005, as in Unity in sum -1 for a whole episode of 200.
+
+In Unity a policy may carry what it saw in where it walks. Here the gate sets everybody down alike, and nothing later
+depends on its symbol: from there on only memory tells. The best policy that has one earns 0.93 on average (the way is
+some 14 decisions), the best that has none 0.38, the mean of both goals. Rays are not stacked, which would be a memory
+as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tau_trainer.headless.scene import LockstepScene
+from tau_trainer.headless.scenes.rays import distances, fan, forward, ray_values
+from tau_trainer.specs import (
+    Actions,
+    ActionSpec,
+    BehaviorSpec,
+    BoolArray,
+    DimensionProperty,
+    FloatArray,
+    IndexArray,
+    Observations,
+    ObservationSpec,
+)
+
+HALF_WIDTH = 3.0
+GATE = 5.0
+"""The first room lies between z = 0 and the gate, the corridor between it and the end; metres."""
+END = 11.0
+RADIUS = 0.5
+"""Of the agent."""
+MIDDLE = 1.0
+"""The end wall is bare as far as this to both sides; beyond it are the goals."""
+STRIDE = 1.0
+TURN = float(np.deg2rad(30.0))
+EPISODE = 200
+STEP_REWARD = -1.0 / EPISODE
+RIGHT_REWARD = 1.0
+WRONG_REWARD = -0.1
+STAY, FORWARD, BACK, TURN_RIGHT, TURN_LEFT = range(5)
+"""Actions."""
+RAYS = 5
+LENGTH = 20.0
+TAGS = ("symbol_O_Goal", "symbol_X_Goal", "symbol_O", "symbol_X")
+
+_SPEC = BehaviorSpec(
+    "Hallway?team=0",
+    (ObservationSpec("RayPerceptionSensor", (RAYS * (len(TAGS) + 2),), (DimensionProperty.NONE,)),),
+    ActionSpec(discrete_branches=(5,)),
+)
+_FAN = fan(RAYS // 2, 70.0)
+_STRIDE = np.array([0.0, STRIDE, -STRIDE, 0.0, 0.0])
+_TURN = np.array([0.0, 0.0, 0.0, TURN, -TURN])
+
+
+class HallwayScene(LockstepScene):
+    """See the module's text.
+
+    Observation, 30 floats: five rays, ahead and at 35 and 70 degrees to both sides, each with six values: O goal, X
+    goal, O, X, nothing hit, distance. Walls are hits without a name. Action, one branch: stay, forward, back, turn
+    right, turn left (by 1 m or 30 degrees).
+
+    Environment parameter: ``max_decisions``.
+    """
+
+    def __init__(self, *, agents: int = 16, seed: int = 0, max_decisions: int = EPISODE) -> None:
+        super().__init__((_SPEC,), agents, seed, max_decisions)
+        self._place = np.zeros((agents, 2))
+        self._heading = np.zeros(agents)
+        self._through = np.zeros(agents, np.bool_)
+        self._symbol = np.zeros(agents, np.intp)
+        self._left = np.zeros(agents, np.intp)
+        """The symbol on the left goal; the right one has the other."""
+
+    def begin(self, index: IndexArray) -> None:
+        """Somewhere at the near end of the room, looking roughly ahead."""
+        x, z, heading, symbol, left = self.random.uniform(index, 5)
+        self._place[index, 0] = 3.0 * x - 1.5
+        self._place[index, 1] = 1.0 + z
+        self._heading[index] = (2.0 * heading - 1.0) * TURN
+        self._through[index] = False
+        self._symbol[index] = symbol >= 0.5
+        self._left[index] = left >= 0.5
+
+    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+        """Turn or walk; pass the gate; end at a goal."""
+        action = actions.discrete[:, 0]
+        self._heading += _TURN.take(action, mode="clip")
+        place = self._place + _STRIDE.take(action, mode="clip")[:, None] * forward(self._heading)
+        near = np.where(self._through, GATE, 0.0) + RADIUS
+        far = np.where(self._through, END, GATE) - RADIUS
+        at_far = place[:, 1] >= far
+        self._place[:, 0] = np.clip(place[:, 0], RADIUS - HALF_WIDTH, HALF_WIDTH - RADIUS)
+        self._place[:, 1] = np.clip(place[:, 1], near, far)
+        over: BoolArray = at_far & self._through & (np.abs(self._place[:, 0]) >= MIDDLE)
+        touched = np.where(self._place[:, 0] < 0.0, self._left, 1 - self._left)
+        reward = np.where(over, np.where(touched == self._symbol, RIGHT_REWARD, WRONG_REWARD), STEP_REWARD)
+        passing = at_far & ~self._through
+        self._place[passing] = (0.0, GATE + RADIUS)
+        self._heading[passing] = 0.0
+        self._through |= passing
+        return reward.astype(np.float32), over
+
+    def observe(self) -> Observations:
+        """See the class's text."""
+        near, far = np.where(self._through, GATE, 0.0), np.where(self._through, END, GATE)
+        low, high = np.empty((2, self.agents, 6, 2))
+        low[:, :, 1], high[:, :, 1] = near[:, None], far[:, None]  # two side walls, the near wall, the far one in three
+        low[:, :, 0] = -HALF_WIDTH - 1.0, HALF_WIDTH, -HALF_WIDTH, -HALF_WIDTH, -MIDDLE, MIDDLE
+        high[:, :, 0] = -HALF_WIDTH, HALF_WIDTH + 1.0, HALF_WIDTH, -MIDDLE, MIDDLE, HALF_WIDTH
+        low[:, 2, 1], high[:, 2, 1] = near - 1.0, near
+        low[:, 3:, 1], high[:, 3:, 1] = far[:, None], far[:, None] + 1.0
+        tag = np.full((self.agents, 6), -1)
+        tag[:, 3] = np.where(self._through, self._left, 2 + self._symbol)
+        tag[:, 4] = np.where(self._through, -1, 2 + self._symbol)
+        tag[:, 5] = np.where(self._through, 1 - self._left, 2 + self._symbol)
+        direction = forward(self._heading[:, None] + _FAN)
+        return (ray_values(distances(self._place, direction, low, high), tag, len(TAGS), LENGTH),)

@@ -1,0 +1,54 @@
+"""Rays among boxes on a plane, and their values as ML-Agents' RayPerceptionSensor hands them out.
+
+Positions are (x, z) in metres; a heading of 0 looks along z, and grows clockwise, to the right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.specs import Float64Array, FloatArray
+
+
+def fan(per_direction: int, most_degrees: float) -> Float64Array:
+    """Angles to the heading in radians, float64 [1 + 2 * per_direction]: ahead, then right and left, outwards."""
+    right = np.deg2rad(most_degrees) / per_direction * np.arange(1, per_direction + 1)
+    return np.concatenate([[0.0], np.stack([right, -right], axis=1).ravel()])
+
+
+def forward(heading: NDArray[np.floating]) -> Float64Array:
+    """Unit vectors [..., 2] along ``heading`` [...]."""
+    return np.stack([np.sin(heading), np.cos(heading)], axis=-1)
+
+
+def distances(start: Float64Array, direction: Float64Array, low: Float64Array, high: Float64Array) -> Float64Array:
+    """How far each ray goes until it is in each box: float64 [n, rays, boxes], inf where it never is.
+
+    ``start`` [n, 2], ``direction`` [n, rays, 2], corners ``low`` and ``high`` [n or 1, boxes, 2]. Slab method: the ray
+    is between the two x lines for one stretch, between the two z lines for another, in the box where both overlap.
+    """
+    way = direction[:, :, None, :]
+    way = np.where(np.abs(way) < 1e-9, 1e-9, way)  # parallel to a line: in or out of its stretch for ever
+    near = (low - start[:, None, :])[:, None] / way
+    far = (high - start[:, None, :])[:, None] / way
+    enter = np.minimum(near, far).max(axis=-1)
+    leave = np.maximum(near, far).min(axis=-1)
+    return np.where((leave >= enter) & (leave >= 0.0), np.maximum(enter, 0.0), np.inf)
+
+
+def ray_values(distance: Float64Array, tag: NDArray[np.intp], tags: int, length: float) -> FloatArray:
+    """What a RayPerceptionSensor of ``length`` says: float32 [n, rays * (tags + 2)].
+
+    ``distance`` [n, rays, boxes]; ``tag`` [n or 1, boxes] is the kind of each box, -1 for one that has none. For each
+    ray: its nearest hit's kind one-hot, 1 if there is no hit, the hit's share of the length (1 if there is none).
+    """
+    nearest = distance.argmin(axis=-1)
+    way = np.take_along_axis(distance, nearest[..., None], axis=-1)[..., 0]
+    hit = way <= length
+    kind = np.take_along_axis(np.broadcast_to(tag, (len(distance), tag.shape[1])), nearest, axis=1)
+    values = np.zeros((*way.shape, tags + 2), np.float32)
+    values[..., :tags] = (kind[..., None] == np.arange(tags)) & hit[..., None]
+    values[..., tags] = ~hit
+    values[..., tags + 1] = np.minimum(way / length, 1.0)
+    return values.reshape(len(distance), -1)
