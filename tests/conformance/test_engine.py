@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from tau_trainer.headless.args import parse_args
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scenes import create_scene
+
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 
 Json = dict[str, Any]
@@ -41,6 +45,32 @@ def test_scene_is_the_same_game_over_the_wire_as_in_process(case: str, play: Pla
     over_wire = exchanges(seen)
     assert all(one["finite"] for one in over_wire)
     assert over_wire == exchanges(mirror(scene, arguments, **wishes))
+
+
+EXAMPLES = {"hallway": 7, "sorter": 6, "walljump": 9}
+"""Twins of ML-Agents' examples, with masks, lists of entities and several behaviors, and how many agents play."""
+
+
+@pytest.mark.parametrize("scene", EXAMPLES)
+def test_examples_are_the_same_game_over_the_wire_as_in_process(scene: str, play: Play, mirror: Mirror) -> None:
+    """All behaviors, specs, masks, ids, rewards, observations and ends: bit for bit what the scene object does."""
+    arguments = ["--agents", str(EXAMPLES[scene])]
+    wishes: Json = {"steps": 70, "resets": [11, 30], "parameters": {"max_decisions": 9.0}}
+    seen, here = play(scene, arguments, **wishes), mirror(scene, arguments, **wishes)
+    assert seen["exchanges"] == here["exchanges"]
+    wanted = {spec.name: spec for spec in create_scene(parse_args(["--scene", scene]), EnvironmentParameters()).specs}
+    assert set(seen["specs"]) == set(here["specs"]) == set(wanted)
+    for name, spec in seen["specs"].items():
+        sensors = [(tuple(sensor["shape"]), tuple(sensor["dimensions"])) for sensor in spec["observations"]]
+        assert sensors == [(sensor.shape, sensor.dimension_property) for sensor in wanted[name].observations]
+        assert [sensor["name"] for sensor in spec["observations"]] == [s.name for s in wanted[name].observations]
+        assert [sensor["type"] for sensor in spec["observations"]] == [
+            int(sensor.observation_type) for sensor in wanted[name].observations
+        ]
+        assert (spec["continuous"], tuple(spec["branches"])) == (
+            wanted[name].actions.continuous_size,
+            wanted[name].actions.discrete_branches,
+        )
 
 
 @pytest.mark.parametrize("case", SCENES)

@@ -100,6 +100,46 @@ def test_missing_actions_are_zeros(trainer: FakeTrainer, start: EngineStarter) -
     assert engine.finish() == 0
 
 
+def test_behaviors_are_described_with_their_first_agent_and_agents_move_between_them(
+    trainer: FakeTrainer, start: EngineStarter, tmp_path: Path
+) -> None:
+    report = tmp_path / "counts.jsonl"
+    engine = start("--scene", "walljump", "--agents", "1", "--max-decisions", "2", "--report-file", str(report))
+    trainer.handshake(seed=1)
+    described: list[str] = []
+    played: list[str] = []
+    for _ in range(40):
+        message = trainer.receive()
+        described += message.action_specs
+        assert set(message.agent_lists) == set(described)  # once described, a behavior is there, if only empty
+        batches = [batch for batch in trainer.codec.steps(message) if len(batch) or len(batch.terminals)]
+        ended = [batch.behavior for batch in batches if len(batch.terminals)]
+        assert ended in ([], played[-1:])
+        (asking,) = (batch for batch in batches if len(batch))
+        played.append(asking.behavior)
+        actions = np.array([[1, 0, 0, 0]], np.int32)
+        trainer.act({asking.behavior: Actions(np.zeros((1, 0), np.float32), actions)})
+    trainer.raw()
+    trainer.close()
+    assert engine.finish() == 0
+    assert set(described) == set(played) == {"SmallWallJump?team=0", "BigWallJump?team=0"}
+    assert len(described) == 2
+    last = json.loads(report.read_text("utf-8").splitlines()[-1])
+    assert (last["exchanges"], last["decisions"], last["episodes"]) == (40, 40, 20)
+    assert last["mean_return"] == pytest.approx(-0.005)
+
+
+def test_too_many_actions_of_one_behavior_are_told(trainer: FakeTrainer, start: EngineStarter, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    engine = start("--scene", "walljump", "--agents", "9", "-logFile", str(log))
+    trainer.handshake(seed=1)
+    small = next(batch for batch in trainer.codec.steps(trainer.receive()) if batch.behavior.startswith("Small"))
+    n = len(small) + 1
+    trainer.act({small.behavior: Actions(np.zeros((n, 0), np.float32), np.zeros((n, 4), np.int32))})
+    assert engine.finish() == 2
+    assert f"{n} actions of behavior `SmallWallJump?team=0` for the {n - 1} agents" in log.read_text("utf-8")
+
+
 def test_a_reset_begins_anew_without_terminals_and_keeps_ids(trainer: FakeTrainer, start: EngineStarter) -> None:
     engine = start("--scene", "basic", "--agents", "3")
     trainer.handshake()

@@ -88,8 +88,7 @@ class Fault:
         spoiled = batch
         if self._steps == self.after and len(batch):
             if self._due(FaultKind.NAN_OBSERVATION, self.after):
-                seen = (_with_nan(sensor) if sensor.dtype == np.float32 else sensor for sensor in batch.obs)
-                spoiled = replace(batch, obs=tuple(seen))
+                spoiled = replace(batch, obs=tuple(s if s.dtype == np.uint8 else _with_nan(s) for s in batch.obs))
             elif self._due(FaultKind.NAN_REWARD, self.after):
                 spoiled = replace(batch, reward=_with_nan(batch.reward))
         self._steps += 1

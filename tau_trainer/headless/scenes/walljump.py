@@ -42,7 +42,7 @@ GOAL_LOW, GOAL_HIGH = (4.37, 0.93), (8.37, 4.93)
 GOAL_TOP = 5.0
 HALF_AGENT, HALF_BLOCK, BLOCK_TOP = 0.5, 1.5, 2.0
 RUN = 0.8
-"""Way of one decision on the ground; half of it in the air, 0.6 of it sideways."""
+"""Way of one decision ahead or back, on the ground as in the air; sideways it is 0.6 of it."""
 PUSH = 0.4
 """Way that a block is pushed in one decision at most."""
 RISE, RISING = 1.375, 2
@@ -119,12 +119,11 @@ class WallJumpScene(LockstepScene):
         """Turn, jump, walk, push, fall; end in the goal or beside the platform."""
         ahead, turn, aside, jump = actions.discrete.T
         self._heading -= TURN * _BOTH_WAYS.take(turn, mode="clip")
-        standing = self._standing()
-        self._rising[standing & (jump == 1)] = RISING
+        self._rising[self._standing() & (jump == 1)] = RISING
         rising = self._rising > 0
         self.height[rising] += RISE
         self._rising[rising] -= 1
-        self._walk(_BOTH_WAYS.take(ahead, mode="clip"), -0.6 * _BOTH_WAYS.take(aside, mode="clip"), standing)
+        self._walk(_BOTH_WAYS.take(ahead, mode="clip"), -0.6 * _BOTH_WAYS.take(aside, mode="clip"))
         self._fall = np.where(rising, 0.0, self._fall + FALL)
         support = self._support()
         self.height = np.maximum(self.height - self._fall, support)
@@ -137,11 +136,11 @@ class WallJumpScene(LockstepScene):
         over: BoolArray = there | fell
         return reward.astype(np.float32), over
 
-    def _walk(self, ahead: Float64Array, aside: Float64Array, standing: BoolArray) -> None:
+    def _walk(self, ahead: Float64Array, aside: Float64Array) -> None:
         """Move the agents, and the blocks that they walk into."""
         sideways = aside != 0.0
         course = self._heading + np.where(sideways, np.pi / 2.0, 0.0)
-        way = RUN * np.where(standing, 1.0, 0.5) * np.where(sideways, aside, ahead)
+        way = RUN * np.where(sideways, aside, ahead)
         before = self.place
         place = before + way[:, None] * forward(course)
         self._push(place, before)
