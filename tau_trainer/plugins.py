@@ -25,8 +25,15 @@ _OWN: dict[Kind, dict[str, str]] = {
     },
     # From settings to a tau_trainer.envs.EnvironmentSource, by the prefix of `--env`.
     "environments": {"gym": "tau_trainer.envs.gymnasium:GymnasiumSource"},
-    # From sensor and network settings to a block, by `visual:<vis_encode_type>`.
-    "encoders": {},
+    # From sensor and network settings to a block, by `visual:<vis_encode_type>`; `lists` reads all lists of entities.
+    "encoders": {
+        "visual:simple": "tau_trainer.models.encoders.convolutional:Simple",
+        "visual:nature_cnn": "tau_trainer.models.encoders.convolutional:NatureCNN",
+        "visual:resnet": "tau_trainer.models.encoders.resnet:ResNet",
+        "visual:match3": "tau_trainer.models.encoders.convolutional:Match3",
+        "visual:fully_connected": "tau_trainer.models.encoders.fully_connected:FullyConnected",
+        "lists": "tau_trainer.models.encoders.attention:EntityAttention",
+    },
     # From input size and memory settings to a block, by `memory.type`.
     "memories": {"lstm": "tau_trainer.models.lstm:LSTM"},
     # From settings to a tau_trainer.training.task.Task, by the section of the file that asks for it.

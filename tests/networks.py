@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ import torch
 from typing_extensions import override
 
 from tau_trainer import plugins
-from tau_trainer.models import ActorCritic, Encoder, Policy, Recurrent, make_policy
+from tau_trainer.models import ActorCritic, Encoder, ListEncoder, Policy, Recurrent, make_policy
 from tau_trainer.models.graph import GraphWriter
 from tau_trainer.settings import MemorySettings, NetworkSettings
-from tau_trainer.specs import BehaviorSpec, ObservationSpec
+from tau_trainer.specs import BehaviorSpec, DimensionProperty, ObservationSpec
 
 IMAGE = ObservationSpec("camera", (2, 4, 3), dtype=np.uint8)
-LIST = ObservationSpec("others", (3, 4))
+LIST = ObservationSpec("others", (3, 4), (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE))
 
 
 class ToyImage(Encoder):
@@ -35,28 +35,34 @@ class ToyImage(Encoder):
     @override
     def write(self, graph: GraphWriter, x: str) -> str:
         flat = graph.reshape(x, f"{x}.flat", [-1, self.layer.in_features])
-        return graph.add("Sigmoid", [_linear(graph, self.layer, flat, f"{x}.layer")], f"{x}.features")
+        return graph.add("Sigmoid", [graph.dense(self.layer, flat, f"{x}.layer")], f"{x}.features")
 
 
-class ToyList(Encoder):
-    """One layer for every entity of a list, and their sum."""
+class ToyLists(ListEncoder):
+    """One layer for every entity of a list, and their sum; everything else is left alone."""
 
-    def __init__(self, sensor: ObservationSpec, _: NetworkSettings) -> None:
+    def __init__(self, sensors: Sequence[ObservationSpec], seen: int, _: NetworkSettings) -> None:
         super().__init__()
-        self.size = 3
-        self.length, self.inputs = sensor.shape
-        self.layer = torch.nn.Linear(self.inputs, self.size)
+        self.each = 3
+        self.size = self.each * len(sensors)
+        self.shapes = [sensor.shape for sensor in sensors]
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(sensor.shape[1], self.each) for sensor in sensors)
 
     @override
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(self.layer(x)).sum(dim=1)
+    def forward(self, lists: Sequence[torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
+        answers = [torch.sigmoid(layer(x)).sum(dim=1) for layer, x in zip(self.layers, lists, strict=True)]
+        return torch.cat(answers, dim=1)
 
     @override
-    def write(self, graph: GraphWriter, x: str) -> str:
-        flat = graph.reshape(x, f"{x}.flat", [-1, self.inputs])
-        each = graph.add("Sigmoid", [_linear(graph, self.layer, flat, f"{x}.layer")], f"{x}.each")
-        listed = graph.reshape(each, f"{x}.listed", [-1, self.length, self.size])
-        return graph.reshape(graph.sum_columns(listed, f"{x}.sum"), f"{x}.features", [-1, self.size])
+    def write(self, graph: GraphWriter, lists: Sequence[str], seen: str) -> str:
+        parts = []
+        for x, layer, (length, inputs) in zip(lists, self.layers, self.shapes, strict=True):
+            assert isinstance(layer, torch.nn.Linear)
+            flat = graph.reshape(x, f"{x}.flat", [-1, inputs])
+            each = graph.add("Sigmoid", [graph.dense(layer, flat, f"{x}.layer")], f"{x}.each")
+            listed = graph.reshape(each, f"{x}.listed", [-1, length, self.each])
+            parts.append(graph.reshape(graph.total(listed, f"{x}.sum"), f"{x}.features", [-1, self.each]))
+        return graph.concat(parts, "lists.features")
 
 
 class ToyMemory(Recurrent):
@@ -75,7 +81,7 @@ class ToyMemory(Recurrent):
 
     @override
     def write(self, graph: GraphWriter, x: str, state: str) -> tuple[str, str]:
-        parts = [_linear(graph, self.seen, x, "memory.seen"), _linear(graph, self.kept, state, "memory.kept")]
+        parts = [graph.dense(self.seen, x, "memory.seen"), graph.dense(self.kept, state, "memory.kept")]
         new = graph.add("Tanh", [graph.add("Add", parts, "memory.sum")], "memory.new")
         return new, new
 
@@ -96,15 +102,11 @@ class CountingMemory(Recurrent):
         raise NotImplementedError
 
 
-def _linear(graph: GraphWriter, layer: torch.nn.Linear, x: str, output: str) -> str:
-    return graph.linear(layer.weight.detach().numpy().T, layer.bias.detach().numpy(), x, output)
-
-
 def plug_in(patch: pytest.MonkeyPatch, memory: type[Recurrent] = ToyMemory) -> None:
     """Lets the toys be found as a package's plug-ins would be."""
     ours = plugins._found
     toys: dict[str, dict[str, type]] = {
-        "encoders": {"visual:simple": ToyImage, "buffer": ToyList},
+        "encoders": {"visual:simple": ToyImage, "lists": ToyLists},
         "memories": {"lstm": memory},
     }
 

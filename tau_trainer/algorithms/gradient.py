@@ -23,8 +23,9 @@ from tau_trainer.memory import Rollout, RolloutMemory, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
 from tau_trainer.models.actor_critic import as_tensor
+from tau_trainer.models.blocks import kind_of
 from tau_trainer.models.policy import all_finite
-from tau_trainer.specs import Observations
+from tau_trainer.specs import Observations, ObservationType
 
 
 class GradientAlgorithm(Algorithm):
@@ -138,7 +139,11 @@ class GradientAlgorithm(Algorithm):
         """What a checkpoint must agree on."""
         network = self.settings.network_settings
         memory = network.memory
-        return {
+        kinds = [kind_of(sensor) for sensor in self.spec.observations]
+        goals = any(sensor.observation_type is ObservationType.GOAL_SIGNAL for sensor in self.spec.observations)
+        blocks = {"vis_encode_type": network.vis_encode_type} if "image" in kinds else {}
+        blocks |= {"goal_conditioning_type": network.goal_conditioning_type} if goals else {}
+        return blocks | {
             "algorithm": self.name,
             "observations": [[sensor.name, list(sensor.shape)] for sensor in self.spec.observations],
             "continuous_actions": self.spec.actions.continuous_size,

@@ -16,7 +16,7 @@ from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, joined
 from tau_trainer.models import ActorCritic
-from tau_trainer.models.actor_critic import Inputs
+from tau_trainer.models.observation_encoder import Inputs
 
 _FORWARD_ROWS = 2048
 """Rows of one forward pass without gradient: large enough for full speed, small enough for the cache."""

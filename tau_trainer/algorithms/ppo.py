@@ -45,8 +45,9 @@ from tau_trainer.algorithms.statistics import UpdateSummary, explained_variance,
 from tau_trainer.columns import Rows
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
-from tau_trainer.models.actor_critic import MEMORY, Inputs
+from tau_trainer.models.actor_critic import MEMORY
 from tau_trainer.models.distributions import evaluate_actions
+from tau_trainer.models.observation_encoder import Inputs
 
 if TYPE_CHECKING:
     from tau_trainer.settings import PPOHyperparameters

@@ -83,7 +83,8 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
         cost, drawn = coefficients[0] * log_prob, torch.tanh(raw)
         coefficient_loss = -logarithms[0] * (log_prob.detach().mean() - size)
         entropy = log_sigma.detach().mean() + GAUSSIAN_ENTROPY
-    q, q_of_drawn = module.q(batch.inputs, batch.continuous), module.q(batch.inputs, drawn, frozen=True)
+    seen = module.q.see(batch.inputs)
+    q, q_of_drawn = module.q(seen, batch.continuous), module.q(seen, drawn, frozen=True)
     if branches:
         logits = answer.outputs[:, module.network.action.logits :].masked_fill(batch.forbidden, MASKED_LOGIT)
         bounds = branch_bounds(branches)

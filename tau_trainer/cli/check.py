@@ -165,6 +165,7 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
     layers = f"{network.num_layers} x {network.hidden_units:,} hidden units"
     extras = {
         "normalised vectors": network.normalize,
+        f"images read by {network.vis_encode_type}": network.vis_encode_type != "simple",
         f"memory of {network.memory.memory_size if network.memory else 0}": network.memory,
         f"{network.action_levels} levels an action": network.action_levels,
         "deterministic": network.deterministic,

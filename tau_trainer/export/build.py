@@ -90,7 +90,7 @@ def _without_effect(graph: GraphWriter, spec: BehaviorSpec, hidden: int, seen: i
     name = names.observation_name(hidden)
     if len(spec.observations[hidden].shape) > 1:
         name = graph.reshape(name, f"hidden_{hidden}.flat", [-1, spec.observations[hidden].size])
-    zero = graph.sum_columns(graph.clip(name, f"hidden_{hidden}.zeros", 0.0, 0.0), f"hidden_{hidden}.zero")
+    zero = graph.total(graph.clip(name, f"hidden_{hidden}.zeros", 0.0, 0.0), f"hidden_{hidden}.zero")
     if len(spec.observations[seen].shape) > 1:
         zero = graph.reshape(zero, f"hidden_{hidden}.shaped", [-1] + [1] * len(spec.observations[seen].shape))
     return graph.add("Add", [x, zero], f"hidden_{hidden}.observation")

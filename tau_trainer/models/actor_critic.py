@@ -1,4 +1,4 @@
-"""The network of a policy and its values: normalise, encode, hidden layers, recurrent memory, heads.
+"""The network of a policy and its values: normalise, encode, hidden layers (the last one by goal), memory, heads.
 
 Actor and critic are two *towers* with layers of their own, or share one.
 """
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from tau_trainer import plugins
 from tau_trainer.columns import Column
 from tau_trainer.models.action_head import ActionHead
-from tau_trainer.models.blocks import Encoder, Recurrent, drawn_from, make_encoder
-from tau_trainer.models.mlp import MLP
+from tau_trainer.models.blocks import Recurrent, drawn_from
+from tau_trainer.models.hyper import make_body
 from tau_trainer.models.normalizer import Normalizer
+from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, make_encoders, sensors_of
 from tau_trainer.models.value_head import ValueHead
 from tau_trainer.specs import BehaviorSpec, FloatArray, Observations
 
@@ -29,10 +30,6 @@ ACTOR = 0
 """The actor's tower. The critic's is the last."""
 MEMORY = "memory"
 """Column of the recurrent state, [towers, M]."""
-
-Inputs = list[torch.Tensor]
-"""What :meth:`ActorCritic.prepare` makes of observations: vectors, normalised and side by side [n, D], then every
-other sensor as it is (floats with the network's precision)."""
 
 
 class Answer(NamedTuple):
@@ -58,7 +55,7 @@ class ActorCritic(torch.nn.Module):
         generator: source of the initial weights.
 
     Raises:
-        SettingsError: a sensor needs an encoder, or the settings a memory, that this version does not have.
+        SettingsError: a sensor is nothing that a network reads, or the settings need a memory that is not there.
     """
 
     def __init__(
@@ -77,10 +74,10 @@ class ActorCritic(torch.nn.Module):
         self._vectors, self._encoded = sensors_of(spec)
         vectors = sum(spec.observations[i].size for i in self._vectors)
         self.normalizer = Normalizer(vectors) if settings.normalize and vectors else None
-        self.encoders, size = make_towers(spec, settings, self.towers, generator)
+        self.encoders, size, goal = make_encoders(spec, settings, self.towers, generator)
         self.memories = torch.nn.ModuleList()
-        self.body = MLP(size, settings.hidden_units, settings.num_layers, self.towers, generator)
-        size = self.body.size
+        self.body, self.hyper = make_body(size, goal, settings, self.towers, generator)
+        size = self.body.size if self.hyper is None else self.hyper.size
         if settings.memory is not None:
             make = plugins.load("memories", settings.memory.type)
             with drawn_from(generator):
@@ -157,13 +154,14 @@ class ActorCritic(torch.nn.Module):
         x = graph.concat([observations[i] for i in self._vectors], "observation") if self._vectors else ""
         if self.normalizer is not None:
             x = self.normalizer.write(graph, x)
-        encoded = [
-            encoder.write(graph, observations[i])
-            for i, encoder in zip(self._encoded, self._encoders(ACTOR) if self.encoders else (), strict=True)
-        ]
-        if encoded:
-            x = graph.concat([*([x] if x else []), *encoded], "features")
+        goal = ""
+        if self.encoders:
+            encoder = self._encoder(ACTOR)
+            x = encoder.write(graph, x, [observations[i] for i in self._encoded])
+            goal = "" if self.hyper is None else encoder.write_goal(graph, x)
         x = self.body.write(graph, x, ACTOR)
+        if self.hyper is not None:
+            x = self.hyper.write(graph, x, goal, ACTOR)
         if state is not None:
             x, state = self._memory(ACTOR).write(graph, x, state)
         self.action.write(graph, x)
@@ -172,11 +170,12 @@ class ActorCritic(torch.nn.Module):
     def _tower(
         self, inputs: Inputs, state: torch.Tensor | None, begins: torch.Tensor | None, tower: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        x = inputs[0]
+        x = goal = inputs[0]
         if self.encoders:
-            encoded = [encoder(one) for encoder, one in zip(self._encoders(tower), inputs[1:], strict=True)]
-            x = torch.cat([x, *encoded], dim=1)
+            x, goal = self._encoder(tower)(inputs)
         x = self.body(x, tower)
+        if self.hyper is not None:
+            x = self.hyper(x, goal, tower)
         if not self.memories:
             return x, x.new_zeros(len(x), 0)
         memory = self._memory(tower)
@@ -186,40 +185,15 @@ class ActorCritic(torch.nn.Module):
         features, after = memory(x, before)
         return features, after
 
-    def _encoders(self, tower: int) -> list[Encoder]:
-        encoders = self.encoders[tower]
-        assert isinstance(encoders, torch.nn.ModuleList)
-        return [encoder for encoder in encoders if isinstance(encoder, Encoder)]
+    def _encoder(self, tower: int) -> ObservationEncoder:
+        encoder = self.encoders[tower]
+        assert isinstance(encoder, ObservationEncoder)
+        return encoder
 
     def _memory(self, tower: int) -> Recurrent:
         memory = self.memories[tower]
         assert isinstance(memory, Recurrent)
         return memory
-
-
-def sensors_of(spec: BehaviorSpec) -> tuple[list[int], list[int]]:
-    """Which sensors are vectors, and which need an encoder."""
-    sensors = list(enumerate(spec.observations))
-    return [i for i, one in sensors if len(one.shape) == 1], [i for i, one in sensors if len(one.shape) != 1]
-
-
-def make_towers(
-    spec: BehaviorSpec, settings: NetworkSettings, towers: int, generator: torch.Generator
-) -> tuple[torch.nn.ModuleList, int]:
-    """The encoders of each tower, an empty list where no sensor needs one, and how many features there are with them.
-
-    Raises SettingsError where there is no such encoder.
-    """
-    vectors, encoded = sensors_of(spec)
-    size = sum(spec.observations[i].size for i in vectors)
-    encoders = torch.nn.ModuleList()
-    if encoded:
-        with drawn_from(generator):
-            for _ in range(towers):
-                own = [make_encoder(spec.observations[i], settings) for i in encoded]
-                encoders.append(torch.nn.ModuleList(own))
-        size += sum(encoder.size for encoder in own)
-    return encoders, size
 
 
 def as_tensor(values: NDArray[Any]) -> torch.Tensor:

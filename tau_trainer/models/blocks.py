@@ -1,40 +1,76 @@
 """What networks are made of: every block computes in torch and writes the same as nodes of an ONNX graph.
 
-Plug-ins bring encoders and recurrent memories under a name (:mod:`tau_trainer.plugins`); the blocks of plain networks
-are in :mod:`.normalizer`, :mod:`.mlp`, :mod:`.action_head` and :mod:`.value_head`.
+Plug-ins bring encoders and recurrent memories under a name (:mod:`tau_trainer.plugins`); our own encoders are in
+:mod:`.encoders`, and what every network has in :mod:`.normalizer`, :mod:`.mlp`, :mod:`.action_head` and
+:mod:`.value_head`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
-from tau_trainer.specs import ObservationSpec
+from tau_trainer.specs import DimensionProperty, ObservationSpec
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
     from tau_trainer.settings import NetworkSettings
 
+LISTS = "lists"
+"""The encoder of lists of entities."""
+VISUAL = "visual:"
+"""What the names of image encoders begin with; ``network_settings.vis_encode_type`` is the rest."""
+
+Kind = Literal["vector", "image", "list"]
+
+_UNSAID, _NONE = DimensionProperty.UNSPECIFIED, DimensionProperty.NONE
+_SHIFTED, _VARIABLE = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.VARIABLE_SIZE
+_KINDS: dict[tuple[DimensionProperty, ...], Kind] = {
+    (_NONE, _SHIFTED, _SHIFTED): "image",
+    (_UNSAID, _UNSAID, _UNSAID): "image",
+    (_VARIABLE, _NONE): "list",
+}
+"""What a sensor of more than one dimension is by what may be assumed of them, as in ML-Agents."""
+
 
 class Encoder(torch.nn.Module, ABC):
-    """Turns one sensor that is no vector into features. Made from ``(ObservationSpec, NetworkSettings)``."""
+    """Turns images of one sensor into features. Made from ``(ObservationSpec, NetworkSettings)``."""
 
     size: int
     """Number of features."""
 
     @abstractmethod
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Features [n, size] of observations [n, *shape] in the sensor's own dtype (uint8 of images, unscaled)."""
+        """Features [n, size] of images [n, C, H, W]: uint8 unscaled, or floats in [0, 1]."""
 
     @abstractmethod
     def write(self, graph: GraphWriter, x: str) -> str:
-        """The same as nodes, named after ``x``: float32 [batch, *shape], images scaled to [0, 1] as Unity's are."""
+        """The same as nodes, named after ``x``: float32 [batch, C, H, W], scaled to [0, 1] as Unity's are."""
+
+
+class ListEncoder(torch.nn.Module, ABC):
+    """Turns all lists of entities together into features, beside what is known of everything else.
+
+    A list is [n, most, entity]: rows of zeros are absent. Made from ``(Sequence[ObservationSpec], features of
+    everything else, NetworkSettings)``.
+    """
+
+    size: int
+    """Number of features."""
+
+    @abstractmethod
+    def forward(self, lists: Sequence[torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
+        """Features [n, size] from one [n, most, entity] for each sensor, and features [n, seen] of everything else."""
+
+    @abstractmethod
+    def write(self, graph: GraphWriter, lists: Sequence[str], seen: str) -> str:
+        """The same as nodes; ``seen`` is an empty text where there is nothing else to see."""
 
 
 class Recurrent(torch.nn.Module, ABC):
@@ -76,24 +112,33 @@ class Recurrent(torch.nn.Module, ABC):
         return self.along(padded, state[first])[step, sequence]
 
 
-def encoder_name(sensor: ObservationSpec, settings: NetworkSettings) -> str:
-    """The plug-in that a sensor needs: ``visual:<vis_encode_type>`` for images, ``buffer`` for lists of entities."""
-    return f"visual:{settings.vis_encode_type}" if len(sensor.shape) == 3 else "buffer"
+def kind_of(sensor: ObservationSpec) -> Kind:
+    """What a sensor is.
+
+    Raises:
+        SettingsError: something that no network reads.
+    """
+    if len(sensor.shape) == 1:
+        return "vector"
+    said = tuple(sensor.dimension_property) or (_UNSAID,) * len(sensor.shape)
+    if said not in _KINDS or len(said) != len(sensor.shape):
+        raise SettingsError(
+            f"sensor '{sensor.name}' of shape {sensor.shape} is neither a vector, nor an image (channels, height, "
+            "width), nor a list of entities as a BufferSensor sends it (its first dimension marked as of variable "
+            "size); flatten it to a vector, mark its dimensions or remove the sensor"
+        )
+    return _KINDS[said]
 
 
 def make_encoder(sensor: ObservationSpec, settings: NetworkSettings) -> Encoder:
-    """The encoder of a sensor that is no vector.
+    """The encoder of images that ``vis_encode_type`` asks for. Raises SettingsError where they do not suit it."""
+    encoder: Encoder = plugins.load("encoders", VISUAL + settings.vis_encode_type)(sensor, settings)
+    return encoder
 
-    Raises:
-        SettingsError: this version has none.
-    """
-    name = encoder_name(sensor, settings)
-    if name not in plugins.names("encoders"):
-        raise SettingsError(
-            f"sensor '{sensor.name}' has shape {sensor.shape}, and this version learns from vector observations only; "
-            "remove the sensor"
-        )
-    encoder: Encoder = plugins.load("encoders", name)(sensor, settings)
+
+def make_list_encoder(sensors: Sequence[ObservationSpec], seen: int, settings: NetworkSettings) -> ListEncoder:
+    """The encoder of lists of entities, beside so many features of everything else."""
+    encoder: ListEncoder = plugins.load("encoders", LISTS)(sensors, seen, settings)
     return encoder
 
 

@@ -7,6 +7,7 @@ names, operators and versions cannot change with a torch release.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -14,6 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from onnx import helper, numpy_helper
 
 from tau_trainer.errors import NonFiniteError
+
+if TYPE_CHECKING:
+    import torch
+
+NORM_EPSILON = 1e-5
+"""What layer normalisation adds to a variance."""
 
 
 class GraphWriter:
@@ -60,17 +67,44 @@ class GraphWriter:
         inputs = [x, self.constant(f"{output}.weight", weight.T), self.constant(f"{output}.bias", bias)]
         return self.add("Gemm", inputs, output, alpha=1.0, beta=1.0, transB=1)
 
+    def dense(self, layer: torch.nn.Linear, x: str, output: str) -> str:
+        """A layer over features [batch, inputs]."""
+        weight, bias = (values.detach().cpu().numpy() for values in (layer.weight.T, layer.bias))
+        return self.linear(weight, bias, x, output)
+
+    def convolution(self, layer: torch.nn.Conv2d, x: str, output: str) -> str:
+        """A convolution over maps [batch, C, H, W], as wide as high."""
+        values = {name: tensor.detach().cpu().numpy() for name, tensor in layer.named_parameters()}
+        inputs = [x, *(self.constant(f"{output}.{name}", values[name]) for name in ("weight", "bias"))]
+        (kernel, _), (stride, _), (padding, _) = layer.kernel_size, layer.stride, map(int, layer.padding)
+        sizes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [padding] * 4}
+        return self.add("Conv", inputs, output, **sizes)
+
+    def swish(self, x: str, output: str) -> str:
+        """``x * sigmoid(x)``."""
+        return self.add("Mul", [x, self.add("Sigmoid", [x], f"{output}.sigmoid")], output)
+
+    def layer_norm(self, x: str, output: str, axis: int) -> str:
+        """Shift and scale to mean 0 and variance 1 along ``axis``, nothing learned (Ba et al. 2016)."""
+        mean = self.add("ReduceMean", [x], f"{output}.mean", axes=[axis], keepdims=1)
+        centred = self.add("Sub", [x, mean], f"{output}.centred")
+        square = self.add("Mul", [centred, centred], f"{output}.square")
+        variance = self.add("ReduceMean", [square], f"{output}.variance", axes=[axis], keepdims=1)
+        sure = self.add("Add", [variance, self.scalar(f"{output}.epsilon", NORM_EPSILON)], f"{output}.sure")
+        return self.add("Div", [centred, self.add("Sqrt", [sure], f"{output}.deviation")], output)
+
     def clip(self, x: str, output: str, low: float, high: float) -> str:
         """Limits to ``[low, high]``: attributes before opset 11, inputs from then on."""
         if self.opset < 11:
             return self.add("Clip", [x], output, min=float(low), max=float(high))
         return self.add("Clip", [x, self.scalar(f"{output}.min", low), self.scalar(f"{output}.max", high)], output)
 
-    def sum_columns(self, x: str, output: str) -> str:
-        """Sum over axis 1, kept as a dimension: attribute before opset 13, input from then on."""
+    def total(self, x: str, output: str, axis: int = 1) -> str:
+        """Sum over an axis, kept as a dimension: attribute before opset 13, input from then on."""
         if self.opset < 13:
-            return self.add("ReduceSum", [x], output, axes=[1], keepdims=1)
-        return self.add("ReduceSum", [x, self.constant(f"{output}.axes", np.array([1], np.int64))], output, keepdims=1)
+            return self.add("ReduceSum", [x], output, axes=[axis], keepdims=1)
+        axes = self.constant(f"{output}.axes", np.array([axis], np.int64))
+        return self.add("ReduceSum", [x, axes], output, keepdims=1)
 
     def columns(self, x: str, output: str, part: slice) -> str:
         """``x[:, part]``: attributes before opset 10, inputs from then on."""

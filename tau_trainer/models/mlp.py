@@ -19,6 +19,11 @@ class Layer(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.zeros(towers, inputs, units))
         self.bias = torch.nn.Parameter(torch.zeros(towers, 1, units))
 
+    def write(self, graph: GraphWriter, x: str, output: str, tower: int) -> str:
+        """One tower's as a node."""
+        weight, bias = self.weight[tower].detach().cpu().numpy(), self.bias[tower, 0].detach().cpu().numpy()
+        return graph.linear(weight, bias, x, output)
+
 
 class MLP(torch.nn.ModuleList):
     """Hidden layers of one or more *towers* of the same shape (actor and critic), each layer followed by swish.
@@ -66,9 +71,7 @@ class MLP(torch.nn.ModuleList):
     def write(self, graph: GraphWriter, x: str, tower: int = 0) -> str:
         """The same as nodes."""
         for index, layer in enumerate(self.layers):
-            weight, bias = layer.weight[tower].detach().cpu().numpy(), layer.bias[tower, 0].detach().cpu().numpy()
-            linear = graph.linear(weight, bias, x, f"body_{index}.linear")
-            x = graph.add("Mul", [linear, graph.add("Sigmoid", [linear], f"body_{index}.sigmoid")], f"body_{index}")
+            x = graph.swish(layer.write(graph, x, f"body_{index}.linear", tower), f"body_{index}")
         return x
 
 

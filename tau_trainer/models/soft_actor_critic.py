@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from tau_trainer.models.actor_critic import ActorCritic, Inputs, make_towers
-from tau_trainer.models.mlp import MLP
+from tau_trainer.models.actor_critic import ActorCritic
+from tau_trainer.models.hyper import make_body
+from tau_trainer.models.observation_encoder import Inputs, Seen, make_encoders
 
 if TYPE_CHECKING:
     from tau_trainer.settings import NetworkSettings
@@ -44,28 +45,30 @@ class TwinQ(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.streams = streams
-        self.encoders, size = make_towers(spec, settings, TWINS, generator)
-        self.body = MLP(size + choices.continuous_size, settings.hidden_units, settings.num_layers, TWINS, generator)
+        self.encoders, size, goal = make_encoders(spec, settings, TWINS, generator)
+        self.body, self.hyper = make_body(size + choices.continuous_size, goal, settings, TWINS, generator)
         outputs = streams * max(1, choices.mask_size)
-        self.weight = torch.nn.Parameter(torch.zeros(TWINS, self.body.size, outputs))
+        size = self.body.size if self.hyper is None else self.hyper.size
+        self.weight = torch.nn.Parameter(torch.zeros(TWINS, size, outputs))
         self.bias = torch.nn.Parameter(torch.zeros(TWINS, 1, outputs))
 
-    def forward(self, inputs: Inputs, continuous: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
-        """Q [2, n, S, A] of continuous actions [n, c] in [-1, 1]; ``frozen``: gradients go to the actions alone."""
-        if not self.encoders:
-            x = torch.cat((inputs[0], continuous), dim=1).expand(TWINS, -1, -1)
-        else:
-            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-                seen = [self._seen(tower, inputs) for tower in range(TWINS)]
-            x = torch.stack([torch.cat((one, continuous), dim=1) for one in seen])
-        weight, bias = (self.weight.detach(), self.bias.detach()) if frozen else (self.weight, self.bias)
-        q = torch.baddbmm(bias, self.body.together(x, frozen=frozen), weight)
-        return q.view(TWINS, len(continuous), self.streams, -1)
+    def see(self, inputs: Inputs) -> list[Seen]:
+        """What each of the two makes of observations."""
+        return [encoder(inputs) for encoder in self.encoders] or [Seen(inputs[0], inputs[0])] * TWINS
 
-    def _seen(self, tower: int, inputs: Inputs) -> torch.Tensor:
-        own = self.encoders[tower]
-        assert isinstance(own, torch.nn.ModuleList)
-        return torch.cat([inputs[0], *(encoder(one) for encoder, one in zip(own, inputs[1:], strict=True))], dim=1)
+    def forward(self, seen: Sequence[Seen], continuous: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
+        """Q [2, n, S, A] of what they :meth:`see` and continuous actions [n, c] in [-1, 1].
+
+        ``frozen``: gradients go to the actions alone.
+        """
+        if frozen:
+            seen = [Seen(*(values.detach() for values in one)) for one in seen]
+        x = torch.stack([torch.cat((one.features, continuous), dim=1) for one in seen])
+        x = self.body.together(x, frozen=frozen)
+        if self.hyper is not None:
+            x = self.hyper.together(x, [one.goal for one in seen], frozen=frozen)
+        weight, bias = (self.weight.detach(), self.bias.detach()) if frozen else (self.weight, self.bias)
+        return torch.baddbmm(bias, x, weight).view(TWINS, len(continuous), self.streams, -1)
 
 
 class SoftActorCritic(torch.nn.Module):

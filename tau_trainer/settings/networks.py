@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from tau_trainer import plugins
 from tau_trainer.settings.kinds import Bool, PositiveInt, Section
 
 
@@ -19,6 +21,11 @@ class MemorySettings(Section):
     """Decisions that gradients flow through at once."""
     type: str = "lstm"
     """The block; a plug-in may bring others."""
+
+    @field_validator("type")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        return _known(value, "memory", plugins.names("memories"))
 
     @field_validator("memory_size")
     @classmethod
@@ -37,8 +44,9 @@ class NetworkSettings(Section):
     """Units of every hidden layer."""
     num_layers: Annotated[PositiveInt, Field(le=1024)] = 2
     """Number of hidden layers."""
-    vis_encode_type: Literal["simple", "nature_cnn", "resnet", "match3", "fully_connected"] = "simple"
-    """Encoder of visual observations; means nothing for a behavior that has none."""
+    vis_encode_type: str = "simple"
+    """Encoder of visual observations: simple, nature_cnn, resnet, match3, fully_connected, or one that a package brings
+    as ``visual:<name>``; means nothing for a behavior that has none."""
     memory: MemorySettings | None = None
     """Recurrent memory, or None."""
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
@@ -49,3 +57,16 @@ class NetworkSettings(Section):
     what lies between; null = a Gaussian, as in ML-Agents."""
     deterministic: Bool = False
     """Take the most likely action instead of a sample, while training too."""
+
+    @field_validator("vis_encode_type")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        names = plugins.names("encoders")
+        return _known(value, "image encoder", [name.removeprefix("visual:") for name in names if ":" in name])
+
+
+def _known(value: str, kind: str, known: Sequence[str]) -> str:
+    if value not in known:
+        text = f"asks for an unknown {kind},"
+        raise PydanticCustomError("unknown_choice", text, {"given": value, "known": list(known)})  # type: ignore[arg-type]
+    return value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tau_trainer import plugins
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.parameters import Curriculum
 from tau_trainer.settings.problems import did_you_mean
@@ -56,18 +55,8 @@ def _lessons(file: RunSettings) -> Iterator[Finding]:
 
 
 def _network(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
-    network, blocks, memories = settings.network_settings, plugins.names("encoders"), plugins.names("memories")
-    if network.memory is not None and not trainer_type(settings.trainer_type).recurrent:
+    if settings.network_settings.memory is not None and not trainer_type(settings.trainer_type).recurrent:
         yield (*place, "network_settings", "memory"), f"asks for a recurrent network, {_YET}; remove it"
-    elif network.memory is not None and network.memory.type not in memories:
-        near = did_you_mean(network.memory.type, memories)
-        yield (
-            (*place, "network_settings", "memory", "type"),
-            f"asks for {network.memory.type}, which is unknown; {near}",
-        )
-    if network.vis_encode_type != "simple" and f"visual:{network.vis_encode_type}" not in blocks:
-        text = f"asks for the image encoder {network.vis_encode_type}, {_YET}; remove it and use vector observations"
-        yield (*place, "network_settings", "vis_encode_type"), text
 
 
 def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:

@@ -83,7 +83,7 @@ def test_weights_are_copies_under_the_networks_names() -> None:
     learner, _ = trained("toys")
     weights, kept = learner.weights(), {name: one.clone() for name, one in learner.network.state_dict().items()}
     assert set(weights) == set(kept)
-    assert {"normalizer.count", "encoders.0.0.layer.weight", "memories.1.kept.bias"} < set(weights)
+    assert {"normalizer.count", "encoders.0.images.0.layer.weight", "memories.1.kept.bias"} < set(weights)
     for tensor in learner.network.state_dict().values():
         tensor.zero_()
     for name, array in weights.items():

@@ -105,7 +105,7 @@ def _wrong(network: ActorCritic, name: str) -> bytes:
     ("name", "tensor"),
     [
         ("body.1.weight", "deterministic_continuous_actions"),
-        ("encoders.0.0.layer.weight", "deterministic_continuous_actions"),
+        ("encoders.0.images.0.layer.weight", "deterministic_continuous_actions"),
         ("memories.0.kept.weight", "(deterministic_continuous_actions|recurrent_out)"),
     ],
 )

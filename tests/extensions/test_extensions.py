@@ -33,7 +33,7 @@ ENTRY_POINTS = """
 reinforce = reinforce:TRAINER
 
 [tau_trainer.encoders]
-visual:simple = tests.networks:ToyImage
+visual:toy = tests.networks:ToyImage
 
 [tau_trainer.memories]
 summing = blocks:SummingMemory
@@ -147,14 +147,16 @@ def test_a_recurrent_block_carries_its_state_through_acting_learning_and_the_exp
 @pytest.mark.slow
 def test_an_image_block_sees_bytes_in_acting_learning_and_the_exported_file(site: Path) -> None:
     """A third of blind guesses pay."""
-    run = learn(site, behavior("Brightest-v0", "gym:worlds:Brightest-v0", **SMALL))
+    network = {"vis_encode_type": "toy"}
+    run = learn(site, behavior("Brightest-v0", "gym:worlds:Brightest-v0", network_settings=network, **SMALL))
     assert play(run / "Brightest-v0.onnx", "Brightest-v0") > 0.95
 
 
 @pytest.mark.usefixtures("site")
 def test_what_is_seen_and_remembered_is_a_column_of_its_own_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "_found", plugins._found.__wrapped__)  # what was found before knows nothing of it
-    settings = PPOTrainerSettings(network_settings=NetworkSettings(memory=MemorySettings(type="summing")))
+    network = NetworkSettings(memory=MemorySettings(type="summing"), vis_encode_type="toy")
+    settings = PPOTrainerSettings(network_settings=network)
     spec = BehaviorSpec("b", (ObservationSpec("image", (6, 6, 3), dtype=np.uint8),), ActionSpec(0, (3,)))
     algorithm = make_algorithm(Setup(spec, settings, seed=1))
     columns = {column.name: column for column in algorithm.memory.columns}

@@ -57,9 +57,10 @@ def test_actor_and_critic_have_encoders_and_memories_of_their_own(shared: bool) 
     state = torch.randn(4, towers, 6)
     answer = network(inputs, state)
     for tower, answered in ((0, network.outputs), (-1, network.values)):
-        encoders: Any = network.encoders[tower]
+        encoder: Any = network.encoders[tower]
         memory: Any = network.memories[tower]
-        features = torch.cat([inputs[0], encoders[0](inputs[1]), encoders[1](inputs[2])], dim=1)
+        seen = torch.cat([inputs[0], encoder.images[0](inputs[1])], dim=1)
+        features = torch.cat([seen, encoder.lists([inputs[2]], seen)], dim=1)
         x, after = memory(network.body(features, tower), state[:, tower])
         head = network.action if tower == 0 else network.value
         torch.testing.assert_close(answered(inputs, state), head(x))
@@ -123,7 +124,9 @@ def test_initial_weights_follow_the_generator_alone() -> None:
 
     first, again, other = made(1), made(11), made(2)
     drawn = [name for name, tensor in first.items() if tensor.any()]
-    assert {"encoders.0.0.layer.weight", "encoders.1.1.layer.weight", "memories.1.kept.weight"} <= set(drawn)
+    assert {"encoders.0.images.0.layer.weight", "encoders.1.lists.layers.0.weight", "memories.1.kept.weight"} <= set(
+        drawn
+    )
     for name in drawn:
         assert torch.equal(first[name], again[name]), name
         assert not torch.equal(first[name], other[name]), name
@@ -137,7 +140,5 @@ def test_biases_widths_and_values_begin_at_zero() -> None:
 
 def test_what_this_version_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     unplug(monkeypatch)
-    with pytest.raises(SettingsError, match="remove the sensor"):
-        make_network(ALL)
     with pytest.raises(SettingsError, match="nothing named 'lstm' among the memories"):
         make_network(VECTORS, memory=MEMORY)

@@ -1,29 +1,68 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
-from tau_trainer.models.blocks import drawn_from, encoder_name, make_encoder
+from tau_trainer.models.blocks import drawn_from, kind_of, make_encoder, make_list_encoder
+from tau_trainer.models.encoders.convolutional import NatureCNN
+from tau_trainer.models.encoders.resnet import ResNet
 from tau_trainer.settings import MemorySettings, NetworkSettings
-from tests.networks import IMAGE, LIST, CountingMemory, ToyImage, ToyList, unplug
+from tau_trainer.specs import DimensionProperty, ObservationSpec
+from tests.networks import IMAGE, LIST, CountingMemory, ToyImage, ToyLists
+
+NONE, SHIFTED, VARIABLE = (
+    DimensionProperty.NONE,
+    DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
+    DimensionProperty.VARIABLE_SIZE,
+)
 
 
-def test_names_of_encoders() -> None:
-    assert encoder_name(IMAGE, NetworkSettings(vis_encode_type="resnet")) == "visual:resnet"
-    assert encoder_name(LIST, NetworkSettings()) == "buffer"
+@pytest.mark.parametrize(
+    ("shape", "properties", "kind"),
+    [
+        ((4,), (), "vector"),
+        ((4,), (NONE,), "vector"),
+        ((3, 20, 30), (), "image"),
+        ((3, 20, 30), (DimensionProperty.UNSPECIFIED,) * 3, "image"),
+        ((3, 20, 30), (NONE, SHIFTED, SHIFTED), "image"),
+        ((5, 4), (VARIABLE, NONE), "list"),
+    ],
+)
+def test_what_a_sensor_is(shape: tuple[int, ...], properties: tuple[DimensionProperty, ...], kind: str) -> None:
+    assert kind_of(ObservationSpec("sensor", shape, properties)) == kind
+
+
+@pytest.mark.parametrize(
+    ("shape", "properties"),
+    [
+        ((), ()),
+        ((5, 4), ()),
+        ((5, 4), (NONE, NONE)),
+        ((20, 30, 3), (SHIFTED, SHIFTED, NONE)),
+        ((5, 4, 3), (VARIABLE, NONE)),
+        ((1, 2, 3, 4), ()),
+    ],
+)
+def test_what_no_network_reads_is_named(shape: tuple[int, ...], properties: tuple[DimensionProperty, ...]) -> None:
+    said = rf"^sensor 'odd' of shape \({', '.join(map(str, shape))}\) is neither a vector, nor an image .*; flatten it"
+    with pytest.raises(SettingsError, match=said):
+        kind_of(ObservationSpec("odd", shape, properties))
+
+
+def test_encoders_are_found_by_setting() -> None:
+    camera = ObservationSpec("camera", (3, 40, 40), dtype=np.uint8)
+    assert isinstance(make_encoder(camera, NetworkSettings(vis_encode_type="resnet")), ResNet)
+    assert isinstance(make_encoder(camera, NetworkSettings(vis_encode_type="nature_cnn")), NatureCNN)
+    assert set(plugins.names("encoders")) >= {f"visual:{name}" for name in ("simple", "match3", "fully_connected")}
 
 
 @pytest.mark.usefixtures("toys")
-def test_encoders_are_found_by_sensor() -> None:
+def test_plugged_in_encoders_are_found() -> None:
     assert isinstance(make_encoder(IMAGE, NetworkSettings()), ToyImage)
-    assert isinstance(make_encoder(LIST, NetworkSettings()), ToyList)
-
-
-def test_a_sensor_that_no_encoder_reads_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    unplug(monkeypatch)
-    with pytest.raises(SettingsError, match=r"^sensor 'camera' has shape \(2, 4, 3\), and this version learns from"):
-        make_encoder(IMAGE, NetworkSettings())
+    assert isinstance(make_list_encoder([LIST, LIST], 7, NetworkSettings()), ToyLists)
 
 
 def test_a_memory_that_knows_single_steps_goes_through_sequences() -> None:

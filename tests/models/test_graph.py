@@ -14,7 +14,7 @@ def _write(graph: GraphWriter) -> list[str]:
     weight, bias = np.arange(12, dtype=np.float32).reshape(6, 2), np.array([5, 6], np.float32)
     return [
         graph.clip("x", "clipped", -3, 4),
-        graph.sum_columns("x", "sum"),
+        graph.total("x", "sum"),
         graph.columns("x", "part", slice(1, 3)),
         graph.concat(["x", "part"], "both"),
         graph.concat(["x"], "alone"),

@@ -156,6 +156,13 @@ behaviors:
     network_settings: {memory: {sequence_length: 64, memory_size: 128}}
     max_steps: 10000000
 """,
+    "ppo/images of a board": """
+behaviors:
+  Match3VisualObs:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 64, buffer_size: 12000, learning_rate_schedule: constant}
+    network_settings: {normalize: true, vis_encode_type: match3}
+""",
     "sac/Worm": """
 behaviors:
   Worm:
@@ -166,16 +173,6 @@ behaviors:
 }
 
 UNTRAINABLE = {
-    "ppo/Match3": (
-        """
-behaviors:
-  Match3VisualObs:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 64, buffer_size: 12000, learning_rate_schedule: constant}
-    network_settings: {normalize: true, vis_encode_type: match3}
-""",
-        "behaviors.Match3VisualObs.network_settings.vis_encode_type asks for the image encoder match3",
-    ),
     "ppo/PyramidsRND": (
         """
 behaviors:

@@ -27,6 +27,10 @@ CASES = {
         "behaviors: {A: {network_settings: {hiddenunits: 4}}}",
         "behaviors.A.network_settings.hiddenunits is no known key; did you mean hidden_units?",
     ),
+    "unknown image encoder": (
+        "behaviors: {A: {network_settings: {vis_encode_type: resnett}}}",
+        "behaviors.A.network_settings.vis_encode_type asks for an unknown image encoder, resnett; did you mean resnet?",
+    ),
     "unknown memory key (ignored by mlagents-learn)": (
         "behaviors: {A: {network_settings: {memory: {size: 4}}}}",
         "behaviors.A.network_settings.memory.size is no known key; did you mean memory_size?",
@@ -119,7 +123,7 @@ CASES = {
     ),
     "unknown memory": (
         "behaviors: {A: {network_settings: {memory: {type: lstn}}}}",
-        "behaviors.A.network_settings.memory.type asks for lstn, which is unknown; did you mean lstm?",
+        "behaviors.A.network_settings.memory.type asks for an unknown memory, lstn; did you mean lstm?",
     ),
     "odd memory": (
         "behaviors: {A: {network_settings: {memory: {memory_size: 5}}}}",

@@ -1,0 +1,1 @@
+"""Encoders of images and of lists of entities, as in ML-Agents."""

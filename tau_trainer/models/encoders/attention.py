@@ -1,0 +1,148 @@
+"""The encoder of lists of entities: every entity is embedded beside the agent itself, and all attend to each other.
+
+Residual self-attention as in ML-Agents (``attention.py``), after Baker et al. 2019 (arXiv 1909.07528): one layer of
+attention over the entities of all lists, then their mean. Lists vary in length: rows of zeros are absent, nobody
+attends to them, and they do not count in the mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.models.blocks import ListEncoder
+from tau_trainer.models.graph import NORM_EPSILON
+from tau_trainer.specs import ObservationSpec
+
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
+    from tau_trainer.settings import NetworkSettings
+
+WIDTH = 128
+"""Features of an entity, whatever ``hidden_units`` says."""
+HEADS = 4
+"""Of the attention."""
+STD = math.sqrt(0.125 / WIDTH)
+"""Deviation of all initial weights (Huang et al. 2020, T-Fixup)."""
+ABSENT = 1e-10
+"""A row whose squares sum to less is one of zeros. ML-Agents' 0.01 loses entities that are merely small or near."""
+UNHEARD = -1e6
+"""Added to how well an absent entity matches."""
+NOBODY = 1e-7
+"""Added to the number of entities, so that the mean of none is 0."""
+
+
+class EntityAttention(ListEncoder):
+    """Attention over the entities of all lists.
+
+    Args:
+        sensors: the lists, [most, entity].
+        seen: features of everything else, which each entity is embedded beside; 0 = there is nothing else.
+    """
+
+    def __init__(self, sensors: Sequence[ObservationSpec], seen: int, _: NetworkSettings) -> None:
+        super().__init__()
+        self.size = WIDTH
+        self.lengths = [sensor.shape[0] for sensor in sensors]
+        self.own = torch.nn.Linear(seen, WIDTH) if seen else None
+        beside = WIDTH if seen else 0
+        self.embeddings = torch.nn.ModuleList(torch.nn.Linear(beside + sensor.shape[1], WIDTH) for sensor in sensors)
+        self.query, self.key, self.value, self.out = (torch.nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        for layer in self.modules():
+            if isinstance(layer, torch.nn.Linear):
+                torch.nn.init.normal_(layer.weight, std=STD)
+                torch.nn.init.zeros_(layer.bias)
+
+    @override
+    def forward(self, lists: Sequence[torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
+        functional = torch.nn.functional
+        own = None if self.own is None else functional.silu(self.own(seen))
+        embedded = [self._embed(i, entities, own) for i, entities in enumerate(lists)]
+        present = torch.cat([entities.square().sum(dim=2) > ABSENT for entities in lists], dim=1)
+        x = functional.layer_norm(functional.silu(torch.cat(embedded, dim=1)), (WIDTH,), eps=NORM_EPSILON)
+        query, key, value = (
+            layer(x).unflatten(2, (HEADS, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        )
+        unheard = ((~present).to(x.dtype) * UNHEARD)[:, None, None]
+        heard = functional.scaled_dot_product_attention(query, key, value, unheard, scale=WIDTH**-0.5)
+        x = functional.layer_norm(self.out(heard.transpose(1, 2).flatten(2)) + x, (WIDTH,), eps=NORM_EPSILON)
+        counted = present.to(x.dtype)
+        return torch.bmm(counted[:, None], x)[:, 0] / (counted.sum(dim=1, keepdim=True) + NOBODY)
+
+    def _embed(self, index: int, entities: torch.Tensor, own: torch.Tensor | None) -> torch.Tensor:
+        """A layer over the agent's own features and those of each entity; the agent's part is worked out once."""
+        layer = self.embeddings[index]
+        if own is None:
+            embedded: torch.Tensor = layer(entities)
+            return embedded
+        weight, bias = layer.weight, layer.bias
+        assert isinstance(weight, torch.Tensor)
+        assert isinstance(bias, torch.Tensor)
+        beside = torch.addmm(bias, own, weight[:, :WIDTH].T)
+        return torch.nn.functional.linear(entities, weight[:, WIDTH:]) + beside[:, None]
+
+    @override
+    def write(self, graph: GraphWriter, lists: Sequence[str], seen: str) -> str:
+        own = "" if self.own is None else graph.swish(graph.dense(self.own, seen, "own.linear"), "own")
+        x = graph.concat([self._write_embedding(graph, i, one, own) for i, one in enumerate(lists)], "entities.linear")
+        x = graph.layer_norm(graph.swish(x, "entities.swish"), "entities", axis=2)
+        present = graph.concat([self._write_present(graph, one) for one in lists], "present")
+        query, key, value = (
+            self._write_heads(graph, layer, x, f"attention.{name}")
+            for name, layer in (("query", self.query), ("key", self.key), ("value", self.value))
+        )
+        # Two transpositions in a row would be made one by an importer, which Unity's runtime then does not understand.
+        key = graph.add("Mul", [key, graph.scalar("attention.scale", WIDTH**-0.5)], "attention.scaled")
+        key = graph.add("Transpose", [key], "attention.keys", perm=[0, 1, 3, 2])
+        match = graph.add("MatMul", [query, key], "attention.match")
+        one = graph.scalar("attention.one", 1.0)
+        absent = graph.add("Sub", [one, present], "absent")
+        unheard = graph.add("Mul", [absent, graph.scalar("attention.unheard", UNHEARD)], "attention.penalty")
+        unheard = graph.reshape(unheard, "attention.penalties", [-1, 1, 1, sum(self.lengths)])
+        weights = graph.add("Softmax", [graph.add("Add", [match, unheard], "attention.logits")], "attention", axis=3)
+        heard = graph.add("MatMul", [weights, value], "attention.heard")
+        heard = graph.add("Transpose", [heard], "attention.back", perm=[0, 2, 1, 3])
+        heard = graph.reshape(heard, "attention.joined", [-1, sum(self.lengths), WIDTH])
+        heard = self._write_each(graph, self.out, heard, "attention.out")
+        x = graph.layer_norm(graph.add("Add", [heard, x], "attention.residual"), "attention.features", axis=2)
+        total = graph.total(graph.add("Mul", [x, present], "attention.present"), "attention.sum")
+        count = graph.add("Add", [graph.total(present, "present.sum"), graph.scalar("nobody", NOBODY)], "present.count")
+        return graph.reshape(graph.add("Div", [total, count], "attention.mean"), "attention.seen", [-1, WIDTH])
+
+    def _write_embedding(self, graph: GraphWriter, index: int, entities: str, own: str) -> str:
+        layer = self.embeddings[index]
+        assert isinstance(layer, torch.nn.Linear)
+        if not own:
+            return self._write_each(graph, layer, entities, f"{entities}.linear")
+        weight, bias = (values.detach().cpu().numpy() for values in (layer.weight.T, layer.bias))
+        beside = graph.linear(weight[:WIDTH], bias, own, f"{entities}.own")
+        beside = graph.reshape(beside, f"{entities}.beside", [-1, 1, WIDTH])
+        each = [entities, graph.constant(f"{entities}.weight", weight[WIDTH:])]
+        return graph.add("Add", [graph.add("MatMul", each, f"{entities}.alone"), beside], f"{entities}.linear")
+
+    @staticmethod
+    def _write_each(graph: GraphWriter, layer: torch.nn.Linear, x: str, output: str) -> str:
+        """A layer over every entity of [batch, entities, inputs]."""
+        weight, bias = (values.detach().cpu().numpy() for values in (layer.weight.T, layer.bias))
+        product = graph.add("MatMul", [x, graph.constant(f"{output}.weight", weight)], f"{output}.product")
+        return graph.add("Add", [product, graph.constant(f"{output}.bias", bias)], output)
+
+    def _write_heads(self, graph: GraphWriter, layer: torch.nn.Linear, x: str, output: str) -> str:
+        """A layer's answer by head: [batch, heads, entities, width / heads]."""
+        answer = self._write_each(graph, layer, x, f"{output}.linear")
+        answer = graph.reshape(answer, f"{output}.apart", [-1, sum(self.lengths), HEADS, WIDTH // HEADS])
+        return graph.add("Transpose", [answer], output, perm=[0, 2, 1, 3])
+
+    @staticmethod
+    def _write_present(graph: GraphWriter, entities: str) -> str:
+        """1 for each entity that is there, [batch, most, 1]."""
+        from onnx import TensorProto  # only those who write a model file need the package
+
+        square = graph.add("Mul", [entities, entities], f"{entities}.square")
+        length = graph.total(square, f"{entities}.length", axis=2)
+        there = graph.add("Less", [graph.scalar(f"{entities}.zero", ABSENT), length], f"{entities}.there")
+        return graph.add("Cast", [there], f"{entities}.present", to=int(TensorProto.FLOAT))

@@ -1,0 +1,92 @@
+"""What all encoders of images share: pixels to numbers in [0, 1], and one layer over everything at the end."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.models.blocks import Encoder
+from tau_trainer.specs import ObservationSpec
+
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
+    from tau_trainer.settings import NetworkSettings
+
+DENSE_GAIN = 1.41
+"""Factor on the last layer's initial weights, N(0, gain² / inputs) (ML-Agents ``encoders.py``)."""
+LEAK = 0.01
+"""Slope of LeakyReLU below zero."""
+
+
+class VisualEncoder(Encoder):
+    """A map of the image, then one layer of ``hidden_units`` over all of it.
+
+    Args:
+        sensor: the images, [C, H, W].
+        settings: of the network.
+
+    Raises:
+        SettingsError: the images are too small.
+    """
+
+    name: ClassVar[str]
+    """Its ``vis_encode_type``."""
+    least: ClassVar[int]
+    """Pixels of the shortest side that it can read."""
+    layout = torch.contiguous_format
+    """In which the pixels lie in memory."""
+
+    def __init__(self, sensor: ObservationSpec, settings: NetworkSettings) -> None:
+        super().__init__()
+        channels, height, width = sensor.shape
+        if min(height, width) < self.least:
+            raise SettingsError(
+                f"sensor '{sensor.name}' sends images of {height} x {width} pixels (height x width), and "
+                f"vis_encode_type {self.name} needs at least {self.least} a side; make the sensor's images larger or "
+                "choose another vis_encode_type (nature_cnn reads 36 and more a side, simple 20, resnet 15, match3 5, "
+                "fully_connected any)"
+            )
+        self.size = settings.hidden_units
+        self.build(channels)
+        with torch.no_grad():
+            self.flat = self.map(torch.zeros(1, *sensor.shape)).numel()
+        self.dense = torch.nn.Linear(self.flat, self.size)
+        torch.nn.init.normal_(self.dense.weight, std=DENSE_GAIN / math.sqrt(self.flat))
+        torch.nn.init.zeros_(self.dense.bias)
+
+    @abstractmethod
+    def build(self, channels: int) -> None:
+        """Make the layers of :meth:`map`."""
+
+    @abstractmethod
+    def map(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps [n, ...] of images [n, C, H, W]."""
+
+    @abstractmethod
+    def write_map(self, graph: GraphWriter, x: str) -> str:
+        """The same as nodes."""
+
+    def activate(self, x: torch.Tensor) -> torch.Tensor:
+        """What follows the last layer."""
+        return torch.nn.functional.leaky_relu(x, LEAK)
+
+    def write_activation(self, graph: GraphWriter, x: str, output: str) -> str:
+        """The same as nodes."""
+        return graph.add("LeakyRelu", [x], output, alpha=LEAK)
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        images = x.to(self.dense.weight.dtype, memory_format=self.layout)
+        if x.dtype == torch.uint8:
+            images = images.mul_(1.0 / 255.0)  # it is a copy of our own
+        return self.activate(self.dense(self.map(images).flatten(1)))
+
+    @override
+    def write(self, graph: GraphWriter, x: str) -> str:
+        flat = graph.reshape(self.write_map(graph, x), f"{x}.flat", [-1, self.flat])
+        return self.write_activation(graph, graph.dense(self.dense, flat, f"{x}.dense"), f"{x}.features")

@@ -1,0 +1,103 @@
+"""A hidden layer whose weights another network makes from the agent's goal (Ha et al. 2016), as in ML-Agents."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from tau_trainer.models.graph import NORM_EPSILON
+from tau_trainer.models.mlp import MLP, Layer, kaiming_normal_
+
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
+    from tau_trainer.settings import NetworkSettings
+
+_FEW = 2
+"""Where a goal is shared by so many rows in the mean, each goal's weights are made once."""
+
+
+class HyperLayer(torch.nn.Module):
+    """``swish(x @ W(goal) + bias)`` for every tower.
+
+    ``W`` comes from two hidden layers with swish, a normalisation and a linear layer over the goal.
+
+    Args:
+        inputs: features ``I`` that go in.
+        goals: features ``G`` of the goal.
+        units: features ``H`` that come out, and width of the layers that make the weights.
+        towers: how many.
+    """
+
+    def __init__(self, inputs: int, goals: int, units: int, towers: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.inputs, self.size = inputs, units
+        self.first, self.second = Layer(towers, goals, units), Layer(towers, units, units)
+        self.made = Layer(towers, units, inputs * units)
+        self.bias = torch.nn.Parameter(torch.zeros(towers, 1, units))
+        for layer in (self.first, self.second):
+            kaiming_normal_(layer.weight, generator)
+        bound = math.sqrt(1.0 / (units * inputs))
+        with torch.no_grad():
+            self.made.weight.uniform_(-bound, bound, generator=generator)
+
+    def forward(self, x: torch.Tensor, goal: torch.Tensor, tower: int, *, frozen: bool = False) -> torch.Tensor:
+        """Features [n, H] of one tower from inputs [n, I] and goals [n, G]; ``frozen``: gradients go to ``x`` alone."""
+        bias = self.bias[tower].detach() if frozen else self.bias[tower]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            groups = None if goal.requires_grad else _by_goal(goal)
+            weights = self._weights(goal if groups is None else groups[0], tower)
+        if groups is None:
+            product = torch.bmm(x[:, None], weights)[:, 0]
+        else:
+            _, order, sizes = groups
+            parts = torch.split(x[order], sizes)
+            product = torch.cat([part @ weight for part, weight in zip(parts, weights, strict=True)])[order.argsort()]
+        return torch.nn.functional.silu(product + bias)
+
+    def together(self, x: torch.Tensor, goals: list[torch.Tensor], *, frozen: bool = False) -> torch.Tensor:
+        """Features [towers, n, H] of all towers from their inputs [towers, n, I] and goals [n, G]."""
+        return torch.stack([self(x[tower], goal, tower, frozen=frozen) for tower, goal in enumerate(goals)])
+
+    def write(self, graph: GraphWriter, x: str, goal: str, tower: int) -> str:
+        """The same as nodes."""
+        for i, layer in enumerate((self.first, self.second)):
+            goal = graph.swish(layer.write(graph, goal, f"hyper_{i}.linear", tower), f"hyper_{i}")
+        goal = graph.layer_norm(goal, "hyper.normalized", axis=1)
+        weights = self.made.write(graph, goal, "hyper.made", tower)
+        weights = graph.reshape(weights, "hyper.weights", [-1, self.inputs, self.size])
+        row = graph.reshape(x, "hyper.row", [-1, 1, self.inputs])
+        product = graph.reshape(graph.add("MatMul", [row, weights], "hyper.product"), "hyper.flat", [-1, self.size])
+        bias = graph.constant("hyper.bias", self.bias[tower].detach().cpu().numpy())
+        return graph.swish(graph.add("Add", [product, bias], "hyper.linear"), "hyper")
+
+    def _weights(self, goal: torch.Tensor, tower: int) -> torch.Tensor:
+        """Weights [n, I, H] for goals [n, G]."""
+        for layer in (self.first, self.second):
+            goal = torch.nn.functional.silu(torch.addmm(layer.bias[tower], goal, layer.weight[tower]))
+        goal = torch.nn.functional.layer_norm(goal, (self.size,), eps=NORM_EPSILON)
+        flat = torch.addmm(self.made.bias[tower], goal, self.made.weight[tower])
+        return flat.view(-1, self.inputs, self.size)
+
+
+def make_body(
+    inputs: int, goals: int, settings: NetworkSettings, towers: int, generator: torch.Generator
+) -> tuple[MLP, HyperLayer | None]:
+    """The hidden layers over ``inputs`` features; where ``goals`` of them make weights, the last layer's.
+
+    ML-Agents' ``ConditionalEncoder`` has one such layer too.
+    """
+    units, layers = settings.hidden_units, settings.num_layers
+    if not goals or not layers:
+        return MLP(inputs, units, layers, towers, generator), None
+    body = MLP(inputs, units, layers - 1, towers, generator)
+    return body, HyperLayer(body.size, goals, units, towers, generator)
+
+
+def _by_goal(goal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, list[int]] | None:
+    """Different goals [U, G], the rows ordered by goal [n], and how many have each; None where most are different."""
+    different, which, counts = torch.unique(goal, dim=0, return_inverse=True, return_counts=True)
+    if len(different) * _FEW > len(goal):
+        return None
+    return different, which.argsort(), counts.tolist()

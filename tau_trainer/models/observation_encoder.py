@@ -1,0 +1,130 @@
+"""From all sensors of an agent to the features that hidden layers see, and to those of its goals among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from tau_trainer.models.blocks import Encoder, ListEncoder, drawn_from, kind_of, make_encoder, make_list_encoder
+from tau_trainer.specs import BehaviorSpec, ObservationSpec, ObservationType
+
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
+    from tau_trainer.settings import NetworkSettings
+
+Inputs = list[torch.Tensor]
+"""What :meth:`ActorCritic.prepare` makes of observations: vectors, normalised and side by side [n, D], then every
+other sensor as it is (floats with the network's precision)."""
+
+
+class Seen(NamedTuple):
+    """What one tower makes of ``n`` observations."""
+
+    features: torch.Tensor
+    """[n, size]: vectors, then those of each image, then those of all lists of entities together."""
+    goal: torch.Tensor
+    """[n, goal_size]: the parts of them that belong to goals. Vectors are as they came in, so it can be seen of them
+    that no gradient flows back."""
+
+
+class ObservationEncoder(torch.nn.Module):
+    """The encoders of one tower, and what they say side by side.
+
+    Args:
+        spec: the behavior with the sensors that the policy sees.
+        settings: of the network.
+
+    Raises:
+        SettingsError: a sensor is nothing that a network reads, or does not suit the settings.
+    """
+
+    def __init__(self, spec: BehaviorSpec, settings: NetworkSettings) -> None:
+        super().__init__()
+        vectors, others = sensors_of(spec)
+        kinds = [kind_of(spec.observations[i]) for i in others]
+        self._images, self._lists = (
+            [place for place, kind in enumerate(kinds) if kind == wanted] for wanted in ("image", "list")
+        )
+        images, lists = ([spec.observations[others[i]] for i in some] for some in (self._images, self._lists))
+        self.size = 0
+        """Number of features."""
+        self._goals: list[slice] = []
+        for i in vectors:
+            self._add([spec.observations[i]], spec.observations[i].size)
+        self.images = torch.nn.ModuleList()
+        for sensor in images:
+            encoder = make_encoder(sensor, settings)
+            self.images.append(encoder)
+            self._add([sensor], encoder.size)
+        self.lists: ListEncoder | None = None
+        if lists:
+            self.lists = make_list_encoder(lists, self.size, settings)
+            self._add(lists, self.lists.size)
+        self.goal_size = sum(part.stop - part.start for part in self._goals)
+        """How many of the features belong to goals."""
+
+    def forward(self, inputs: Inputs) -> Seen:
+        """What is seen."""
+        vectors, *others = inputs
+        x = vectors
+        if self.images:
+            seen = [encoder(others[place]) for place, encoder in zip(self._images, self.images, strict=True)]
+            x = torch.cat([x, *seen], dim=1)
+        if self.lists is not None:
+            x = torch.cat([x, self.lists([others[place] for place in self._lists], x)], dim=1)
+        known = vectors.shape[1]
+        goals = [(vectors if part.stop <= known else x)[:, part] for part in self._goals]
+        return Seen(x, torch.cat(goals, dim=1) if goals else x[:, :0])
+
+    def write(self, graph: GraphWriter, vectors: str, others: Sequence[str]) -> str:
+        """The features as nodes; ``vectors`` is an empty text where there are none."""
+        parts = [vectors] if vectors else []
+        for place, encoder in zip(self._images, self.images, strict=True):
+            assert isinstance(encoder, Encoder)
+            parts.append(encoder.write(graph, others[place]))
+        if self.lists is None:
+            return graph.concat(parts, "features")
+        seen = graph.concat(parts, "seen") if parts else ""
+        attended = self.lists.write(graph, [others[place] for place in self._lists], seen)
+        return graph.concat([seen, attended] if seen else [attended], "features")
+
+    def write_goal(self, graph: GraphWriter, features: str) -> str:
+        """The goal as nodes."""
+        return graph.concat([graph.columns(features, f"goal_{i}", part) for i, part in enumerate(self._goals)], "goal")
+
+    def _add(self, sensors: Sequence[ObservationSpec], size: int) -> None:
+        """Note so many further features, of these sensors."""
+        if any(sensor.observation_type is ObservationType.GOAL_SIGNAL for sensor in sensors):
+            self._goals.append(slice(self.size, self.size + size))
+        self.size += size
+
+
+def sensors_of(spec: BehaviorSpec) -> tuple[list[int], list[int]]:
+    """Which sensors are vectors, and which need an encoder. Raises SettingsError for what no network reads."""
+    vectors = [i for i, sensor in enumerate(spec.observations) if kind_of(sensor) == "vector"]
+    return vectors, sorted(set(range(len(spec.observations))) - set(vectors))
+
+
+def make_encoders(
+    spec: BehaviorSpec, settings: NetworkSettings, towers: int, generator: torch.Generator
+) -> tuple[torch.nn.ModuleList, int, int]:
+    """The encoders of each tower, how many features there are, and how many of them make weights as a goal does.
+
+    There are no encoders where networks see vectors alone and no goal makes weights.
+
+    Raises:
+        SettingsError: a sensor is nothing that a network reads, or does not suit the settings.
+    """
+    vectors, others = sensors_of(spec)
+    goals = any(sensor.observation_type is ObservationType.GOAL_SIGNAL for sensor in spec.observations)
+    hyper = goals and settings.goal_conditioning_type == "hyper"
+    encoders = torch.nn.ModuleList()
+    if not others and not hyper:
+        return encoders, sum(spec.observations[i].size for i in vectors), 0
+    with drawn_from(generator):
+        for _ in range(towers):
+            own = ObservationEncoder(spec, settings)
+            encoders.append(own)
+    return encoders, own.size, own.goal_size if hyper else 0
