@@ -9,13 +9,16 @@ import torch
 from tau_trainer.errors import SettingsError
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import MemorySettings, NetworkSettings
-from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec, ObservationType
 from tests.networks import IMAGE, LIST, make_network, observations, unplug
 
 HYBRID = ActionSpec(2, (3, 4))
 FIRST, SECOND = ObservationSpec("first", (3,)), ObservationSpec("second", (2,))
 VECTORS = BehaviorSpec("Walker", (FIRST, SECOND), HYBRID)
 ALL = BehaviorSpec("Walker", (FIRST, IMAGE, SECOND, LIST), HYBRID)
+CONDITIONED = BehaviorSpec(
+    "Walker", (FIRST, IMAGE, ObservationSpec("goal", (2,), (), ObservationType.GOAL_SIGNAL)), HYBRID
+)
 MEMORY = MemorySettings(memory_size=6)
 
 
@@ -69,6 +72,33 @@ def test_actor_and_critic_have_encoders_and_memories_of_their_own(shared: bool) 
     torch.testing.assert_close(answer.values, network.values(inputs, state))
     if not shared:
         assert not torch.equal(answer.state[:, 0], answer.state[:, 1])
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_goal_makes_the_weights_of_the_last_hidden_layer(shared: bool) -> None:
+    network = make_network(CONDITIONED, shared_critic=shared, num_layers=3)
+    inputs = network.prepare(observations(CONDITIONED, 4))
+    answer = network(inputs)
+    for tower, answered, head in ((0, answer.outputs, network.action), (-1, answer.values, network.value)):
+        encoder: Any = network.encoders[tower]
+        features, goal = encoder(inputs)
+        torch.testing.assert_close(goal, inputs[0][:, 3:])
+        assert network.hyper is not None
+        assert len(network.body) == 2
+        torch.testing.assert_close(answered, head(network.hyper(network.body(features, tower), goal, tower)))
+    assert not network.plain
+
+
+def test_without_a_hyper_network_a_goal_is_a_vector_like_any_other() -> None:
+    goal = ObservationSpec("goal", (2,), (), ObservationType.GOAL_SIGNAL)
+    network = make_network(BehaviorSpec("Walker", (FIRST, goal), HYBRID), goal_conditioning_type="none")
+    assert network.plain
+    assert network.hyper is None
+    conditioned = make_network(BehaviorSpec("Walker", (FIRST, goal), HYBRID))
+    assert not conditioned.plain
+    assert conditioned.normalizer is not None
+    assert conditioned.normalizer.mean.shape == (5,), "a goal's numbers are normalised as well"
 
 
 @pytest.mark.usefixtures("toys")

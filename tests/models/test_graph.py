@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models.graph import GraphWriter
@@ -15,6 +16,9 @@ def _write(graph: GraphWriter) -> list[str]:
     return [
         graph.clip("x", "clipped", -3, 4),
         graph.total("x", "sum"),
+        graph.total(graph.reshape("x", "threes", [-1, 2, 3]), "last", axis=2),
+        graph.swish("x", "swish"),
+        graph.layer_norm("x", "normed", axis=1),
         graph.columns("x", "part", slice(1, 3)),
         graph.concat(["x", "part"], "both"),
         graph.concat(["x"], "alone"),
@@ -31,6 +35,9 @@ def test_every_operator_set_says_the_same(opset: int) -> None:
     expected = [
         X.clip(-3, 4),
         X.sum(axis=1, keepdims=True),
+        X.reshape(4, 2, 3).sum(axis=2, keepdims=True),
+        X / (1 + np.exp(-X)),
+        (X - X.mean(axis=1, keepdims=True)) / np.sqrt(X.var(axis=1, keepdims=True) + 1e-5),
         X[:, 1:3],
         np.concatenate((X, X[:, 1:3]), axis=1),
         X,
@@ -42,7 +49,20 @@ def test_every_operator_set_says_the_same(opset: int) -> None:
         X[:, 3:],
     ]
     for found, wanted in zip(run_graph(_write, {"x": X}, opset=opset), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [9, 15])
+def test_layers_of_torch_say_the_same(opset: int) -> None:
+    dense, convolution = torch.nn.Linear(6, 4), torch.nn.Conv2d(3, 5, 3, stride=2, padding=1)
+    x, image = torch.randn(7, 6), torch.randn(2, 3, 9, 8)
+    found = run_graph(
+        lambda graph: [graph.dense(dense, "x", "y"), graph.convolution(convolution, "image", "map")],
+        {"x": x.numpy(), "image": image.numpy()},
+        opset=opset,
+    )
+    for values, wanted in zip(found, (dense(x), convolution(image)), strict=True):
+        torch.testing.assert_close(torch.from_numpy(values), wanted.detach(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
