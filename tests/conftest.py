@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does: threads wait for each other busily
+# As the command line does: threads wait for each other busily.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A shared machine may stop for a second at any point: time limits are pytest-timeout's business, one for each test.
 settings.register_profile("tau-trainer", deadline=None, suppress_health_check=[HealthCheck.too_slow])

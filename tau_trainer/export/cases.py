@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tau_trainer.models.masks import branch_bounds
-from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray, Observations
+from tau_trainer.specs import (
+    BehaviorSpec,
+    BoolArray,
+    DimensionProperty,
+    FloatArray,
+    Observations,
+    ObservationSpec,
+)
 
 _LARGE = 1e3
 
@@ -41,13 +50,23 @@ def cases(spec: BehaviorSpec, memory: int, rng: np.random.Generator) -> Iterator
 
 
 def random_observations(spec: BehaviorSpec, n: int, scale: float, rng: np.random.Generator) -> Observations:
-    """Gaussian numbers of that scale; whole numbers from 0 to 255 for sensors of bytes."""
-    return tuple(
-        rng.integers(0, 256 if scale else 1, (n, *sensor.shape), np.uint8)
-        if sensor.dtype == np.uint8
-        else (scale * rng.standard_normal((n, *sensor.shape))).astype(np.float32)
-        for sensor in spec.observations
-    )
+    """Gaussian numbers of that scale; whole numbers from 0 to 255 for sensors of bytes.
+
+    Of lists of entities the first agent has all, the second none, every other some.
+    """
+    return tuple(_random(sensor, n, scale, rng) for sensor in spec.observations)
+
+
+def _random(sensor: ObservationSpec, n: int, scale: float, rng: np.random.Generator) -> NDArray[Any]:
+    shape = n, *sensor.shape
+    if sensor.dtype == np.uint8:
+        return rng.integers(0, 256 if scale else 1, shape, np.uint8)
+    values = (scale * rng.standard_normal(shape)).astype(np.float32)
+    if DimensionProperty.VARIABLE_SIZE in sensor.dimension_property[:1]:
+        share = rng.random((n, 1))
+        share[:2] = np.array([[1.0], [0.0]])[:n]
+        values[rng.random(shape[:2]) >= share] = 0.0
+    return values
 
 
 def random_mask(spec: BehaviorSpec, n: int, allowed: float, rng: np.random.Generator) -> BoolArray:

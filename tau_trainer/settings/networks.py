@@ -68,5 +68,5 @@ class NetworkSettings(Section):
 def _known(value: str, kind: str, known: Sequence[str]) -> str:
     if value not in known:
         text = f"asks for an unknown {kind},"
-        raise PydanticCustomError("unknown_choice", text, {"given": value, "known": list(known)})  # type: ignore[arg-type]
+        raise PydanticCustomError("unknown_choice", text, {"given": value, "known": list(known)})
     return value

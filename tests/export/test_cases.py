@@ -5,7 +5,7 @@ import numpy as np
 from tau_trainer.export.cases import cases, random_mask
 from tau_trainer.models.masks import branch_bounds
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
-from tests.networks import IMAGE
+from tests.networks import IMAGE, LIST
 
 
 def behavior(branches: tuple[int, ...] = ()) -> BehaviorSpec:
@@ -36,6 +36,17 @@ def test_cases_cover_the_edges() -> None:
     assert any(case.forbidden is not None and case.forbidden.sum() == 2 * len(case.forbidden) for case in found)
     assert all(case.state is not None and case.state.shape == (len(case.obs[0]), 4) for case in found)
     assert any(case.state is not None and (case.state < 0).any() and (case.state > 0).any() for case in found)
+
+
+def test_lists_are_full_empty_and_in_between() -> None:
+    found = list(cases(BehaviorSpec("Test", (LIST,), ActionSpec(1)), 0, np.random.default_rng(0)))
+    there = [(case.obs[0] != 0).any(axis=2) for case in found if not case.name.startswith("zeros")]
+    for rows in there:
+        assert rows[0].all()
+        assert len(rows) == 1 or not rows[1].any()
+    counts = set(np.concatenate([rows.sum(axis=1) for rows in there]).tolist())
+    assert {1, 2} & counts
+    assert not all(case.obs[0].any() for case in found), "one agent alone sees nobody, too"
 
 
 def test_what_a_policy_does_not_have_is_none() -> None:

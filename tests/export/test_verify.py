@@ -16,7 +16,7 @@ from tau_trainer.export import verify
 from tau_trainer.export.build import build_model
 from tau_trainer.models import ActorCritic, Decision
 from tau_trainer.settings import MemorySettings
-from tau_trainer.specs import BoolArray
+from tau_trainer.specs import BoolArray, ObservationSpec, ObservationType
 from tests.export.conftest import MakeNetwork
 from tests.export.policies import OtherPolicy, shifted
 from tests.networks import IMAGE, LIST, policy_of
@@ -90,6 +90,69 @@ def test_every_kind_of_block_passes(network_of: MakeNetwork, shape: dict[str, An
 def test_long_short_term_memory_passes(network_of: MakeNetwork, shared: bool) -> None:
     network = network_of(2, (3,), memory=MEMORY, shared_critic=shared)
     verify(_bytes(network), network, network.spec, policy_of(network))
+
+
+CAMERA = ObservationSpec("camera", (3, 36, 40), dtype=np.uint8)
+GRID = ObservationSpec("grid", (5, 37, 36))
+GOAL = ObservationSpec("goal", (3,), (), ObservationType.GOAL_SIGNAL)
+TARGET = ObservationSpec("target", (1, 36, 36), (), ObservationType.GOAL_SIGNAL, np.uint8)
+COMBINATIONS: dict[str, tuple[Any, ...]] = {
+    "image": (CAMERA,),
+    "image, vector": (CAMERA, (4,)),
+    "list": (LIST,),
+    "list, vector": ((4,), LIST),
+    "goal": (GOAL,),
+    "goal, vector": (GOAL, (4,)),
+    "image, goal": (GOAL, CAMERA),
+    "image, list": (LIST, CAMERA),
+    "list, goal": (GOAL, LIST),
+    "goal that is an image": ((4,), TARGET),
+    "several of each": (CAMERA, GOAL, LIST, (4,), TARGET, GRID, LIST, (2,)),
+}
+
+
+@pytest.mark.parametrize(
+    ("continuous", "branches", "squashed"), [(2, (), False), (0, (3, 2), False), (2, (3,), False), (2, (3, 2), True)]
+)
+@pytest.mark.parametrize("kind", COMBINATIONS)
+def test_every_combination_of_sensors_and_actions_passes(
+    network_of: MakeNetwork, kind: str, continuous: int, branches: tuple[int, ...], squashed: bool
+) -> None:
+    network = network_of(continuous, branches, COMBINATIONS[kind], squashed=squashed)
+    assert (network.hyper is not None) == (GOAL in COMBINATIONS[kind] or TARGET in COMBINATIONS[kind])
+    verify(_bytes(network), network, network.spec, policy_of(network))
+
+
+@pytest.mark.parametrize("encoder", ["nature_cnn", "resnet", "match3", "fully_connected"])
+def test_every_image_encoder_passes(network_of: MakeNetwork, encoder: str) -> None:
+    network = network_of(1, (2,), (CAMERA, GOAL, (2,)), vis_encode_type=encoder, num_layers=1)
+    verify(_bytes(network), network, network.spec, policy_of(network))
+
+
+def test_a_goal_beside_the_rest_passes(network_of: MakeNetwork) -> None:
+    network = network_of(1, (2,), (LIST, TARGET, GOAL), goal_conditioning_type="none")
+    assert network.hyper is None
+    verify(_bytes(network), network, network.spec, policy_of(network))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "encoders.0.images.0.convolutions.1.weight",
+        "encoders.0.images.1.dense.bias",
+        "encoders.0.lists.own.weight",
+        "encoders.0.lists.embeddings.0.weight",
+        "encoders.0.lists.value.weight",
+        "encoders.0.lists.out.bias",
+        "hyper.first.weight",
+        "hyper.made.weight",
+        "hyper.bias",
+    ],
+)
+def test_a_wrong_weight_of_a_block_is_found(network_of: MakeNetwork, name: str) -> None:
+    network = network_of(2, (), COMBINATIONS["several of each"])
+    with pytest.raises(ExportError, match="'deterministic_continuous_actions' differs from the network"):
+        verify(_wrong(network, name), network, network.spec)
 
 
 def _wrong(network: ActorCritic, name: str) -> bytes:
