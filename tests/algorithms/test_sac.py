@@ -13,12 +13,13 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
 from tau_trainer.settings import MemorySettings
-from tau_trainer.specs import ActionSpec
+from tau_trainer.specs import ActionSpec, ObservationSpec, ObservationType
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.reference_sac import gradients, textbook
 from tests.algorithms.replayed import sac, settings, trained
 from tests.networks import IMAGE, LIST
 
+GOAL = ObservationSpec("goal", (3,), (), ObservationType.GOAL_SIGNAL)
 KINDS = {"continuous": CONTINUOUS, "discrete": DISCRETE, "hybrid": HYBRID, "one branch": ActionSpec(0, (4,))}
 
 
@@ -230,9 +231,10 @@ def test_encoders_learn_and_are_exported(tmp_path: Any) -> None:
 
 
 @pytest.mark.usefixtures("toys")
-def test_encoders_of_q_learn_from_q_alone() -> None:
+@pytest.mark.parametrize("sensors", [(IMAGE,), (IMAGE, GOAL), (GOAL, IMAGE, LIST)])
+def test_blocks_of_q_learn_from_q_alone(sensors: tuple[ObservationSpec, ...]) -> None:
     """The policy's loss goes through Q to the actions, and moves nothing of Q."""
-    learner = sac(behavior(CONTINUOUS, IMAGE))
+    learner = sac(behavior(CONTINUOUS, *sensors))
     random_everywhere(learner)
     trained(learner, rounds=1)
     batch = learner.draw(1)
@@ -243,7 +245,8 @@ def test_encoders_of_q_learn_from_q_alone() -> None:
     for name, parameter in learner.module.named_parameters():
         assert parameter.grad is not None
         moved = bool(parameter.grad.any())
-        assert moved == name.startswith(("network.action", "network.body", "network.encoders.0")), name
+        own = name.startswith(("network.action", "network.body", "network.encoders.0", "network.hyper"))
+        assert moved == own, name
 
 
 @pytest.mark.usefixtures("toys")

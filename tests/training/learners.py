@@ -136,7 +136,12 @@ def experience(algorithm: Algorithm, policy: Policy, seed: int, reward: float | 
     spec, rng, rows = policy.spec, np.random.default_rng(seed), np.arange(16)
     width = algorithm.state()[1]["reward_components"]
     for _ in range(3):
-        obs = tuple(rng.normal(size=(16, *sensor.shape)).astype(np.float32) for sensor in spec.observations)
+        obs = tuple(
+            rng.integers(0, 256, (16, *sensor.shape), np.uint8)
+            if sensor.dtype == np.uint8
+            else rng.normal(size=(16, *sensor.shape)).astype(np.float32)
+            for sensor in spec.observations
+        )
         mask = rng.random((16, spec.actions.mask_size)) < 0.2
         decision = policy.act(obs, mask, rng)
         paid = rng.normal(size=(16, width)) if reward is None else np.full((16, width), reward)

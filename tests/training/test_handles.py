@@ -15,17 +15,27 @@ from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
-from tau_trainer.specs import ActionSpec
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 from tau_trainer.training.handles import LearnerHandle, LocalLearner
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
 from tests.training.fakes import ppo_settings, vector_spec
 from tests.training.learners import experience
 
 NORMALIZED = {"hidden_units": 8, "num_layers": 2, "normalize": True}
+BLOCKS = BehaviorSpec(
+    "Agent?team=0",
+    (
+        ObservationSpec("camera", (1, 20, 20), dtype=np.uint8),
+        ObservationSpec("goal", (2,), (), ObservationType.GOAL_SIGNAL),
+        ObservationSpec("others", (3, 2), (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)),
+    ),
+    ActionSpec(1, (2,)),
+)
 SETUPS = {
     "continuous": Setup(vector_spec(), ppo_settings(), seed=3),
     "mixed": Setup(vector_spec(actions=ActionSpec(1, (3, 2))), ppo_settings(network_settings=NORMALIZED), seed=3),
     "by component": Setup(vector_spec(actions=ActionSpec(0, (4, 2))), ppo_settings(), seed=3, reward_width=2),
+    "every block": Setup(BLOCKS, ppo_settings(network_settings=NORMALIZED), seed=3),
 }
 
 
@@ -145,8 +155,9 @@ def test_progress_reaches_the_schedules(side_of: MakeSide) -> None:
     assert [side.learn(0, progress=done)[keys.LEARNING_RATE] for done in (0.0, 0.5)] == pytest.approx([3e-4, 1.5e-4])
 
 
-def test_a_state_that_is_loaded_goes_on_to_the_bit(side_of: MakeSide) -> None:
-    one, other = side_of(SETUPS["mixed"]), side_of(replace(SETUPS["mixed"], seed=99))
+@pytest.mark.parametrize("name", ["mixed", "every block"])
+def test_a_state_that_is_loaded_goes_on_to_the_bit(side_of: MakeSide, name: str) -> None:
+    one, other = side_of(SETUPS[name]), side_of(replace(SETUPS[name], seed=99))
     one.learn(0)
     arrays, facts = one.handle.state()
     other.learn(7)
