@@ -73,6 +73,7 @@ class PPO(OnPolicy):
         super().__init__(setup)
         plain = fused and self.network.plain
         self._epochs = (FusedEpochs if plain else AutogradEpochs)(self.network, self.parameters)
+        self.large = len(self.network.encoders) > 0
         self.holds_lock = not (isinstance(self._epochs, FusedEpochs) and self._epochs.scripted)
 
     @property

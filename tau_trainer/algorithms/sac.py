@@ -139,6 +139,7 @@ class SAC(OffPolicy):
         )
         self._pairs = list(zip(self.module.target.parameters(), self.module.network.parameters(), strict=True))
         self._fused = FusedSoftSteps(self.module, self.parameters) if fused and self.network.plain else None
+        self.large = len(self.network.encoders) > 0
         self.holds_lock = self._fused is None or not self._fused.scripted
 
     @override

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from tau_trainer.algorithms import Algorithm, Publish, Setup, State, make_algorithm
@@ -44,8 +45,13 @@ _TRAINERS_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 class LearnerProcess:
     """The trainer's end: a process for any number of algorithms, one request at a time."""
 
-    def __init__(self, log: Path) -> None:
-        """``log``: where the process writes what it has to say. Raises LearnerError where it cannot be started."""
+    def __init__(self, log: Path, *, threads: int = 1) -> None:
+        """Start it. Raises LearnerError where that cannot be done.
+
+        Args:
+            log: where the process writes what it has to say.
+            threads: that it uses inside one operation where these are large.
+        """
         self._log = log
         self._lock = threading.Lock()
         shared = SharedBytes()
@@ -53,7 +59,7 @@ class LearnerProcess:
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("ab") as errors, _signals_blocked():
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "tau_trainer.training.learner_process", shared.place],
+                    [sys.executable, "-P", "-m", "tau_trainer.training.learner_process", shared.place, str(threads)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
@@ -208,8 +214,9 @@ class RemoteLearner:
 class _Host:
     """The process's end."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, threads: int) -> None:
         self._channel = channel
+        self._threads = threads
         self._algorithms: dict[str, Algorithm] = {}
 
     def answer(self, kind: str, facts: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -221,6 +228,8 @@ class _Host:
                 return
             algorithm = self._algorithms[facts["learner"]]
             if kind == "update":
+                # Small networks gain nothing from a second thread inside one operation.
+                torch.set_num_threads(self._threads if algorithm.large else 1)
                 publish = self._publish if facts["publish"] else None
                 stats = algorithm.update({**arrays, **facts["numbers"]}, facts["progress"], publish)
                 self._channel.send("updated", {"stats": stats, "version": algorithm.version}, algorithm.weights())
@@ -252,9 +261,6 @@ def main() -> None:
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not end up between two messages, but in the log
     sys.stdout = sys.stderr
-    import torch
-
-    torch.set_num_threads(1)
     channel = Channel(source, sink, SharedBytes(sys.argv[1]))
     requests: queue.Queue[ChannelMessage] = queue.Queue()
 
@@ -266,7 +272,7 @@ def main() -> None:
         os._exit(0)
 
     threading.Thread(target=listen, name="requests", daemon=True).start()
-    host = _Host(channel)
+    host = _Host(channel, int(sys.argv[2]))
     while True:
         host.answer(*requests.get())
 

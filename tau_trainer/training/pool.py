@@ -23,6 +23,10 @@ from tau_trainer.training.learner import Evaluator, Learner
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
 from tau_trainer.training.plan import RunPlan
 
+_MOST_THREADS = 4
+"""That a learner's process uses inside one large operation, as ML-Agents does, and half of the cores at most: engines
+play meanwhile."""
+
 
 class LearnerPool:
     """Makes learners when environments show their behaviors, and gives every pair its TauAgents and rewards."""
@@ -127,7 +131,8 @@ class LearnerPool:
             return LocalLearner(algorithm)
         if len(self._processes) < self._workers:
             log = self._plan.log_folder / f"Learner-{len(self._processes)}.log"
-            self._processes.append(LearnerProcess(log))
+            spare = (os.cpu_count() or 1) // (2 * self._workers)
+            self._processes.append(LearnerProcess(log, threads=max(1, min(_MOST_THREADS, spare))))
         return RemoteLearner(self._processes[next(self._remote) % self._workers], name, setup, algorithm)
 
     def close(self) -> None:

@@ -7,8 +7,10 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,9 @@ from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.errors import LearnerError
 from tau_trainer.metrics import PairState
 from tau_trainer.settings import trainer_type
-from tau_trainer.specs import ActionSpec
-from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
+from tau_trainer.specs import ActionSpec, ObservationSpec
+from tau_trainer.training.channel import Channel
+from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, ppo_settings, tau_settings, until, vector_spec
 from tests.training.learners import experience
 
@@ -91,6 +94,31 @@ def test_several_algorithms_share_a_process_and_nothing_else(shared: LearnerProc
     for learner, algorithm in zip(learners, algorithms, strict=True):
         for name, values in algorithm.weights().items():
             assert np.array_equal(values, learner.policy().weights[name]), name
+
+
+def test_several_threads_work_on_images_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr("torch.set_num_threads", chosen.append)
+    camera = replace(vector_spec(), observations=(ObservationSpec("camera", (1, 20, 20), dtype=np.uint8),))
+    host = _Host(Silent(), threads=3)
+    for name, spec in (("vectors", vector_spec()), ("images", camera)):
+        setup = replace(SETUP, spec=spec)
+        work = experience(make_algorithm(setup), make_algorithm(setup).snapshot(), 0).data
+        host._algorithms[name] = make_algorithm(setup)
+        arrays = {key: value for key, value in work.items() if isinstance(value, np.ndarray)}
+        numbers = {key: value for key, value in work.items() if isinstance(value, int)}
+        host.answer("update", {"learner": name, "numbers": numbers, "progress": 0.0, "publish": False}, arrays)
+    assert chosen == [1, 3]
+
+
+class Silent(Channel):
+    """Sends nothing."""
+
+    def __init__(self) -> None:
+        pass
+
+    def send(self, kind: str, *_: Any, **more: Any) -> None:
+        assert kind == "updated"
 
 
 def test_learners_in_several_threads_take_turns(shared: LearnerProcess) -> None:

@@ -119,7 +119,7 @@ def test_a_behavior_that_the_settings_do_not_name(make: Make, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        (BehaviorSpec("TauAgent", (ObservationSpec("camera", (3, 84, 84)),), ActionSpec(2)), "'TauAgent'.*'camera'"),
+        (BehaviorSpec("TauAgent", (ObservationSpec("camera", (3, 12, 84)),), ActionSpec(2)), "'TauAgent'.*'camera'"),
         (BehaviorSpec("TauAgent", (ObservationSpec("vector", (3,)),), ActionSpec()), "'TauAgent' has no actions"),
     ],
 )
@@ -138,8 +138,8 @@ def test_learning_uses_one_thread_an_operation(make: Make) -> None:
 class FakeProcess:
     """A process that is never started."""
 
-    def __init__(self, log: Path) -> None:
-        self.log = log
+    def __init__(self, log: Path, threads: int) -> None:
+        self.log, self.threads = log, threads
         self.closed = 0
 
     def close(self) -> None:
@@ -150,8 +150,8 @@ class FakeProcess:
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[FakeProcess]:
     made: list[FakeProcess] = []
 
-    def make(log: Path) -> FakeProcess:
-        made.append(FakeProcess(log))
+    def make(log: Path, *, threads: int) -> FakeProcess:
+        made.append(FakeProcess(log, threads))
         return made[-1]
 
     monkeypatch.setattr("tau_trainer.training.pool.LearnerProcess", make)
@@ -210,6 +210,24 @@ def test_independent_learners_share_as_many_processes_as_there_are_cores_to_spar
     assert [process.log.parent for process in processes] == [tmp_path / "run_logs"] * 2
     pool.close()
     assert [process.closed for process in processes] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("cores", "policy", "threads"),
+    [(1, "shared", 1), (2, "shared", 1), (6, "shared", 3), (32, "shared", 4), (6, "independent", 1)],
+)
+def test_a_process_may_use_half_of_the_cores(
+    make: Make,
+    processes: list[FakeProcess],
+    monkeypatch: pytest.MonkeyPatch,
+    cores: int,
+    policy: str,
+    threads: int,
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    pool = make(tau__policy=policy, tau__pairs=2, collection__learner="process")
+    where(pool, 0, 1)
+    assert [process.threads for process in processes] == [threads] * len(processes)
 
 
 def test_learners_in_threads_are_no_reason_to_miss_a_process(
