@@ -59,7 +59,7 @@ class EngineTimeoutError(EngineError):
 
 
 class EngineStoppedError(EngineError):
-    """Whoever runs the Unity editor pressed Stop there: an end, but no failure."""
+    """Whoever runs the game has ended it (Stop in the Unity editor, or it crashed there): no failure of ours."""
 
 
 class VersionError(EngineError):

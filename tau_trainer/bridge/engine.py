@@ -61,6 +61,8 @@ class EngineOptions:
     configuration: EngineSettings = field(default_factory=EngineSettings)
     trainer: Any = None
     """What engine 0 is told of us over the training analytics channel: its message; None: nothing."""
+    may_leave: bool = False
+    """Whether a build that says goodbye has ended well, as somebody's who closes its window."""
     listen: str | None = None
     """An address for engines on other machines, served by grpcio; None: loopback alone, by our own server."""
     tls: Tls | None = None
@@ -88,8 +90,13 @@ class Engine:
         launch: LaunchSpec | None,
         options: EngineOptions = EngineOptions(),
         channels: SideChannelHub | None = None,
+        *,
+        patient: bool = False,
     ) -> None:
-        """``port`` 0: any free one. ``launch`` None: somebody else starts the engine (the Unity editor)."""
+        """``port`` 0: any free one. ``launch`` None: somebody else starts the engine (the Unity editor).
+
+        ``patient``: wait for it to connect without limit.
+        """
         self.index = index
         self.port = port
         self.channels = channels or SideChannelHub()
@@ -97,6 +104,7 @@ class Engine:
         self.exchanges = 0
         self._launch = launch
         self._options = options
+        self._patient = patient
         self._codec = TrainerCodec()
         self._server = options.server()
         self._watcher: asyncio.Task[None] | None = None
@@ -179,8 +187,8 @@ class Engine:
     async def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """Answer every agent that asked, by behavior, in the order they asked; return the next step.
 
-        Raises EngineStoppedError when the person at the editor stops the game, else EngineExitedError,
-        EngineDisconnectedError, EngineTimeoutError, DecodeError.
+        Raises EngineStoppedError when the person at the editor ends the game, or a build that may, else
+        EngineExitedError, EngineDisconnectedError, EngineTimeoutError, DecodeError.
         """
         self.answer(actions)
         return await self.next()
@@ -204,7 +212,9 @@ class Engine:
             if self._refusal:
                 raise EngineExitedError(f"{self._name} left in the handshake{self._refusal}")
             if self._launch is None:
-                raise EngineStoppedError(f"the Unity editor stopped the game (status {message.status})")
+                raise EngineStoppedError("the Unity editor stopped the game")
+            if self._options.may_leave:
+                raise EngineStoppedError(f"{self._name} has left the game")
             raise EngineExitedError(f"{self._name} said goodbye before it was asked to (status {message.status})")
 
     def _wait(self) -> asyncio.Future[bytes]:
@@ -223,7 +233,7 @@ class Engine:
         if self.process is not None and await self.process.wait(_REAP_S):
             return self._exited()
         if self._launch is None and self._stage != _HANDSHAKE:
-            return EngineDisconnectedError(f"the Unity editor {how} (crashed or was killed?)")
+            return EngineStoppedError(f"the Unity editor {how} (crashed or was killed?)")
         tail = self.process.log_tail() if self.process is not None else ""
         return EngineDisconnectedError(f"{self._name} {how} while it should {self._stage}{self._refusal}{tail}")
 
@@ -256,8 +266,12 @@ class Engine:
                 continue
             if self.process is not None and self.process.returncode is not None:
                 waiting.set_exception(self._exited())
-            elif time.monotonic() - self._waiting_since > self._options.timeout_s:
+            elif time.monotonic() - self._waiting_since > self._options.timeout_s and not self._awaits_person:
                 waiting.set_exception(EngineTimeoutError(self._timeout_message()))
+
+    @property
+    def _awaits_person(self) -> bool:
+        return self._patient and self._stage == "connect"
 
     def _timeout_message(self) -> str:
         waited = f"{self._options.timeout_s:g} s"

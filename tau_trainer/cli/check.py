@@ -84,7 +84,10 @@ def examine(request: Request) -> Report:
         report.settings = one_of_resume_and_force(settings, request)
         chosen = report.settings.checkpoint_settings
         folder = Path(chosen.results_dir), chosen.run_id
-        RunFolder.check(*folder, resume=chosen.resume, force=chosen.force)
+        if chosen.inference:
+            RunFolder.look(*folder)
+        else:
+            RunFolder.check(*folder, resume=chosen.resume, force=chosen.force)
     except TauError as error:
         report.problems.append(str(error))
     try:
@@ -197,7 +200,7 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     )
     for name, value in (settings.environment_parameters or {}).items():
         yield name, _parameter(value)
-    beginning = "goes on with" if chosen.resume else "replaces" if chosen.force else "makes"
+    beginning = "plays" if chosen.inference else "goes on with" if chosen.resume else "replaces" if chosen.force else "makes"
     yield "results", f"{beginning} {Path(chosen.results_dir, chosen.run_id)}"
     yield "learns on", settings.torch_settings.device or "cpu"
 

@@ -55,6 +55,11 @@ class RunFlags:
     ] = None
     resume: Annotated[Switch, Parameter(help="Go on with the run of this id."), Sets("checkpoint_settings.")] = None
     force: Annotated[Switch, Parameter(help="Overwrite the run of this id."), Sets("checkpoint_settings.")] = None
+    inference: Annotated[
+        Switch,
+        Parameter(help="Play the run of this id, and change nothing of it."),
+        Sets("checkpoint_settings."),
+    ] = None
     export: Annotated[
         Literal["best", "last"] | None,
         Parameter(help="Policy to export: the best by validation, where there is one, or the last. [default: best]"),
@@ -203,9 +208,8 @@ class OutputFlags:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class LegacyFlags:
-    """Flags of mlagents-learn that this version answers with a sentence, or that are deprecated there."""
+    """Flags of mlagents-learn that are deprecated there."""
 
-    inference: Annotated[Switch, Parameter(show=False), Sets("checkpoint_settings.")] = None
     load: Annotated[Switch, Parameter(show=False), Sets("checkpoint_settings.resume")] = None
     train: Annotated[bool, Parameter(show=False)] = False
     torch: Annotated[bool, Parameter(show=False)] = False

@@ -73,8 +73,10 @@ def learn_request(
     request = _request(config, run, engines, (legacy, *others))
     if num_envs is not None:
         request.put("env_settings.num_envs", num_envs, "--num-envs")
-    if config is None and (run.resume or legacy.load):
-        request.resume_from(_results(run), run.run_id or "ppo")
+    if run.inference and run.initialize_from and not run.resume:
+        request.put("checkpoint_settings.run_id", run.initialize_from, "--initialize-from")
+    if config is None and (run.resume or run.inference or legacy.load):
+        request.resume_from(_results(run), request.overrides.get("checkpoint_settings.run_id", "ppo"))
     return request
 
 
@@ -91,7 +93,7 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
 
     request = _request(config, run, engines, others)
     name = Path(config).stem if config else DEFAULT_CONFIG
-    if config is None and run.resume:
+    if config is None and (run.resume or run.inference):
         runs = _numbered(_results(run), name)
         request.resume_from(_results(run), run.run_id or (runs[-1][1] if runs else None))
     if request.config is None:
@@ -144,6 +146,8 @@ def _note_deprecated(legacy: LegacyFlags) -> None:
 def one_of_resume_and_force(settings: RunSettings, request: Request) -> RunSettings:
     """A given flag beats the file's; both at one level contradict each other."""
     chosen = settings.checkpoint_settings
+    if chosen.inference and "checkpoint_settings.force" in request.overrides:
+        raise SettingsError("--inference plays the run that is there, and --force would replace it; give one of them")
     if not (chosen.resume and chosen.force):
         return settings
     given = [name for name in ("resume", "force") if f"checkpoint_settings.{name}" in request.overrides]
@@ -207,7 +211,7 @@ def _with_run_id(settings: RunSettings, name: str) -> RunSettings:
     chosen = settings.checkpoint_settings
     runs = _numbered(Path(chosen.results_dir), name)
     number = runs[-1][0] if runs else 0
-    again = (chosen.resume or chosen.force) and number
+    again = (chosen.resume or chosen.force or chosen.inference) and number
     number = number if again else number + 1
     run_id = name if number <= 1 else f"{name}-{number}"
     return settings.model_copy(update={"checkpoint_settings": chosen.model_copy(update={"run_id": run_id})})

@@ -63,10 +63,10 @@ class Environment(Protocol):
         """Give every agent that asked its action, by behavior, in the order they asked. Returns at once."""
 
     async def next(self) -> list[StepBatch]:
-        """The next step. Raises EngineStoppedError when a person who may has ended it, else EngineError."""
+        """The next step. Raises EngineStoppedError when somebody who may has ended it, else EngineError."""
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Replace a game that failed; its first step. Raises ``error`` where that is not allowed."""
+        """Replace a game that failed, or wait for who ended it; its first step. Raises ``error`` where it is over."""
 
     async def close(self) -> None:
         """Say goodbye and wait for its end."""

@@ -20,12 +20,14 @@ from tau_trainer.bridge.side_channels import SideChannelHub
 from tau_trainer.bridge.tls import read_tls
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.errors import EngineDisconnectedError, EngineError, PortInUseError, SettingsError
+from tau_trainer.errors import EngineError, EngineStoppedError, PortInUseError, SettingsError
 from tau_trainer.settings import EDITOR, RunSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 _PROOF_EXCHANGES = 100
 """Exchanges after which an engine counts as working."""
+_FAREWELL_S = 1.0
+"""Seconds in which an engine that was ended hears our goodbye."""
 
 
 class EngineSource:
@@ -121,10 +123,9 @@ class EngineWorker:
         self._port = 0
         return await self._start()
 
-    async def _start(self) -> list[StepBatch]:
-        self.engine = Engine(
-            self.index, self._port, self._launch, self._options, channels=SideChannelHub(self._on_stat)
-        )
+    async def _start(self, *, patient: bool = False) -> list[StepBatch]:
+        channels = SideChannelHub(self._on_stat)
+        self.engine = Engine(self.index, self._port, self._launch, self._options, channels, patient=patient)
         try:
             await self.engine.start()
             return await self.engine.reset(self._parameters)
@@ -162,24 +163,26 @@ class EngineWorker:
     async def recover(self, error: EngineError) -> list[StepBatch]:
         """Replace an engine that failed while stepping; its first step.
 
-        One that never took a step and one that somebody else starts are not replaced: their error is raised, and so is
-        the last one when the budget is spent. An editor that is gone may come back as often as somebody presses Play.
+        One that never took a step is not replaced: its error is raised, and so is the last one when the budget is
+        spent. An editor is waited for, as often as somebody stops it and presses Play again.
         """
         worked = self.engine is not None and self.engine.exchanges > 1
+        if isinstance(error, EngineStoppedError) and self.engine is not None:
+            await self.engine.close(_FAREWELL_S)
         await self.kill()
         if self._launch is None:
             return await self._wait_for_play(error)
-        if not (worked or self.restarts):
+        if isinstance(error, EngineStoppedError) or not (worked or self.restarts):
             raise error
         return await self._budget.revive(error, lambda: self.start(self._parameters))
 
     async def _wait_for_play(self, error: EngineError) -> list[StepBatch]:
-        """Raises ``error`` unless the connection broke; EngineTimeoutError if nobody comes back in time."""
-        while isinstance(error, EngineDisconnectedError):
+        """Raises ``error`` unless a person ended the game; nobody says when that person will begin it again."""
+        while isinstance(error, EngineStoppedError):
             self._budget.spend()
-            self._on_event(f"{error}; press Play within {self._options.timeout_s:g} s to go on with the run")
+            self._on_event(f"{error}; press Play to go on with the run, or Ctrl-C to end it")
             try:
-                return await self.start(self._parameters)
+                return await self._start(patient=True)
             except EngineError as again:
                 error = again
         raise error
@@ -236,6 +239,7 @@ def _engine_options(settings: RunSettings) -> EngineOptions:
             num_envs=env.num_envs,
             num_environment_parameters=len(settings.environment_parameters or {}),
         ),
+        may_leave=settings.checkpoint_settings.inference,
         listen=collection.listen,
         tls=read_tls(collection.tls_cert, collection.tls_key),
     )

@@ -17,6 +17,8 @@ class PairState(enum.StrEnum):
     PREPARING = "Preparing"
     """Its engine starts and shakes hands."""
     TRAINING = "Training"
+    PLAYING = "Playing"
+    """Acting without learning."""
     EVALUATING = "Evaluating"
     COMPLETED = "Completed"
     FAILED = "Failed"
@@ -114,6 +116,8 @@ class RunSnapshot:
     """Of each environment parameter with a curriculum: ``height: lesson 2 of 4, Tall``."""
     message: str | None = None
     """One line for the person who watches ("waiting for the engine: press Play")."""
+    learning: bool = True
+    """Whether anything is learned: not where a saved run is played."""
 
     @property
     def progress(self) -> float | None:
@@ -130,7 +134,7 @@ class RunReport:
     command: str
     """``parallel`` or ``learn``."""
     outcome: str
-    """``completed``, ``cancelled``, ``stopped by the editor`` or ``failed``."""
+    """``completed``, ``cancelled``, ``played`` (without learning) or ``failed``."""
     decisions: int
     wall_seconds: float
     decisions_per_second: float

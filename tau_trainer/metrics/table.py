@@ -31,6 +31,7 @@ STATE_STYLES = {
     PairState.IDLE: "dim",
     PairState.PREPARING: "blue",
     PairState.TRAINING: "green",
+    PairState.PLAYING: "green",
     PairState.EVALUATING: "cyan",
     PairState.COMPLETED: "bold green",
     PairState.FAILED: "bold red",
@@ -229,8 +230,9 @@ def _head(snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, marks:
         f"held {snapshot.held_seconds:.1f} s",
         f"updates {snapshot.update_seconds:.1f} s",
     ]
-    yield from _pack(speed, width, marks)
-    yield from _pack(policy, width, marks)
+    yield from _pack(speed[: 3 if snapshot.learning else 2], width, marks)
+    if snapshot.learning:
+        yield from _pack(policy, width, marks)
     if snapshot.command == "parallel":
         rewards = next(iter(trends.values())).rewards if len(trends) == 1 else []
         yield from _pack([*_trend_parts(rewards, width, marks), *_loss_parts(mean_losses(trends))], width, marks)

@@ -132,7 +132,7 @@ class Outlook:
             if new is not None and trainer.time_horizon > new:
                 text = f"is more than the {new:,} new decisions of an update, which cut trajectories before it does"
                 yield self._at(place, "time_horizon"), text
-            if network.deterministic:
+            if network.deterministic and not self._settings.checkpoint_settings.inference:
                 text = "is on while training: an agent that always takes its best action explores nothing"
                 yield self._at(place, "network_settings", "deterministic"), text
             if not any(signal.strength for signal in trainer.reward_signals.values()):

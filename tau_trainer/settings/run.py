@@ -41,7 +41,7 @@ class CheckpointSettings(Section):
     train_model: Bool = False
     """Deprecated, without effect."""
     inference: Bool = False
-    """Act without learning."""
+    """Play the run of this run_id without learning; nothing of it is changed."""
     results_dir: Text = "results"
     """Folder that holds the runs' folders."""
     export: ExportChoice = "best"

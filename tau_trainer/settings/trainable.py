@@ -23,9 +23,6 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
     for name, settings in file.behaviors.items():
         yield from _behavior(("behaviors", name), settings)
     yield from _lessons(file)
-    if file.checkpoint_settings.inference:
-        text = "is set, but this version has no inference mode yet; remove it, or use `tau-train evaluate`"
-        yield ("checkpoint_settings", "inference"), text
 
 
 def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:

@@ -79,8 +79,11 @@ class TrainerSettings(Section):
         return max(1, self.max_steps // self.keep_checkpoints)
 
     def summary_every(self, max_steps: int) -> int:
-        """Steps between two points of a learner's curve: summary_freq, but for runs so short that few would come."""
-        return min(self.summary_freq, max(max_steps // LEAST_SUMMARIES, 1))
+        """Steps between two points of a learner's curve: summary_freq, but for runs so short that few would come.
+
+        ``max_steps`` 0: a run without end.
+        """
+        return min(self.summary_freq, max(max_steps // LEAST_SUMMARIES, 1)) if max_steps else self.summary_freq
 
     @model_validator(mode="after")
     def _even_needs_count(self) -> Self:

@@ -31,13 +31,14 @@ def wait_in_foreground(session: Session) -> RunReport:
     """Wait for ``session``.
 
     Ctrl-C once: every pair finishes its exchange, then the run is saved, evaluated and exported. Twice: it is saved
-    without waiting for pairs.
+    without waiting for pairs. Where a saved run is played there is nothing to save.
     """
     pressed = itertools.count(1)
 
     def end() -> None:
         again = next(pressed) > 1
-        session.say("saving; evaluation and export are left out" if again else _ENDING)
+        if not session.plays:
+            session.say("saving; evaluation and export are left out" if again else _ENDING)
         session.cancel(at_once=again)
 
     with _on_interrupt(end):

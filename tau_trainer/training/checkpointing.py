@@ -41,9 +41,11 @@ class Checkpointer:
         origins: Origins | None = None,
         *,
         resume: bool,
+        learns: bool = True,
     ) -> None:
         """``folder``: the run's ``checkpoints``; ``resume``: restore learners as they appear.
 
+        ``learns``: whether they go on learning, from where they stood; else they only play, and count from 0.
         ``agreed``: the :attr:`~tau_trainer.training.task.Task.identity` of what is learned; ``lessons``: saved with
         every learner, restored by :meth:`prepare`. ``origins``: where learners of a new run begin.
         """
@@ -58,6 +60,7 @@ class Checkpointer:
         self._lessons = lessons or Lessons({})
         self._origins = origins
         self._resume = resume
+        self._learns = learns
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
 
@@ -68,9 +71,9 @@ class Checkpointer:
             for warning in latest.warnings:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
-                self._fit(learner.restore, latest.checkpoint)
+                self._fit(learner.restore if self._learns else learner.play, latest.checkpoint)
                 lost = learner.algorithm.lost(latest.checkpoint.manifest["learner"]["algorithm"])
-                if lost:
+                if lost and self._learns:
                     self._hub.warning(lost)
             else:
                 self._hub.warning(f"'{learner.name}' begins from zero: the run that is resumed saved nothing of it")
@@ -130,7 +133,7 @@ class Checkpointer:
             checkpoint = latest_checkpoint(self._folder, name, accept=self._of_generation).checkpoint
             if checkpoint is None:
                 continue
-            for pair, decisions in checkpoint.manifest["pairs"].items():
+            for pair, decisions in checkpoint.manifest["pairs"].items() if self._learns else ():
                 self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))
             found.append(checkpoint)
         latest = max(found, key=lambda one: one.created, default=None)
@@ -142,9 +145,11 @@ class Checkpointer:
 
     def due(self, learner: Learner) -> bool:
         """Whether a learner has gone past its next checkpoint and learned since the last. Ask between updates."""
-        return learner.policy.version > self._saved_versions[learner.name] and (
-            learner.decisions >= self._next[learner.name]
-        )
+        return self.stale(learner) and learner.decisions >= self._next[learner.name]
+
+    def stale(self, learner: Learner) -> bool:
+        """Whether a learner has learned since its last checkpoint."""
+        return learner.policy.version > self._saved_versions[learner.name]
 
     async def save(
         self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair], *, models: bool = True

@@ -119,10 +119,10 @@ def make_report(
     outcome = "completed"
     if run.error is not None or len(failed) == len(run.pairs):
         outcome = "failed"
+    elif run.plan.inference:
+        outcome = "played"
     elif run.cancelled:
         outcome = "cancelled"
-    elif any(pair.goodbye is not None and not pair.complete for pair in run.pairs):
-        outcome = "stopped by the editor"
     told_by_pairs = [f"pair {pair.id}: {pair.trainer.error}" for pair in run.pairs if pair.trainer.error]
     told_by_run = [told(run.error)] if run.error is not None else []
     files = {

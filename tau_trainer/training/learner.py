@@ -325,6 +325,17 @@ class Learner:
         self.policy = self._handle.policy()
         self._act_with(self.policy)
 
+    def play(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+        """Act from now on as a saved learner would (what its :meth:`state` gave)."""
+        self.begin_from(arrays, values)
+        self.best = stored_best(self.algorithm, arrays, values)
+
+    def play_best(self) -> None:
+        """Act from now on with the policy that validation chose, where it chose one."""
+        if self.best is not None:
+            self.policy = self.best.policy
+            self._act_with(self.policy)
+
     def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         self._handle.load(

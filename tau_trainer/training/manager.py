@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -48,6 +50,8 @@ class Session:
         self._folder = folder
         self._report: RunReport | None = None
         self._failure: BaseException | None = None
+        self.plays = run.plan.inference
+        """Whether a saved run is played without learning."""
         self._thread = threading.Thread(target=self._work, name=f"run {run.run_id}", daemon=True)
         self._thread.start()
 
@@ -65,7 +69,9 @@ class Session:
         finally:
             self._run.pool.close()
             self._run.hub.close()
-            if self._run.nothing_learned and (self._report is None or self._report.outcome != "completed"):
+            if self.plays:
+                shutil.rmtree(self._run.plan.log_folder, ignore_errors=True)
+            elif self._run.nothing_learned and (self._report is None or self._report.outcome != "completed"):
                 self._discard()
             self._folder.release()
 
@@ -136,32 +142,35 @@ class ParallelTrainerManager:
         settings = resolve_seed(settings)
         check_device(settings)
         checkpoint = settings.checkpoint_settings
-        folder = RunFolder.create(
-            Path(checkpoint.results_dir), checkpoint.run_id, resume=checkpoint.resume, force=checkpoint.force
-        )
+        results, plays = Path(checkpoint.results_dir), checkpoint.inference
+        if plays:
+            folder, logs = RunFolder.look(results, checkpoint.run_id), Path(tempfile.mkdtemp(prefix="tau-train-"))
+        else:
+            folder = RunFolder.create(results, checkpoint.run_id, resume=checkpoint.resume, force=checkpoint.force)
+            logs = folder.engine_logs
         hub: MetricsHub | None = None
         try:
-            plan = make_plan(command, settings, folder.engine_logs)
+            plan = make_plan(command, settings, logs)
             shown = None if recorders else terminal_recorder(terminal)
             if shown is not None:
                 shown.on_event(Event("starting", 0.0, {"message": _starting(checkpoint.run_id, plan)}))
-            if checkpoint.resume:
+            if checkpoint.resume or plays:
                 check_resume(folder, plan)
             from tau_trainer.training.run import TrainingRun
 
             # What is kept comes before what is shown.
-            hub = MetricsHub(
-                recorders(folder.path)
-                if recorders
-                else [JsonLines(folder.log), TensorBoard(folder.path), *([shown] if shown else [])]
-            )
-            run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=checkpoint.resume)
-            atomic_write_text(folder.configuration, dump_settings(_lasting(settings)))
-            atomic_write_json(folder.run_json, provenance(plan.seed, command_line))
+            kept = [] if plays else [JsonLines(folder.log), TensorBoard(folder.path)]
+            hub = MetricsHub(recorders(folder.path) if recorders else [*kept, *([shown] if shown else [])])
+            run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=checkpoint.resume or plays)
+            if not plays:
+                atomic_write_text(folder.configuration, dump_settings(_lasting(settings)))
+                atomic_write_json(folder.run_json, provenance(plan.seed, command_line))
         except BaseException:
             if hub is not None:
                 hub.close()
             folder.discard()
+            if plays:
+                shutil.rmtree(logs, ignore_errors=True)
             raise
         session = self.sessions[checkpoint.run_id] = Session(run, folder)
         return session

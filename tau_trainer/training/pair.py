@@ -27,10 +27,12 @@ class AgentTrainerPair:
         done: Callable[[AgentTrainerPair], bool],
         parameters: Callable[[int], Parameters],
         lessons: Lessons | None = None,
+        on_absence: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``done`` says when this pair has had its decisions; ``parameters`` what its environment is told now.
 
-        ``lessons``: whose changes it is told of while it plays.
+        ``lessons``: whose changes it is told of while it plays. ``on_absence``: awaited when a person has stopped the
+        game, before the pair waits for that person to start it again.
         """
         self.id = trainer.id
         self.trainer = trainer
@@ -38,12 +40,15 @@ class AgentTrainerPair:
         self.finishing = False
         """Set from outside: the pair ends after the exchange it is in."""
         self.goodbye: str | None = None
-        """What a person's environment said when that person ended it."""
+        """What an environment said that left and is not to be replaced: a saved run is played, say."""
+        self.absent: str | None = None
+        """Why nothing happens until a person starts the game again; None while it runs."""
         self.starting = False
         """Whether its environment has yet to begin, or to begin again: who ends it now ends nothing."""
         self._done = done
         self._parameters = parameters
         self._lessons = lessons or Lessons({})
+        self._on_absence = on_absence
         self._told = 0
         """Version of the lessons that the environment was told of."""
         self._actions: dict[str, Actions] = {}
@@ -60,8 +65,11 @@ class AgentTrainerPair:
 
     async def initialize(self) -> None:
         """Start the environment and decide for its first observations. Raises EngineError."""
-        with self._start():
-            batches = await self.environment.start(self._parameters_now())
+        try:
+            with self._start():
+                batches = await self.environment.start(self._parameters_now())
+        except EngineStoppedError as error:
+            batches = await self._wait_for_person(error)
         self._actions = await self.trainer.decide(batches, self.environment.specs)
 
     async def advance(self) -> None:
@@ -87,7 +95,6 @@ class AgentTrainerPair:
         try:
             batches = await self._or_recover(exchange)
         except EngineStoppedError as error:
-            self.trainer.abandon()
             self.goodbye = str(error)
             return
         self._actions = await self.trainer.decide(batches, self.environment.specs)
@@ -95,12 +102,23 @@ class AgentTrainerPair:
     async def _or_recover(self, exchange: Awaitable[list[StepBatch]]) -> list[StepBatch]:
         try:
             return await exchange
-        except EngineStoppedError:
-            raise
+        except EngineStoppedError as error:
+            self.trainer.abandon()
+            return await self._wait_for_person(error)
         except EngineError as error:
             self.trainer.abandon()
             with self._start():
                 return await self.environment.recover(error)
+
+    async def _wait_for_person(self, error: EngineStoppedError) -> list[StepBatch]:
+        self.absent = str(error)
+        try:
+            if self._on_absence is not None:
+                await self._on_absence()
+            with self._start():
+                return await self.environment.recover(error)
+        finally:
+            self.absent = None
 
     @contextmanager
     def _start(self) -> Iterator[None]:

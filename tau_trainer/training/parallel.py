@@ -30,12 +30,14 @@ class ParallelTrainer:
         hub: MetricsHub,
         *,
         deterministic: bool = False,
+        playing: PairState = PairState.TRAINING,
         after_round: Callable[[], Awaitable[bool]] | None = None,
         evaluate: Callable[[AgentTrainerPair], Awaitable[None]] | None = None,
     ) -> None:
-        """``evaluate`` is awaited as each pair ends; ``after_round`` after every round of a deterministic run.
+        """``playing``: the state of pairs that play.
 
-        Where ``after_round`` says so, all environments begin anew.
+        ``evaluate`` is awaited as each pair ends; ``after_round`` after every round of a deterministic run. Where it
+        says so, all environments begin anew.
         """
         self.pairs = tuple(pairs)
         self.peak = 0
@@ -45,6 +47,7 @@ class ParallelTrainer:
         self._max_concurrent = max_concurrent
         self._hub = hub
         self._deterministic = deterministic
+        self._playing = playing
         self._after_round = after_round
         self._evaluate = evaluate
         self._running = 0
@@ -54,8 +57,9 @@ class ParallelTrainer:
     @property
     def active(self) -> list[AgentTrainerPair]:
         """Pairs that hold the semaphore now."""
-        busy = (PairState.PREPARING, PairState.TRAINING, PairState.EVALUATING)
-        return [pair for pair in self.pairs if pair.trainer.state in busy]
+        return [
+            pair for pair in self.pairs if pair.trainer.state is not PairState.IDLE and not pair.trainer.state.ended
+        ]
 
     async def run(self) -> None:
         """Run all pairs to their ends. Never raises for a pair's sake."""
@@ -145,13 +149,13 @@ class ParallelTrainer:
         pair.trainer.enter(PairState.PREPARING)
         if not pair.finished:  # a resumed run may find it finished already: then nothing is started
             await pair.initialize()
-        pair.trainer.enter(PairState.TRAINING)
+        pair.trainer.enter(self._playing)
 
     async def _conclude(self, pair: AgentTrainerPair) -> None:
-        """A pair has had its decisions, or was asked to end, or its environment was ended by a person."""
-        early = not pair.complete
-        if early and pair.goodbye is not None:
-            self._hub.event("stopped", message=f"{pair.goodbye}: saving what was learned", pair=pair.id)
+        """A pair has had its decisions, or was asked to end, or its environment has left and that is its end."""
+        early = not pair.complete and pair.goodbye is None
+        if pair.goodbye is not None:
+            self._hub.event("stopped", message=pair.goodbye, pair=pair.id)
         await pair.stop()
         if self._evaluate is not None and not early:
             pair.trainer.enter(PairState.EVALUATING)

@@ -51,9 +51,14 @@ class RunPlan:
     parameters: Mapping[str, AnyParameter]
     """What environments are told, curricula included."""
     origins: Origins | None
-    """Where learners begin; None: a run that is resumed."""
+    """Where learners begin; None: where the run that is there has come to."""
     stall_s: float
     """Seconds without any progress after which the run is given up."""
+
+    @property
+    def inference(self) -> bool:
+        """Whether a saved run is played, without end and without learning."""
+        return self.settings.checkpoint_settings.inference
 
     @property
     def environment(self) -> str:
@@ -75,7 +80,9 @@ class RunPlan:
         return -(-(sum(trainer.max_steps for trainer in trainers) - gone) // self.pairs)
 
     def max_steps(self, behavior: str) -> int:
-        """Decisions of one learner of a behavior (its short name), after which it is done."""
+        """Decisions of one learner of a behavior (its short name), after which it is done: at once if it only plays."""
+        if self.inference:
+            return 0
         share = 1 if self.shared else self.pairs
         return -(-self.settings.of_behavior(behavior).max_steps // share)
 
@@ -116,6 +123,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         engine_args = task.engine_args(env.env_args or ())
         if env.env_path in (None, EDITOR):
             parameters = {**task.editor_parameters, **parameters}
+    again = settings.checkpoint_settings.resume or settings.checkpoint_settings.inference
     return RunPlan(
         command=command,
         settings=settings,
@@ -128,7 +136,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         source=open_source(settings, pairs, log_folder, engine_args),
         log_folder=log_folder,
         parameters=parameters,
-        origins=None if settings.checkpoint_settings.resume else Origins(settings),
+        origins=None if again else Origins(settings),
         stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
     )
 

@@ -126,7 +126,7 @@ class LearnerPool:
     def _handle(self, name: str, setup: Setup, algorithm: Algorithm) -> LearnerHandle:
         """Where it learns: as the settings say, or in a process where learning would hold up acting."""
         where = self._plan.settings.collection.learner
-        taking_turns = self._plan.max_policy_age == 0
+        taking_turns = self._plan.max_policy_age == 0 or self._plan.inference
         if where == "thread" or (where == "auto" and (taking_turns or not algorithm.holds_lock)):
             return LocalLearner(algorithm)
         if len(self._processes) < self._workers:

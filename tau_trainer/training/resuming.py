@@ -1,4 +1,4 @@
-"""Whether a run can go on as it is asked to: found out before anything of it is touched."""
+"""Whether a run can go on, or be played, as it is asked to: found out before anything of it is touched."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_resume(folder: RunFolder, plan: RunPlan) -> None:
         *_, spec = load_policy(checkpoint, plan.settings)
         _check_sharing(checkpoint, plan, shared=checkpoint.name == spec.short_name)
         _check_task(checkpoint, plan)
-    if _finished(checkpoints, plan):
+    if not plan.inference and _finished(checkpoints, plan):
         raise RunFinishedError(
             f"the run in '{folder.path}' has had all its decisions, so there was nothing to do; raise --max-steps to "
             f"go on, or write its models again with: tau-train export {folder.path}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.envs import Parameters
 from tau_trainer.export import check_export
-from tau_trainer.metrics import BaselineScore, MetricsHub, RunSnapshot, keys
+from tau_trainer.metrics import BaselineScore, MetricsHub, PairState, RunSnapshot, keys
 from tau_trainer.specs import Aggregation
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.checkpointing import Checkpointer
@@ -40,7 +40,8 @@ class TrainingRun:
         self.run_id = run_id
         self.folder = folder
         self.hub = hub
-        self.examiner: Task | None = plan.task if plan.task is not None and plan.task.evaluates else None
+        examines = plan.task is not None and plan.task.evaluates and not plan.inference
+        self.examiner: Task | None = plan.task if examines else None
         """Who evaluates policies; None: nobody."""
         self.baselines: Mapping[str, BaselineScore] | None = None
         """What policies are compared with, once it is worked out."""
@@ -61,7 +62,9 @@ class TrainingRun:
             hub.warning(sentence)
         agreed = plan.task.identity if plan.task is not None else {}
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
-        self.checkpointer = Checkpointer(folder / "checkpoints", hub, agreed, self.lessons, plan.origins, resume=resume)
+        self.checkpointer = Checkpointer(
+            folder / "checkpoints", hub, agreed, self.lessons, plan.origins, resume=resume, learns=not plan.inference
+        )
         self.checkpointer.prepare()
         self._show_lessons()
         earlier = self.checkpointer.pair_decisions
@@ -78,8 +81,9 @@ class TrainingRun:
             plan.max_concurrent,
             hub,
             deterministic=plan.deterministic,
+            playing=PairState.PLAYING if plan.inference else PairState.TRAINING,
             after_round=self._after_round,
-            evaluate=self._evaluate,
+            evaluate=None if plan.inference else self._evaluate,
         )
 
     @property
@@ -185,7 +189,8 @@ class TrainingRun:
             trainer,
             self._done,
             self._parameters,
-            self.lessons,
+            None if self.plan.inference else self.lessons,
+            self._keep,
         )
 
     def _parameters(self, pair: int) -> Parameters:
@@ -206,7 +211,12 @@ class TrainingRun:
             self.hub.keep(keys.lesson_number(name), number)
 
     def _done(self, pair: AgentTrainerPair) -> bool:
-        """A pair of `parallel` has its share of the decisions; those of `learn` run until all behaviors are done."""
+        """A pair of `parallel` has its share of the decisions; those of `learn` run until all behaviors are done.
+
+        What only plays never has enough.
+        """
+        if self.plan.inference:
+            return False
         if self.plan.command == "learn":
             return bool(self.pool.learners) and all(learner.done for learner in self.learners)
         return pair.trainer.decisions >= self.plan.quota(self._gone if self.plan.shared else 0)
@@ -225,6 +235,10 @@ class TrainingRun:
         if self.examiner is not None:
             self.examiner.check(learner.spec)
         self.checkpointer.register(learner)
+        if self.plan.inference:
+            if self.plan.settings.checkpoint_settings.export == "best":
+                learner.play_best()
+            return
         if not self.plan.deterministic:
             learner.after_update = self._after_update
         loop = asyncio.get_running_loop()
@@ -269,6 +283,12 @@ class TrainingRun:
     async def _after_update(self, learner: Learner) -> None:
         if self.checkpointer.due(learner):
             await self.checkpointer.save([learner], self.pairs)
+
+    async def _keep(self) -> None:
+        """A person has stopped the game, perhaps for today: write down what was learned, and try it in the game."""
+        learned = [learner for learner in self.learners if self.checkpointer.stale(learner)]
+        if not self.plan.deterministic:  # its checkpoints follow from its seed alone
+            await self.checkpointer.save(learned, self.pairs)
 
     async def _evaluate(self, pair: AgentTrainerPair) -> None:
         """A pair has ended: score its policy as it is now."""

@@ -78,6 +78,14 @@ class RunFolder:
                 f"Cannot make the run's folder '{path}' ({reason(error)}); choose another --results-dir."
             ) from error
 
+    @classmethod
+    def look(cls, results_dir: Path, run_id: str) -> RunFolder:
+        """The folder of a run that is only read, so it is not locked. Raises SettingsError where there is none."""
+        path = results_dir / run_id
+        if not _is_run(path):
+            raise SettingsError(f"There is no run to play in '{path}'; check --run-id and --results-dir.")
+        return cls(path, resumed=True)
+
     @staticmethod
     def check(results_dir: Path, run_id: str, *, resume: bool, force: bool) -> Path:
         """The folder. Raises SettingsError as :meth:`create`, as far as that is known without changing anything."""

@@ -17,6 +17,17 @@ from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder
 
 
+def _played(run: TrainingRun, folder: RunFolder) -> RunReport:
+    """A saved run was played: nothing to save. Raises TauError where nothing could be."""
+    if run.first_error is not None and not run.decisions:
+        raise run.first_error
+    report = replace(make_report(run, folder, [], None, [], run.hub.losses), files={})
+    run.hub.snapshot(run.snapshot())
+    run.hub.result(report)
+    run.hub.drain(10.0)
+    return report
+
+
 async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
     """Train, save, evaluate, export, report.
 
@@ -29,6 +40,8 @@ async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
     run.announce()
     # Pairs play side by side and hand their experience to learners, which learn beside them, until all are done.
     await run.collect_and_learn()
+    if run.plan.inference:
+        return _played(run, folder)
     if run.nothing_learned:
         if run.first_error is not None:
             raise run.first_error

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tau_trainer.training.run import TrainingRun
 
 
+_ACTING = (PairState.TRAINING, PairState.PLAYING)
 _RUN_HALF_LIFE_S = 15.0
 """Longer than a pair's, so that the change from one pair to the next does not look like a stop."""
 
@@ -57,6 +58,8 @@ class Snapshots:
             validation_accuracy=max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             baselines=run.baselines,
             lessons=run.lessons.told,
+            message=next((pair.absent for pair in run.pairs if pair.absent), None),
+            learning=not run.plan.inference,
         )
 
     def _most(self, learners: list[Learner]) -> int:
@@ -80,7 +83,7 @@ class Snapshots:
         metrics = pair.metrics(self._run.validation_accuracy.get(pair.id), per_decision=self._run.plan.task is not None)
         meter = self._rates[pair.id]
         meter.add(metrics.decisions - self._first_decisions[pair.id] - meter.total)
-        return replace(metrics, decisions_per_second=meter.rate() if metrics.state is PairState.TRAINING else 0.0)
+        return replace(metrics, decisions_per_second=meter.rate() if metrics.state in _ACTING else 0.0)
 
     def _behavior(self, learner: Learner) -> BehaviorSnapshot:
         scores = [one for pair in self._run.pairs for one in pair.trainer.episodes_of(learner)]

@@ -7,8 +7,9 @@ from tau_trainer.metrics import PairState
 
 _NEXT: dict[PairState, tuple[PairState, ...]] = {
     PairState.IDLE: (PairState.PREPARING,),
-    PairState.PREPARING: (PairState.TRAINING,),
+    PairState.PREPARING: (PairState.TRAINING, PairState.PLAYING),
     PairState.TRAINING: (PairState.EVALUATING, PairState.COMPLETED),
+    PairState.PLAYING: (PairState.COMPLETED,),
     PairState.EVALUATING: (PairState.COMPLETED,),
 }
 _EARLY = (PairState.CANCELLED, PairState.FAILED)

@@ -175,6 +175,17 @@ def test_a_run_id_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str])
     assert checked(capsys, "x.yaml", "--resume")["problems"] == []
 
 
+def test_a_run_to_play_has_to_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    [problem] = checked(capsys, "x.yaml", "--inference")["problems"]
+    assert problem.startswith("There is no run to play in")
+    Path("results", "ppo").mkdir(parents=True)
+    Path("results", "ppo", "configuration.yaml").write_text("behaviors: {}")
+    report = checked(capsys, "x.yaml", "--inference", "--deterministic")
+    assert report["problems"] == []
+    assert not any("while training" in warning for warning in report["warnings"])
+    assert any("while training" in one for one in checked(capsys, "x.yaml", "--deterministic", "--resume")["warnings"])
+
+
 def test_a_port_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -188,7 +199,6 @@ def test_a_port_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str]) -
         ("none.yaml", "none.yaml: no such file"),
         ("x.yaml --set seed", "--set seed: must be KEY=VALUE"),
         ("x.yaml --resume --force", "--resume and --force contradict each other"),
-        ("x.yaml --inference", "--inference is set, but this version has no inference mode yet"),
         ("x.yaml --set behaviors.Ball.network_settings.num_layers=1024 --set "
          "behaviors.Ball.network_settings.hidden_units=65536", "behaviors.Ball.network_settings asks for 1024 layers"),
     ],

@@ -94,7 +94,7 @@ def test_deprecated_flags_are_accepted_with_a_warning(training: Any, capsys: pyt
         ("--num-envs 0 --env x", "--num-envs must be at least 1, not 0"),
         ("--num-envs 2", "env_settings: num_envs is 2, but there is only one Unity editor; name a build"),
         ("--num-areas 0", "--num-areas must be at least 1, not 0"),
-        ("--inference", "--inference is set, but this version has no inference mode yet"),
+        ("--inference --force", "--inference plays the run that is there, and --force would replace it"),
         ("--torch-device gpu", "--torch-device must be cpu, cuda, cuda:N, mps or xpu, not 'gpu'"),
         ("--timeout-wait soon", "--timeout-wait must be a whole number such as 64 or 1e4, not 'soon'"),
     ],
@@ -118,13 +118,16 @@ def test_a_file_for_a_later_version_says_so(training: Any, capsys: pytest.Captur
     )
 
 
-def test_resume_without_a_file_takes_the_runs_own(training: Any) -> None:
+@pytest.mark.parametrize("words", ["--resume --run-id b", "--inference --run-id b", "--inference --initialize-from b"])
+def test_without_a_file_it_takes_the_runs_own(training: Any, words: str) -> None:
     assert main(["learn", "Basic", "--env", "headless:basic", "--run-id", "b", "--seed", "5"]) == 0
     folder = Path("results", "b")
     folder.mkdir(parents=True)
     (folder / "configuration.yaml").write_text(dump_settings(training.settings))
-    assert main(["learn", "--resume", "--run-id", "b"]) == 0
+    assert main(["learn", *words.split()]) == 0
     settings = training.settings
     assert list(settings.behaviors) == ["Basic"]
     assert (settings.env_settings.seed, settings.env_settings.env_path) == (5, "headless:basic")
-    assert settings.checkpoint_settings.resume is True
+    assert settings.checkpoint_settings.run_id == "b"
+    assert settings.checkpoint_settings.resume is ("--resume" in words)
+    assert settings.checkpoint_settings.inference is ("--inference" in words)

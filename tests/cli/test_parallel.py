@@ -116,13 +116,14 @@ def test_runs_without_an_id_are_numbered(training: Any) -> None:
         assert training.settings.checkpoint_settings.run_id == expected
 
 
-def test_force_and_resume_without_an_id_mean_the_latest_run(training: Any) -> None:
+def test_force_resume_and_inference_without_an_id_mean_the_latest_run(training: Any) -> None:
     for name in ("tau3", "tau3-2"):
         Path("results", name).mkdir(parents=True)
     assert main(["parallel", "--force"]) == 0
     assert training.settings.checkpoint_settings.run_id == "tau3-2"
-    assert main(["parallel", "tau3", "--resume"]) == 0
-    assert training.settings.checkpoint_settings.run_id == "tau3-2"
+    for flag in ("--resume", "--inference"):
+        assert main(["parallel", "tau3", flag]) == 0
+        assert training.settings.checkpoint_settings.run_id == "tau3-2"
 
 
 @pytest.mark.parametrize("words", [[], ["--run-id", "tau3"]])

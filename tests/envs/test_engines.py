@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ from tau_trainer.envs.engines import EngineSource, EngineWorker
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import (
     DecodeError,
-    EngineDisconnectedError,
     EngineError,
     EngineExitedError,
+    EngineStoppedError,
     EngineTimeoutError,
     LaunchError,
     PortInUseError,
@@ -49,13 +50,18 @@ class Workers:
         self.made: list[EngineWorker] = []
 
     def __call__(
-        self, *flags: str, budget: RestartBudget | None = None, port: int = 0, fixed_port: bool = False
+        self,
+        *flags: str,
+        budget: RestartBudget | None = None,
+        port: int = 0,
+        fixed_port: bool = False,
+        may_leave: bool = False,
     ) -> EngineWorker:
         worker = EngineWorker(
             0,
             port,
             LaunchSpec.of("headless:balance", env_args=("--agents", str(AGENTS), *flags), log_folder=self._logs),
-            EngineOptions(timeout_s=10.0 if "stall" not in flags else 0.6),
+            EngineOptions(timeout_s=10.0 if "stall" not in flags else 0.6, may_leave=may_leave),
             budget or self.budget(10),
             fixed_port=fixed_port,
         )
@@ -463,43 +469,71 @@ async def _press_play(port: int) -> asyncio.subprocess.Process:
     )
 
 
-def test_play_pressed_again_after_a_crash_goes_on() -> None:
-    """As often as somebody presses it, whatever the budget for engines that we start ourselves."""
+@pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (signal.SIGTERM, "the Unity editor stopped the game"),
+        (signal.SIGKILL, "the Unity editor closed the connection (crashed or was killed?)"),
+    ],
+    ids=["Stop", "crash"],
+)
+def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
+    """As often as somebody presses it, however late, whatever the budget for engines that we start ourselves."""
     events: list[str] = []
 
     async def main() -> None:
-        worker = _editor_worker(events)
+        worker = _editor_worker(events, timeout_s=5.0)
         games = [await _press_play(worker._port)]
         batches = await worker.start({})
+        worker._options = replace(worker._options, timeout_s=0.3)
         for _ in range(2):
             batches, error = await play(worker, batches, 5)
             assert error is None
-            games[-1].kill()
-            _, error = await play(worker, batches, 5)
-            assert isinstance(error, EngineDisconnectedError)
+            games[-1].send_signal(end)
+            _, error = await play(worker, batches, 100_000)
+            assert isinstance(error, EngineStoppedError)
             recovering = asyncio.create_task(worker.recover(error))
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(1.0)
             assert worker.waits_for == "engine 0 to connect"
+            worker._options = replace(worker._options, timeout_s=5.0)
             games.append(await _press_play(worker._port))
             batches = await recovering
             assert len(batches[0]) == AGENTS
+            assert await games[-2].wait() == (0 if end == signal.SIGTERM else -end), "it heard our goodbye"
         assert worker.restarts == 2
         await worker.close()
         assert await games[-1].wait() == 0
-        for game in games:
-            await game.wait()
 
     asyncio.run(asyncio.wait_for(main(), 60))
-    gone = "the Unity editor closed the connection (crashed or was killed?)"
-    assert events == [f"{gone}; press Play within 10 s to go on with the run"] * 2
+    assert events == [f"{said}; press Play to go on with the run, or Ctrl-C to end it"] * 2
 
 
-def test_nobody_presses_play_again() -> None:
+def test_an_editor_that_is_still_there_is_not_waited_for() -> None:
     async def main() -> None:
         worker = _editor_worker([], timeout_s=0.3)
-        with pytest.raises(EngineTimeoutError, match=r"nothing connected to port \d+ within 0\.3 s; press Play"):
-            await worker.recover(EngineDisconnectedError("gone"))
-        with pytest.raises(DecodeError, match="nonsense"):  # whoever is still there need not press anything
+        with pytest.raises(DecodeError, match="nonsense"):  # nobody need press anything
             await worker.recover(DecodeError("nonsense"))
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
+def test_a_build_that_may_leave_has_ended_well(workers: Workers) -> None:
+    async def main() -> None:
+        worker = workers(may_leave=True)
+        batches, _ = await play(worker, await worker.start({}), 3)
+        assert worker.engine is not None
+        process = worker.engine.process
+        assert process is not None
+        os.kill(process.pid, signal.SIGTERM)
+        _, error = await play(worker, batches, 100_000)
+        assert isinstance(error, EngineStoppedError)
+        assert str(error) == "engine 0 has left the game"
+        with pytest.raises(EngineStoppedError):
+            await worker.recover(error)
+        assert worker.restarts == 0
+        assert process.returncode == 0
+        await worker.close()
+
+    run(workers, main())

@@ -161,13 +161,11 @@ def test_what_cannot_be_trained_is_told_together_with_its_place(path: Path) -> N
     path.write_text("""
 behaviors:
   A: {behavioral_cloning: {demo_path: x.demo}, self_play: {}}
-checkpoint_settings: {inference: true}
 """)
     with pytest.raises(SettingsError) as error:
         load_settings(path)
     lines = str(error.value).splitlines()
-    assert lines[0] == "3 problems in the settings:"
-    assert any("checkpoint_settings.inference is set, but this version has no inference mode yet" in x for x in lines)
+    assert lines[0] == "2 problems in the settings:"
     assert any(":3: behaviors.A.behavioral_cloning asks for imitation" in line for line in lines)
 
 

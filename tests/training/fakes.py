@@ -86,8 +86,11 @@ class SceneEngine:
         launch: LaunchSpec | None,
         options: EngineOptions,
         channels: SideChannelHub | None = None,
+        *,
+        patient: bool = False,
     ) -> None:
         assert launch is not None
+        assert not patient
         self.index = index
         self.port = port
         self.launch = launch
@@ -132,7 +135,7 @@ class SceneEngine:
         self.exchanges += 1
         return self._scene.step(self._actions)
 
-    async def close(self) -> None:
+    async def close(self, timeout_s: float = 10.0) -> None:
         self._stage.leaves(self, "closed")
 
     async def kill(self) -> None:

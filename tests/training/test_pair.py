@@ -155,10 +155,11 @@ def test_an_engine_that_cannot_be_replaced_is_the_pairs_end() -> None:
     assert trainer.abandoned == 1
 
 
-def test_goodbye() -> None:
-    pair, trainer = pair_of(FakeEnvironment([None, EngineStoppedError("closed (status 400)")]), 500)
+def test_goodbye_of_who_is_not_to_be_replaced() -> None:
+    environment = FakeEnvironment([None, EngineStoppedError("engine 0 has left the game")], recovers=False)
+    pair, trainer = pair_of(environment, 500)
     asyncio.run(live(pair))
-    assert pair.goodbye == "closed (status 400)"
+    assert pair.goodbye == "engine 0 has left the game"
     assert pair.finished
     assert not pair.complete
     assert trainer.seen == ["first", "next"]
@@ -236,16 +237,32 @@ def test_it_starts_while_its_environment_begins_or_is_replaced() -> None:
     assert not pair.starting
 
 
-def test_stop_pressed_while_it_is_started_again_is_a_goodbye() -> None:
-    class Stopped(FakeEnvironment):
+@pytest.mark.parametrize("at_the_start", [False, True])
+def test_a_person_who_stops_the_game_is_waited_for(at_the_start: bool) -> None:
+    """What was open is no experience, what was learned is kept, and the next game goes on with the run."""
+    stop = EngineStoppedError("the Unity editor stopped the game")
+    seen: list[tuple[str | None, bool]] = []
+
+    class Editor(FakeEnvironment):
+        async def start(self, parameters: Mapping[str, float]) -> list[str]:
+            if at_the_start:
+                raise stop
+            return await super().start(parameters)
+
         async def recover(self, error: EngineError) -> list[str]:
-            raise EngineStoppedError("the Unity editor stopped the game")
+            seen.append((pair.absent, pair.starting))
+            return await super().recover(error)
 
-    pair, _ = pair_of(Stopped([EngineExitedError("gone")]))
+    async def keep() -> None:
+        seen.append((pair.absent, pair.starting))
 
-    async def work() -> None:
-        await pair.initialize()
-        await pair.start()
-
-    asyncio.run(work())
-    assert pair.goodbye == "the Unity editor stopped the game"
+    environment = Editor([] if at_the_start else [None, stop])
+    pair, trainer = pair_of(environment, 50)
+    pair._on_absence = keep
+    asyncio.run(live(pair))
+    assert seen == [(str(stop), False), (str(stop), True)]
+    assert pair.absent is None
+    assert pair.goodbye is None
+    assert pair.complete
+    assert trainer.seen[:3] == (["fresh", "next", "next"] if at_the_start else ["first", "next", "fresh"])
+    assert trainer.abandoned == (1 if at_the_start else 2)

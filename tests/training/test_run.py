@@ -24,7 +24,7 @@ from safetensors.numpy import load_file
 from tau_trainer.algorithms import Publish
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Stat
-from tau_trainer.errors import CheckpointError, EngineExitedError, EngineStoppedError, ExportError, NonFiniteError
+from tau_trainer.errors import CheckpointError, EngineExitedError, ExportError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
 from tau_trainer.settings import RunSettings
@@ -197,22 +197,6 @@ def test_a_restarted_engine_costs_its_open_trajectories_only(stage: Stage, tmp_p
     assert [pair.decisions for pair in report.pairs] == [200, 200]
     assert stage.starts.count(1) == 2
     assert any("restart 1" in warning for warning in memory.warnings)
-
-
-def test_stop_in_the_editor_is_neither_success_nor_failure(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    async def stop(engine: SceneEngine) -> None:
-        if engine.exchanges > 20:
-            raise EngineStoppedError("the Unity editor stopped the game (status 400)")
-
-    stage.before_step = stop
-    report = train(tau_settings(tmp_path, tau__pairs=1), memory)
-    assert (report.outcome, report.exit_code) == ("stopped by the editor", 0)
-    assert [pair.state for pair in report.pairs] == [PairState.CANCELLED]
-    assert report.evaluation is not None, "what was learned is saved, evaluated and exported"
-    assert report.models
-    assert [event.message for event in memory.events if event.kind == "stopped"] == [
-        "the Unity editor stopped the game (status 400): saving what was learned"
-    ]
 
 
 @pytest.mark.parametrize("policy", ["shared", "independent"])

@@ -17,6 +17,7 @@ def fake_pair(number: int, *, awaited: bool) -> Any:
     waits_for = f"engine {number} to answer a step" if awaited else None
     return SimpleNamespace(
         id=number,
+        absent=None,
         trainer=SimpleNamespace(state=PairState.TRAINING),
         environment=SimpleNamespace(waits_for=waits_for, exchanges=0, restarts=0),
     )
@@ -38,6 +39,21 @@ def test_no_movement_is_a_stall() -> None:
     pair = fake_pair(0, awaited=True)
     with pytest.raises(StalledError, match=r"nothing has moved for 0.05 s: pair 0 waits for engine 0.*--timeout-wait"):
         asyncio.run(asyncio.wait_for(watch(lambda: [pair], list, 0.05, 0.01), 5))
+
+
+def test_while_a_person_has_stopped_the_game_nothing_has_to_move() -> None:
+    pair = fake_pair(0, awaited=True)
+    pair.absent = "the Unity editor stopped the game"
+
+    async def work() -> None:
+        watching = asyncio.create_task(watch(lambda: [pair], list, 0.05, 0.01))
+        await asyncio.sleep(0.3)
+        assert not watching.done()
+        pair.absent = None
+        with pytest.raises(StalledError):
+            await asyncio.wait_for(watching, 5)
+
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize("what", ["exchange", "update", "restart", "state"])

@@ -1,0 +1,85 @@
+"""Play is stopped in the Unity editor and pressed again. The headless engine stands for the editor."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.bridge.ports import engine_ports
+from tau_trainer.envs import engines
+from tau_trainer.metrics import PairState
+from tau_trainer.settings import load_settings
+from tests.training.fakes import WAIT_S, Memory, begin, until
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
+
+FILE = """
+behaviors:
+  Basic:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 16, buffer_size: 64, num_epoch: 1}
+    network_settings: {hidden_units: 16, num_layers: 1}
+    max_steps: 1000000
+    summary_freq: 200
+env_settings: {seed: 3, timeout_wait: 5}
+"""
+SAID = "the Unity editor stopped the game; press Play to go on with the run, or Ctrl-C to end it"
+Play = Callable[[], subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def press_play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
+    """Somebody presses Play in an editor that has a port of its own; SIGTERM is Stop."""
+    (port,) = engine_ports(1)
+    monkeypatch.setattr(engines, "EDITOR_PORT", port)
+    games: list[subprocess.Popen[bytes]] = []
+
+    def play() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tau_trainer.headless", "--scene", "basic", "--mlagents-port", str(port)]
+        games.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        return games[-1]
+
+    yield play
+    for game in games:
+        game.kill()
+        game.wait()
+
+
+def test_play_is_stopped_and_pressed_again_and_the_run_goes_on(
+    press_play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, memory = tmp_path / "basic.yaml", Memory()
+    config.write_text(FILE, "utf-8")
+    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
+    session = begin(load_settings(config, given), memory, "learn")
+    try:
+        game = press_play()
+        for turn in (1, 2):
+            began = session.status().decisions
+            until(lambda began=began: session.status().decisions > began + 200)  # type: ignore[misc]
+            game.send_signal(signal.SIGTERM)
+            until(lambda: session.status().message == "the Unity editor stopped the game")
+            assert game.wait(10) == 0
+            until(lambda turn=turn: memory.warnings == [SAID] * turn)  # type: ignore[misc]
+            stopped = session.status().decisions
+            folders = [path for path in (tmp_path / "run" / "checkpoints").iterdir() if path.is_dir()]
+            assert len(folders) == turn, "what was learned is on the disk while nobody plays"
+            assert len(list((tmp_path / "run" / "Basic").glob("*.onnx"))) == turn
+            if turn == 1:
+                game = press_play()
+                until(lambda stopped=stopped: session.status().decisions > stopped)  # type: ignore[misc]
+                assert session.status().message is None
+                assert session.status().pairs[0].state is PairState.TRAINING
+    finally:
+        session.cancel()  # Ctrl-C while nobody plays
+    report = session.wait(WAIT_S)
+    assert (report.outcome, report.exit_code) == ("cancelled", 0)
+    assert report.decisions == stopped, "the second game went on counting"
+    assert report.models == (tmp_path / "run" / "Basic.onnx",)
+    assert report.models[0].is_file()

@@ -1,0 +1,216 @@
+"""`--inference`: a saved run is played, and stays as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.errors import CheckpointError, EngineExitedError, EngineStoppedError, SettingsError
+from tau_trainer.memory import RolloutMemory
+from tau_trainer.metrics import RunReport
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.training.checkpoints import latest_checkpoint
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.manager import ParallelTrainerManager
+from tau_trainer.training.stored import load_policy
+from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, sac_settings, tau_settings, train, until
+
+FILE = """
+behaviors:
+  Basic:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 16, buffer_size: 64, num_epoch: 1}
+    network_settings: {hidden_units: 16, num_layers: 1}
+    max_steps: 300
+    summary_freq: 100
+env_settings: {env_path: "headless:basic", seed: 3}
+environment_parameters:
+  size:
+    curriculum:
+      - {name: Small, value: 1.0, completion_criteria: {behavior: Basic, measure: progress, threshold: 0.1}}
+      - {name: Middle, value: 2.0, completion_criteria: {behavior: Basic, measure: progress, threshold: 1.0}}
+      - {name: Large, value: 3.0}
+"""
+
+
+def basic(results: Path, **overrides: Any) -> RunSettings:
+    config = results / "basic.yaml"
+    config.write_text(FILE, "utf-8")
+    given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": "run"}
+    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def play(settings: RunSettings, stage: Stage, decisions: int = 500, command: Any = "learn") -> tuple[RunReport, Memory]:
+    """Play until so many decisions were made, then press Ctrl-C. Nothing of the run may change."""
+    folder = Path(settings.checkpoint_settings.results_dir) / settings.checkpoint_settings.run_id
+    before, memory = content(folder), Memory()
+    playing = settings.model_copy(
+        update={"checkpoint_settings": settings.checkpoint_settings.model_copy(update={"inference": True})}
+    )
+    session = ParallelTrainerManager().start(playing, command, recorders=lambda _: [memory])
+    until(lambda: not session.running or session.status().decisions > decisions)
+    session.cancel()
+    report = session.wait(WAIT_S)
+    assert content(folder) == before
+    return report, memory
+
+
+def test_a_run_is_played_without_end_and_stays_as_it_is(stage: Stage, tmp_path: Path) -> None:
+    train(basic(tmp_path), command="learn")
+    report, memory = play(basic(tmp_path), stage, 1000)
+    assert (report.outcome, report.exit_code) == ("played", 0)
+    assert report.decisions > 1000, "the run had 300 decisions, and it is played on and on"
+    assert (report.files, report.models) == ({}, ())
+    assert memory.states(0) == ["Preparing", "Playing", "Cancelled"]
+    assert report.behaviors[0].mean_reward is not None
+    assert report.behaviors[0].episodes > 0
+    last = memory.snapshots[-1]
+    assert (last.max_decisions, last.progress, last.eta_s, last.learning) == (0, None, None, False)
+    assert {summary.training for summary in memory.summaries} == {False}
+    assert [one.step for one in memory.summaries[:3]] == [100, 200, 300]
+    assert memory.summaries[0].values["Environment/Cumulative Reward"]
+
+
+def test_it_acts_with_the_weights_of_the_newest_checkpoint_and_learns_nothing(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(basic(tmp_path), command="learn")
+    checkpoint = latest_checkpoint(tmp_path / "run" / "checkpoints", "Basic").checkpoint
+    assert checkpoint is not None
+    seen: list[Learner] = []
+    original = Learner.begin_from
+
+    def watched(self: Learner, *args: Any) -> None:
+        original(self, *args)
+        seen.append(self)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("nothing is learned")
+
+    monkeypatch.setattr(Learner, "begin_from", watched)
+    monkeypatch.setattr(PPO, "update", refuse)
+    monkeypatch.setattr(PPO, "ready", refuse)
+    play(basic(tmp_path), stage)
+    (learner,) = seen
+    saved, _, _ = load_policy(checkpoint, basic(tmp_path))
+    assert saved.policy.version > 0
+    for name, values in saved.policy.weights.items():
+        np.testing.assert_array_equal(learner.actor.policy.weights[name], values)
+    assert isinstance(learner.memory, RolloutMemory)
+    assert len(learner.memory) == 0, "nothing is remembered"
+
+
+def test_what_validation_chose_is_played_unless_the_last_is_asked_for(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Learner] = []
+    original = Learner.play
+
+    def watched(self: Learner, *args: Any) -> None:
+        original(self, *args)
+        seen.append(self)
+
+    train(tau_settings(tmp_path))
+    monkeypatch.setattr(Learner, "play", watched)
+    play(tau_settings(tmp_path), stage, command="parallel")
+    play(tau_settings(tmp_path, checkpoint_settings__export="last"), stage, command="parallel")
+    best, last = seen
+    assert best.best is not None
+    assert best.actor.policy is best.best.policy
+    assert last.best is not None
+    assert last.actor.policy is last.policy is not last.best.policy
+
+
+def test_sac_and_pairs_are_played_too(stage: Stage, tmp_path: Path) -> None:
+    train(sac_settings(tmp_path))
+    report, memory = play(sac_settings(tmp_path), stage, command="parallel")
+    assert report.outcome == "played"
+    assert memory.states(1) == ["Preparing", "Playing", "Cancelled"]
+
+
+def test_lessons_stay_where_the_run_had_come_to(stage: Stage, tmp_path: Path) -> None:
+    train(basic(tmp_path), command="learn")
+    stage.told.clear()
+    report, memory = play(basic(tmp_path), stage, 1000)
+    assert [values for _, values in stage.told] == [{"size": 2.0}]
+    assert memory.snapshots[-1].lessons == ("size: lesson 2 of 3, Middle",)
+    assert not [event for event in memory.events if event.kind == "lesson"]
+    assert report.outcome == "played"
+
+
+def test_a_build_whose_window_is_closed_ends_it_well(stage: Stage, tmp_path: Path) -> None:
+    train(basic(tmp_path), command="learn")
+
+    async def leave(engine: SceneEngine) -> None:
+        assert engine.options.may_leave
+        if engine.exchanges > 20:
+            raise EngineStoppedError("engine 0 has left the game")
+
+    stage.before_step = leave
+    report, memory = play(basic(tmp_path), stage, 10**9)
+    assert (report.outcome, report.exit_code) == ("played", 0)
+    assert memory.states(0) == ["Preparing", "Playing", "Completed"]
+    assert [event.message for event in memory.events if event.kind == "stopped"] == ["engine 0 has left the game"]
+
+
+def test_a_build_that_crashes_is_started_again_within_the_budget_then_an_error(stage: Stage, tmp_path: Path) -> None:
+    train(basic(tmp_path), command="learn")
+
+    async def crash(engine: SceneEngine) -> None:
+        if engine.exchanges > 20:
+            raise EngineExitedError("engine 0 ended")
+
+    stage.before_step = crash
+    stage.starts.clear()
+    settings = basic(tmp_path, env_settings__max_lifetime_restarts=2, env_settings__restarts_rate_limit_n=-1)
+    report, _ = play(settings, stage, 10**9)
+    assert (report.outcome, report.exit_code) == ("failed", 2)
+    assert "the most that max_lifetime_restarts allows" in report.errors[0]
+    assert len(stage.starts) == 3
+    stage.before_start = crash
+    assert not list(Path(tmp_path).glob("*.failed-start"))
+
+
+def test_the_engines_logs_are_gone_with_it(stage: Stage, tmp_path: Path) -> None:
+    train(basic(tmp_path), command="learn")
+    seen: list[Path | None] = []
+
+    async def look(engine: SceneEngine) -> None:
+        assert engine.launch.log_folder is not None
+        assert engine.launch.log_folder.is_dir()
+        seen.append(engine.launch.log_folder)
+
+    stage.before_start = look
+    play(basic(tmp_path), stage)
+    (folder,) = seen
+    assert folder is not None
+    assert tmp_path not in folder.parents
+    assert not folder.exists()
+
+
+def test_what_cannot_be_played_is_said_before_anything_starts(stage: Stage, tmp_path: Path) -> None:
+    playing = basic(tmp_path, checkpoint_settings__inference=True)
+    with pytest.raises(SettingsError, match="There is no run to play in"):
+        ParallelTrainerManager().start(playing, "learn")
+    train(basic(tmp_path), command="learn")
+    before = content(tmp_path)
+    wider = basic(tmp_path, checkpoint_settings__inference=True, behaviors__Basic__network_settings__hidden_units=17)
+    with pytest.raises(CheckpointError, match="does not fit the settings"):
+        ParallelTrainerManager().start(wider, "learn")
+    assert content(tmp_path) == before
+    assert stage.starts == [0], "of the training"
+
+
+def test_a_run_that_is_being_trained_can_be_played(stage: Stage, tmp_path: Path) -> None:
+    train(basic(tmp_path), command="learn")
+    (tmp_path / "run" / ".lock").write_text("process 1 on other")
+    report, _ = play(basic(tmp_path), stage)
+    assert report.outcome == "played"
