@@ -200,7 +200,9 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     )
     for name, value in (settings.environment_parameters or {}).items():
         yield name, _parameter(value)
-    beginning = "plays" if chosen.inference else "goes on with" if chosen.resume else "replaces" if chosen.force else "makes"
+    beginning = (
+        "plays" if chosen.inference else "goes on with" if chosen.resume else "replaces" if chosen.force else "makes"
+    )
     yield "results", f"{beginning} {Path(chosen.results_dir, chosen.run_id)}"
     yield "learns on", settings.torch_settings.device or "cpu"
 

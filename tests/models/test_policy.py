@@ -203,13 +203,36 @@ def test_continuous_actions_with_levels() -> None:
     assert best.continuous.tolist() == [[logits[:5].argmax() * 0.5 - 1.0, logits[5:10].argmax() * 0.5 - 1.0]]
 
 
-def test_deterministic_takes_means_and_likeliest_and_no_random_numbers() -> None:
-    policy, obs, rng = plain(HYBRID), seen(30), np.random.default_rng(2)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("rows", [12, 4000], ids=["numpy", "large"])
+@pytest.mark.parametrize("kind", [MLPPolicy, ModulePolicy])
+@pytest.mark.parametrize("head", ["gaussian", "squashed", "levels"])
+def test_deterministic_takes_means_and_likeliest_and_no_random_numbers(
+    head: str, kind: type[MLPPolicy] | type[ModulePolicy], rows: int, masked: bool
+) -> None:
+    """Whatever computes the forward pass, and whatever a continuous action is drawn from."""
+    network = make_network(
+        behavior(HYBRID), hidden_units=128, squashed=head == "squashed", action_levels=5 if head == "levels" else None
+    )
+    policy, obs, rng = kind(network, policy_of(network).weights, 7), seen(rows), np.random.default_rng(2)
+    mask = np.tile([False, True, False, True, False], (rows, 1)) if masked else None
     before = rng.bit_generator.state
-    result = policy.act(obs, None, rng, deterministic=True)
-    outputs = policy.outputs(obs)
-    np.testing.assert_array_equal(result.continuous, outputs[:, :2])
-    np.testing.assert_array_equal(result.discrete, np.stack((outputs[:, 2:5].argmax(1), outputs[:, 5:].argmax(1)), 1))
+    sent = policy.act(obs, mask, rng, deterministic=True).to_env()
+    outputs = module_outputs(policy, obs)
+    if head == "levels":
+        mean = np.stack((outputs[:, :5].argmax(axis=1), outputs[:, 5:10].argmax(axis=1)), axis=1) * 0.5 - 1.0
+    else:
+        mean = np.tanh(outputs[:, :2]) if head == "squashed" else outputs[:, :2].clip(-3.0, 3.0) / 3.0
+    np.testing.assert_allclose(sent.continuous, mean, rtol=1e-4, atol=1e-5)
+    logits = outputs[:, -5:]
+    if mask is not None:
+        logits = np.where(mask, -np.inf, logits)
+    first, second = logits[:, :3], logits[:, 3:]
+    clear = np.sort(first)[:, -1] - np.sort(first)[:, -2] > 1e-4  # float32 may take the other of two that are as good
+    np.testing.assert_array_equal(sent.discrete[clear, 0], first.argmax(axis=1)[clear])
+    clear = np.abs(second[:, 0] - second[:, 1]) > 1e-4
+    np.testing.assert_array_equal(sent.discrete[clear, 1], second.argmax(axis=1)[clear])
+    assert clear.mean() > 0.9
     assert rng.bit_generator.state == before
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.collection.decisions import Actor
 from tau_trainer.errors import CheckpointError, EngineExitedError, EngineStoppedError, SettingsError
 from tau_trainer.memory import RolloutMemory
 from tau_trainer.metrics import RunReport
@@ -207,6 +208,33 @@ def test_what_cannot_be_played_is_said_before_anything_starts(stage: Stage, tmp_
         ParallelTrainerManager().start(wider, "learn")
     assert content(tmp_path) == before
     assert stage.starts == [0], "of the training"
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+def test_deterministic_acts_alike_wherever_it_sees_the_same(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: str, deterministic: bool
+) -> None:
+    """While training (weights held still by a late first update) and while a saved run is played."""
+    seen: dict[bytes, set[bytes]] = {}
+    original = Actor.decide
+
+    def watched(self: Actor, rows: Any, obs: Any, mask: Any) -> Any:
+        decision = original(self, rows, obs, mask)
+        for row, sent in zip(obs[0], decision.to_env().continuous, strict=True):
+            seen.setdefault(row.tobytes(), set()).add(sent.tobytes())
+        return decision
+
+    monkeypatch.setattr(Actor, "decide", watched)
+    settings_of = tau_settings if trainer == "ppo" else sac_settings
+    given = {"behaviors__TauAgent__network_settings__deterministic": deterministic, "tau__pairs": 1}
+    held = {"ppo": {"behaviors__TauAgent__hyperparameters__buffer_size": 390}, "sac": {}}[trainer]
+    held |= {"behaviors__TauAgent__hyperparameters__buffer_init_steps": 470} if trainer == "sac" else {}
+    train(settings_of(tmp_path, **given, **held))
+    assert (max(map(len, seen.values())) == 1) == deterministic
+    seen.clear()
+    play(settings_of(tmp_path, **given), stage, 2000, "parallel")
+    assert (max(map(len, seen.values())) == 1) == deterministic
 
 
 def test_a_run_that_is_being_trained_can_be_played(stage: Stage, tmp_path: Path) -> None:
