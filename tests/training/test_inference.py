@@ -227,9 +227,9 @@ def test_deterministic_acts_alike_wherever_it_sees_the_same(
 
     monkeypatch.setattr(Actor, "decide", watched)
     settings_of = tau_settings if trainer == "ppo" else sac_settings
-    given = {"behaviors__TauAgent__network_settings__deterministic": deterministic, "tau__pairs": 1}
-    held = {"ppo": {"behaviors__TauAgent__hyperparameters__buffer_size": 390}, "sac": {}}[trainer]
-    held |= {"behaviors__TauAgent__hyperparameters__buffer_init_steps": 470} if trainer == "sac" else {}
+    given: dict[str, Any] = {"behaviors__TauAgent__network_settings__deterministic": deterministic, "tau__pairs": 1}
+    late = {"ppo": ("buffer_size", 390), "sac": ("buffer_init_steps", 470)}[trainer]
+    held: dict[str, Any] = {f"behaviors__TauAgent__hyperparameters__{late[0]}": late[1]}
     train(settings_of(tmp_path, **given, **held))
     assert (max(map(len, seen.values())) == 1) == deterministic
     seen.clear()
