@@ -13,6 +13,7 @@ from tau_trainer.metrics.summary import Event, Summary
 from tau_trainer.metrics.table import RunView
 from tau_trainer.metrics.tensorboard import TensorBoard
 from tau_trainer.metrics.terminal import LiveTable, PlainLines, QuietLines, TerminalMode, terminal_recorder
+from tau_trainer.metrics.timers import Laps, Timer, TimersFile
 from tau_trainer.metrics.timing import RateMeter
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Event",
     "JsonLines",
     "JsonStream",
+    "Laps",
     "LiveTable",
     "MetricsHub",
     "PairMetrics",
@@ -37,6 +39,8 @@ __all__ = [
     "TaskKeys",
     "TensorBoard",
     "TerminalMode",
+    "Timer",
+    "TimersFile",
     "plot_learning_curve",
     "read_log",
     "result_lines",

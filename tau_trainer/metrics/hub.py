@@ -21,6 +21,7 @@ from tau_trainer.metrics.dispatch import Dispatcher
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import BaselineScore, RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Series, Statistics, Summary, summarize
+from tau_trainer.metrics.timers import Timer
 from tau_trainer.metrics.timing import Clock, eta_seconds
 from tau_trainer.specs import Aggregation
 
@@ -47,9 +48,13 @@ class MetricsHub:
     :param recorders: called in this order; what a recorder raises never reaches the caller.
     """
 
-    def __init__(self, recorders: Sequence[Recorder] = (), clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self, recorders: Sequence[Recorder] = (), clock: Clock = time.perf_counter, timers: Timer | None = None
+    ) -> None:
         self._clock = clock
         self._started = clock()
+        self.timers = timers if timers is not None else Timer()
+        """Where the run's time goes."""
         self._lock = threading.Lock()
         self._series: dict[str, _SeriesByKey] = {}
         self._behaviors: dict[str, _Behavior] = {}

@@ -28,7 +28,7 @@ from tau_trainer.specs import (
 )
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.rows import RowTable
-from tau_trainer.training.scores import DecisionScores, EpisodeScores
+from tau_trainer.training.scores import DecisionScores, EpisodeScores, mean_return
 from tau_trainer.training.states import allowed
 
 OnEpisodes = Callable[[str, FloatArray], None]
@@ -200,9 +200,7 @@ class AgentTrainer:
     @property
     def mean_return(self) -> float | None:
         """Mean return of recent episodes, over behaviors; None before the first."""
-        returns = [role.episodes.recent_return.value for role in self._roles.values()]
-        known = [value for value in returns if value is not None]
-        return sum(known) / len(known) if known else None
+        return mean_return(role.episodes for role in self._roles.values())
 
     async def decide(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec]) -> dict[str, Actions]:
         """The actions of every behavior, in the order its agents asked: all that the environment waits for.

@@ -20,6 +20,8 @@ from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.origins import Origins
 from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.scores import mean_return
+from tau_trainer.training.status import write_status
 
 
 class Checkpointer:
@@ -170,14 +172,19 @@ class Checkpointer:
             self._schedule(learner)
             # Counters as they are now; the weights as the thread finds them, after the last update.
             decisions, version = learner.decisions, learner.policy.version
+            facts = {
+                "decisions": decisions,
+                "mean_reward": mean_return(one for pair in pairs for one in pair.trainer.episodes_of(learner)),
+            }
             try:
-                path = await learner.run_in_thread(partial(self._write, learner, decisions, common, models))
+                path = await learner.run_in_thread(partial(self._write, learner, facts, common, models))
             except TauError as error:
                 self.failures[learner.name] = str(error)
                 self._hub.warning(str(error))
                 continue
             self.failures.pop(learner.name, None)
             self._saved_versions[learner.name] = version
+            await self.write_status(learner)
             self._hub.event("checkpoint", behavior=learner.name, step=decisions, path=str(path))
 
     async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
@@ -188,15 +195,25 @@ class Checkpointer:
         self.generation += 1
         await self.save(learners, pairs)
 
-    def _write(self, learner: Learner, decisions: int, common: Mapping[str, Any], models: bool) -> Path:
+    async def write_status(self, learner: Learner, models: Mapping[str, int] | None = None) -> None:
+        """Tell ML-Agents' readers of the checkpoints; see :func:`.status.write_status`."""
+        work = partial(write_status, self._folder.parent, dict(self._lessons.numbers), models)
+        try:
+            await learner.run_in_thread(work)
+        except TauError as error:
+            self._hub.warning(str(error))
+
+    def _write(self, learner: Learner, facts: Mapping[str, Any], common: Mapping[str, Any], models: bool) -> Path:
+        learner.laps.begin()
         tensors, values = learner.state()
-        values["decisions"] = decisions
-        manifest = {"learner": values, **common}
+        manifest = {"learner": {**values, **facts}, **common}
+        decisions: int = facts["decisions"]
         path = save_checkpoint(
             self._folder, decisions, tensors, manifest, learner.settings.keep_checkpoints, name=learner.name
         )
         if models:
             self._write_model(learner, decisions)
+        learner.laps.lap("checkpoint")
         return path
 
     def _write_model(self, learner: Learner, decisions: int) -> None:

@@ -69,6 +69,14 @@ async def export_policies(
     return models, errors
 
 
+async def tell_of_models(run: TrainingRun, folder: RunFolder, candidates: Sequence[Candidate]) -> None:
+    """Name the exported policies in training_status.json."""
+    written = [one for one in candidates if folder.onnx(one.name).is_file()]
+    models = {one.name: one.policies[one.exported].decisions for one in written}
+    for learner in run.learners[-1:]:
+        await run.checkpointer.write_status(learner, models)
+
+
 def write_evaluation(
     run: TrainingRun, folder: RunFolder, candidates: Sequence[Candidate]
 ) -> tuple[dict[str, Any] | None, list[str]]:

@@ -18,7 +18,7 @@ from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Memory, Work
-from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.metrics import Laps, MetricsHub, keys
 from tau_trainer.models import Policy
 from tau_trainer.specs import Aggregation
 from tau_trainer.training import behavior_json
@@ -58,6 +58,7 @@ class Learner:
         decisions: decisions made for this learner so far, earlier runs that were resumed included.
         policy: the newest whole policy.
         actor: acts with the newest policy from its next forward pass on.
+        laps: what its thread spends its time on.
         held_seconds: time for which observations waited because the policy's age was at its bound.
     """
 
@@ -113,6 +114,7 @@ class Learner:
         self._setup = setup
         self._handle = handle
         self._hub = hub
+        self.laps = Laps(hub.timers.part("learners", parallel=True).part(name))
         self._executor = executor
         self._evaluator = evaluator
         self._max_policy_age = max_policy_age
@@ -256,12 +258,14 @@ class Learner:
     def _learn(self, work: Work, progress: float) -> _Outcome:
         """One update, in the executor."""
         begin = time.perf_counter()
+        self.laps.begin()
         try:
             # While agents act beside the update they act with weights that are little behind; taking turns, with none.
             stats = self._handle.submit(work, progress, self._act_with if self._max_policy_age else None)
         except NonFiniteError as error:
             return _Outcome({}, self.policy, time.perf_counter() - begin, error)
         policy = self._handle.policy()
+        self.laps.lap("update")
         if self._evaluator is not None and self.decisions >= self._next_evaluation:
             every = max(1, self.max_steps // _EVALUATIONS)
             self._next_evaluation = (self.decisions // every + 1) * every
@@ -271,6 +275,7 @@ class Learner:
             scored = ScoredPolicy(policy, self.decisions, self.evaluation, rank_of(self._recent))
             if scored.beats(self.best):
                 self.best = scored
+            self.laps.lap("validate")
         return _Outcome(stats, policy, time.perf_counter() - begin)
 
     def _act_with(self, policy: Policy) -> None:

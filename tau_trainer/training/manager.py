@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tau_trainer.bridge.protocol import COMMUNICATION_VERSION
 from tau_trainer.errors import EngineError, TauError
 from tau_trainer.metrics import (
     Event,
@@ -25,11 +27,13 @@ from tau_trainer.metrics import (
     RunSnapshot,
     TensorBoard,
     TerminalMode,
+    Timer,
+    TimersFile,
     terminal_recorder,
 )
 from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
 from tau_trainer.training.plan import RunKind, RunPlan, make_plan
-from tau_trainer.training.provenance import provenance
+from tau_trainer.training.provenance import provenance, versions
 from tau_trainer.training.resuming import check_resume
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
 
@@ -159,8 +163,10 @@ class ParallelTrainerManager:
             from tau_trainer.training.run import TrainingRun
 
             # What is kept comes before what is shown.
-            kept = [] if plays else [JsonLines(folder.log), TensorBoard(folder.path)]
-            hub = MetricsHub(recorders(folder.path) if recorders else [*kept, *([shown] if shown else [])])
+            timers = Timer()
+            kept = [] if plays else _kept(folder, timers, command_line)
+            shown_too = [] if shown is None else [shown]
+            hub = MetricsHub(recorders(folder.path) if recorders else [*kept, *shown_too], timers=timers)
             run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=checkpoint.resume or plays)
             if not plays:
                 atomic_write_text(folder.configuration, dump_settings(_lasting(settings)))
@@ -190,6 +196,17 @@ class ParallelTrainerManager:
             with contextlib.suppress(TauError):
                 reports[run_id] = session.wait()
         return reports
+
+
+def _kept(folder: RunFolder, timers: Timer, command_line: Sequence[str] | None) -> list[Recorder]:
+    """Recorders of what stays in the run's folder."""
+    names = {"python": "python_version", "tau-trainer": "tau_trainer_version", "torch": "pytorch_version"}
+    names |= {"numpy": "numpy_version"}
+    facts = {names[package]: version for package, version in versions().items() if package in names and version}
+    facts["communication_protocol_version"] = COMMUNICATION_VERSION
+    facts["command_line_arguments"] = " ".join(sys.argv if command_line is None else command_line)
+    file = folder.engine_logs / "timers.json"
+    return [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(file, timers, facts)]
 
 
 def _starting(run_id: str, plan: RunPlan) -> str:

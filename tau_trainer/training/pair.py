@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import EngineError, EngineStoppedError
-from tau_trainer.metrics import PairMetrics
+from tau_trainer.metrics import Laps, PairMetrics, Timer
 from tau_trainer.specs import Actions, StepBatch
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
@@ -28,11 +28,12 @@ class AgentTrainerPair:
         parameters: Callable[[int], Parameters],
         lessons: Lessons | None = None,
         on_absence: Callable[[], Awaitable[None]] | None = None,
+        timer: Timer | None = None,
     ) -> None:
         """``done`` says when this pair has had its decisions; ``parameters`` what its environment is told now.
 
         ``lessons``: whose changes it is told of while it plays. ``on_absence``: awaited when a person has stopped the
-        game, before the pair waits for that person to start it again.
+        game, before the pair waits for that person to start it again. ``timer``: where its time is counted.
         """
         self.id = trainer.id
         self.trainer = trainer
@@ -49,6 +50,7 @@ class AgentTrainerPair:
         self._parameters = parameters
         self._lessons = lessons or Lessons({})
         self._on_absence = on_absence
+        self._laps = Laps(timer if timer is not None else Timer())
         self._told = 0
         """Version of the lessons that the environment was told of."""
         self._actions: dict[str, Actions] = {}
@@ -65,11 +67,13 @@ class AgentTrainerPair:
 
     async def initialize(self) -> None:
         """Start the environment and decide for its first observations. Raises EngineError."""
+        self._laps.begin()
         try:
             with self._start():
                 batches = await self.environment.start(self._parameters_now())
         except EngineStoppedError as error:
             batches = await self._wait_for_person(error)
+        self._laps.lap("start the environment")
         self._actions = await self.trainer.decide(batches, self.environment.specs)
 
     async def advance(self) -> None:
@@ -83,10 +87,13 @@ class AgentTrainerPair:
                 await self.begin_anew()
                 return
             self.environment.tell(self._parameters_now())
+        self._laps.begin()
         self.environment.answer(self._actions)
         self.trainer.record()
         self._lessons.check()
+        self._laps.lap("answer and record")
         await self.trainer.wait_for_learners()
+        self._laps.lap("wait for the learner")
         if not self.finished:
             await self._decide(self.environment.next())
 
@@ -97,7 +104,9 @@ class AgentTrainerPair:
         except EngineStoppedError as error:
             self.goodbye = str(error)
             return
+        self._laps.lap("wait for the environment")
         self._actions = await self.trainer.decide(batches, self.environment.specs)
+        self._laps.lap("decide")
 
     async def _or_recover(self, exchange: Awaitable[list[StepBatch]]) -> list[StepBatch]:
         try:

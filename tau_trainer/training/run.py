@@ -191,6 +191,7 @@ class TrainingRun:
             self._parameters,
             None if self.plan.inference else self.lessons,
             self._keep,
+            self.hub.timers.part("pairs", parallel=True).part(f"pair {index}"),
         )
 
     def _parameters(self, pair: int) -> Parameters:

@@ -11,6 +11,7 @@ from tau_trainer.training.finish import (
     export_policies,
     make_report,
     save,
+    tell_of_models,
     write_evaluation,
 )
 from tau_trainer.training.run import TrainingRun
@@ -57,6 +58,7 @@ async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
     unsaved = await save(run)
     candidates = await evaluate_policies(run)
     models, unexported = await export_policies(run, folder, candidates)
+    await tell_of_models(run, folder, candidates)
     evaluation, unwritten = write_evaluation(run, folder, candidates)
     run.hub.snapshot(run.snapshot())
     draw_curve(run, folder)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
 
 from tau_trainer.columns import Column, ColumnTable, Rows
@@ -77,6 +80,13 @@ class EpisodeScores:
     def clear(self, rows: Rows | slice = slice(None)) -> None:
         """These episodes (all by default) will never end: they are not counted."""
         self._running.clear(rows)
+
+
+def mean_return(scores: Iterable[EpisodeScores]) -> float | None:
+    """Mean of what recent episodes returned, over environments and behaviors; None: none has ended, or no number."""
+    known = [one.recent_return.value for one in scores if one.recent_return.value is not None]
+    mean = sum(known) / len(known) if known else math.nan
+    return mean if math.isfinite(mean) else None
 
 
 class DecisionScores:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tau_trainer.metrics import BehaviorSnapshot, PairMetrics, PairState, RateMeter, RunSnapshot, keys
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.scores import mean_return
 
 if TYPE_CHECKING:
     from tau_trainer.training.run import TrainingRun
@@ -87,11 +88,10 @@ class Snapshots:
 
     def _behavior(self, learner: Learner) -> BehaviorSnapshot:
         scores = [one for pair in self._run.pairs for one in pair.trainer.episodes_of(learner)]
-        returns = [one.recent_return.value for one in scores if one.recent_return.value is not None]
         return BehaviorSnapshot(
             name=learner.name,
             step=learner.decisions,
             max_steps=learner.max_steps,
             episodes=sum(one.episodes for one in scores),
-            mean_reward=sum(returns) / len(returns) if returns else None,
+            mean_reward=mean_return(scores),
         )

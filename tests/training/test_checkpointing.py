@@ -21,8 +21,8 @@ from tests.training.learners import make_learner
 
 
 def pairs(*decisions: int) -> list[AgentTrainerPair]:
-    made = [SimpleNamespace(id=i, trainer=SimpleNamespace(decisions=count)) for i, count in enumerate(decisions)]
-    return cast(list[AgentTrainerPair], made)
+    trainers = [SimpleNamespace(decisions=count, episodes_of=lambda learner: []) for count in decisions]
+    return cast(list[AgentTrainerPair], [SimpleNamespace(id=i, trainer=one) for i, one in enumerate(trainers)])
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_everything_is_in_the_folder(stage: Stage, tmp_path: Path) -> None:
     names = {path.name for path in report.folder.iterdir()}
     assert names == {
         "configuration.yaml", "run.json", "log.jsonl", "checkpoints", "TauAgent.onnx", "evaluation.json",
-        "learning_curve.png", "TauAgent",
+        "learning_curve.png", "TauAgent", "run_logs",
     }  # fmt: skip
     assert [path.name for path in (report.folder / "TauAgent").iterdir()] == [f"TauAgent-{report.decisions}.onnx"]
     assert load_settings(report.folder / "configuration.yaml") == settings

@@ -26,6 +26,7 @@ class FakePair:
         """``returns``: mean return for each learner."""
         self.id = number
         self.state = PairState.TRAINING
+        self.absent: str | None = None
         self.asked: list[bool] = []
         found = itertools.zip_longest(learners, returns)
         self._scores = {
@@ -52,13 +53,22 @@ def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
         validation_accuracy={1: 0.25},
         lessons=Lessons({}),
     )
-    run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True)
+    run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True, inference=False)
     run.decisions = sum(pair.trainer.decisions for pair in pairs)
     return run
 
 
 def snapshots_of(run: Any) -> Snapshots:
     return Snapshots(cast(TrainingRun, run))
+
+
+def test_a_game_that_a_person_has_stopped_is_the_message() -> None:
+    learner = fake_learner("A", 0)
+    pairs = [FakePair(0, [learner]), FakePair(1, [learner])]
+    run = run_of(pairs, [learner])
+    assert snapshots_of(run).take().message is None
+    pairs[1].absent = "the Unity editor stopped the game"
+    assert snapshots_of(run).take().message == "the Unity editor stopped the game"
 
 
 def test_a_speed_counts_what_this_process_has_done() -> None:

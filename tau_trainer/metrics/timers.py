@@ -1,0 +1,116 @@
+"""``run_logs/timers.json``: where a run's time goes, as a tree in the format of ML-Agents."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from tau_trainer.files import atomic_write_json
+from tau_trainer.metrics.recorder import Recorder
+from tau_trainer.metrics.snapshot import RunReport
+from tau_trainer.metrics.summary import Event, Summary
+from tau_trainer.metrics.timing import Clock
+
+_FORMAT_VERSION = "0.1.0"
+"""Of ML-Agents' format."""
+
+
+class Timer:
+    """Seconds spent on one thing, and on its parts. One thread adds to it, any may read."""
+
+    __slots__ = ("count", "parallel", "parts", "total")
+
+    def __init__(self, *, parallel: bool = False) -> None:
+        """``parallel``: several do it at the same time, so that their seconds may be more than have passed."""
+        self.total = 0.0
+        self.count = 0
+        self.parallel = parallel
+        self.parts: dict[str, Timer] = {}
+
+    def part(self, name: str, *, parallel: bool = False) -> Timer:
+        """The part of that name, made when it is missing."""
+        return self.parts.setdefault(name, Timer(parallel=parallel))
+
+    def tree(self) -> dict[str, Any]:
+        """As ML-Agents writes it: ``self`` is what no part explains."""
+        parts = {name: part.tree() for name, part in tuple(self.parts.items())}
+        total = self.total or sum(part["total"] for part in parts.values())
+        told: dict[str, Any] = {"total": total, "count": self.count or len(parts)}
+        told |= {"is_parallel": True} if self.parallel else {}
+        told |= {"self": max(0.0, total - sum(part["total"] for part in parts.values()))}
+        return told | ({"children": parts} if parts else {})
+
+
+class Laps:
+    """A stopwatch for what follows one another: each lap is the time since the one before."""
+
+    __slots__ = ("_at", "_clock", "_timer")
+
+    def __init__(self, timer: Timer, clock: Clock = time.perf_counter) -> None:
+        self._timer, self._clock, self._at = timer, clock, clock()
+
+    def begin(self) -> None:
+        """One more round; what has passed until now was something else."""
+        self._at = self._clock()
+        self._timer.count += 1
+
+    def lap(self, name: str) -> None:
+        """What has passed was ``name``: a part of the timer, whose own time it is too."""
+        now = self._clock()
+        part = self._timer.part(name)
+        part.total += now - self._at
+        part.count += 1
+        self._timer.total += now - self._at
+        self._at = now
+
+
+class TimersFile(Recorder):
+    """Writes the timers and the newest value of every scalar with each checkpoint and at the end."""
+
+    keeps = True
+
+    def __init__(
+        self, path: Path, timers: Timer, facts: Mapping[str, str] | None = None, clock: Clock = time.time
+    ) -> None:
+        """``timers``: the run's; ``facts``: versions and the command line, for the file's metadata."""
+        self._path = path
+        self._timers = timers
+        self._facts = dict(facts or {})
+        self._clock = clock
+        self._began = clock()
+        self._gauges: dict[str, dict[str, float]] = {}
+
+    @override
+    def on_summary(self, summary: Summary) -> None:
+        for key, statistics in summary.statistics.items():
+            for kind, value in (("mean", statistics.mean), ("sum", statistics.sum)):
+                if math.isfinite(value):
+                    self._set(f"{summary.behavior}.{key}.{kind}".replace("/", ".").replace(" ", ""), value)
+
+    def _set(self, name: str, value: float) -> None:
+        gauge = self._gauges.setdefault(name, {"value": value, "min": value, "max": value, "count": 0})
+        gauge |= {"value": value, "min": min(gauge["min"], value), "max": max(gauge["max"], value)}
+        gauge["count"] += 1
+
+    @override
+    def on_event(self, event: Event) -> None:
+        if event.kind == "checkpoint":
+            self._write()
+
+    @override
+    def on_result(self, result: RunReport) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        now = self._clock()
+        times = {"start_time_seconds": str(int(self._began)), "end_time_seconds": str(int(now))}
+        metadata = {"timer_format_version": _FORMAT_VERSION, **times, **self._facts}
+        root = self._timers.tree() | {"total": now - self._began, "count": 1}
+        root["self"] = max(0.0, root["total"] - sum(one["total"] for one in root.get("children", {}).values()))
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write_json(self._path, {"name": "root", "gauges": self._gauges, "metadata": metadata, **root})

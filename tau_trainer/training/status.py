@@ -1,0 +1,74 @@
+"""``run_logs/training_status.json``: what ML-Agents writes of a run, in its format.
+
+Told after the checkpoints' own manifests, which are the truth that a run is resumed from; nobody here reads this file.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tau_trainer import __version__
+from tau_trainer.errors import TauError
+from tau_trainer.files import atomic_write_json, reason, safe_name
+from tau_trainer.training.checkpoint_index import learner_names, scan
+from tau_trainer.training.checkpoints import MANIFEST, TENSORS
+
+FILE_NAME = "training_status.json"
+_FORMAT_VERSION = "0.3.0"
+"""Of ML-Agents' format."""
+
+
+def write_status(run: Path, lessons: Mapping[str, int], models: Mapping[str, int] | None = None) -> None:
+    """Write it for the run in the folder ``run``.
+
+    Args:
+        run: its folder.
+        lessons: the lesson of each parameter with a curriculum, from 0.
+        models: learners whose policy was exported at the end, and decisions that it was made from.
+
+    Raises:
+        TauError: the file cannot be written.
+    """
+    status: dict[str, dict[str, Any]] = {}
+    for name in learner_names(run / "checkpoints"):
+        entries = [one for place in scan(run / "checkpoints", name) if (one := _entry(run, place.path)) is not None]
+        if not entries:
+            continue
+        behavior, final = entries[-1]
+        if models and behavior in models:
+            final = {**final, "file_path": str(run / f"{name}.onnx"), "steps": models[behavior]}
+        status[behavior] = {"checkpoints": [entry for _, entry in entries], "final_checkpoint": final}
+    for parameter, lesson in lessons.items():
+        status.setdefault(parameter, {})["lesson_num"] = lesson
+    versions = {"tau_trainer_version": __version__, "torch_version": metadata.version("torch")}
+    folder = run / "run_logs"
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise TauError(
+            f"Cannot make '{folder}' ({reason(error)}); free some space or choose another folder."
+        ) from error
+    atomic_write_json(folder / FILE_NAME, status | {"metadata": {"stats_format_version": _FORMAT_VERSION, **versions}})
+
+
+def _entry(run: Path, checkpoint: Path) -> tuple[str, dict[str, Any]] | None:
+    """Of a checkpoint whose it is, and what ML-Agents keeps of one; None: its manifest cannot be read."""
+    try:
+        head = json.loads((checkpoint / MANIFEST).read_bytes())
+        name, step, created = str(head["name"]), int(head["step"]), datetime.datetime.fromisoformat(head["created"])
+        reward = head["content"]["learner"].get("mean_reward")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    tensors, model = checkpoint / TENSORS, run / safe_name(name) / f"{safe_name(name)}-{step}.onnx"
+    return name, {
+        "steps": step,
+        "file_path": str(model if model.exists() else tensors),
+        "reward": reward,
+        "creation_time": created.timestamp(),
+        "auxillary_file_paths": [str(tensors), str(checkpoint / MANIFEST)],  # the key is ML-Agents'
+    }

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.metrics import Event, Laps, MetricsHub, Recorder, RunReport, Timer, TimersFile
+
+
+class Hands:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def written(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "run_logs" / "timers.json").read_text("utf-8"))
+    return content
+
+
+def test_laps_follow_one_another_and_sum_up() -> None:
+    clock, timer = Hands(), Timer()
+    laps = Laps(timer, clock)
+    for seconds in (1.0, 2.0):
+        clock.now += 50.0  # nobody's
+        laps.begin()
+        clock.now += seconds
+        laps.lap("act")
+        clock.now += 0.25
+        laps.lap("learn")
+    assert timer.tree() == {
+        "total": 3.5,
+        "count": 2,
+        "self": 0.0,
+        "children": {
+            "act": {"total": 3.0, "count": 2, "self": 3.0},
+            "learn": {"total": 0.5, "count": 2, "self": 0.5},
+        },
+    }
+
+
+def test_a_part_that_several_do_at_once_is_marked_and_sums_up_theirs() -> None:
+    root = Timer()
+    for name, seconds in (("one", 4.0), ("two", 5.0)):
+        root.part("pairs", parallel=True).part(name).total = seconds
+    tree = root.tree()["children"]["pairs"]
+    assert (tree["is_parallel"], tree["total"], tree["count"], tree["self"]) == (True, 9.0, 2, 0.0)
+    assert "is_parallel" not in tree["children"]["one"]
+
+
+def test_the_file_has_mlagents_form(tmp_path: Path) -> None:
+    """Keys and nesting of ``mlagents_envs.timers.TimerStack.get_timing_tree``, gauges of ``GaugeWriter``."""
+    clock, timers = Hands(), Timer()
+    file = TimersFile(tmp_path / "run_logs" / "timers.json", timers, {"numpy_version": "2"}, clock)
+    Laps(timers.part("pairs"), clock).begin()
+    with MetricsHub([file], timers=timers) as hub:
+        assert hub.timers is timers
+        for reward in (3.0, 1.0, 2.0):
+            hub.add("Ball", "Environment/Cumulative Reward", [reward, reward])
+            hub.add("Ball", "Losses/Policy Loss", math.nan)
+            hub.flush("Ball", 10)
+        clock.now += 30.0
+        timers.part("pairs").total = 20.0
+        hub.drain(10.0)
+        assert not (tmp_path / "run_logs").exists(), "it is written with checkpoints"
+        hub.event("checkpoint", behavior="Ball", step=10, path="x")
+        hub.drain(10.0)
+    content = written(tmp_path)
+    assert content["gauges"]["Ball.Environment.CumulativeReward.mean"] == {"value": 2, "min": 1, "max": 3, "count": 3}
+    assert content["gauges"]["Ball.Environment.CumulativeReward.sum"] == {"value": 4, "min": 2, "max": 6, "count": 3}
+    assert "Ball.Losses.PolicyLoss.mean" not in content["gauges"], "what is no number has no gauge there either"
+    assert content["metadata"] == {
+        "timer_format_version": "0.1.0",
+        "start_time_seconds": "100",
+        "end_time_seconds": "130",
+        "numpy_version": "2",
+    }
+    assert {key: content[key] for key in ("name", "total", "count", "self")} == {
+        "name": "root",
+        "total": 30.0,
+        "count": 1,
+        "self": 10.0,
+    }
+    assert content["children"]["pairs"] == {"total": 20.0, "count": 1, "self": 20.0}
+
+
+def test_the_end_writes_it_again(tmp_path: Path) -> None:
+    clock = Hands()
+    file = TimersFile(tmp_path / "run_logs" / "timers.json", Timer(), clock=clock)
+    file.on_event(Event("checkpoint", 0.0))
+    clock.now += 7.0
+    file.on_event(Event("warning", 0.0, {"message": "no reason to write"}))
+    assert written(tmp_path)["total"] == 0.0
+    file.on_result(RunReport("run", tmp_path, "learn", "completed", 0, 0.0, 0.0))
+    assert written(tmp_path)["total"] == 7.0
+
+
+def test_where_it_cannot_be_written_the_run_has_lost_something(tmp_path: Path) -> None:
+    (tmp_path / "run_logs").write_text("a file in its place")
+    recorders: list[Recorder] = [TimersFile(tmp_path / "run_logs" / "timers.json", Timer())]
+    with MetricsHub(recorders) as hub:
+        hub.event("checkpoint", behavior="Ball", step=1, path="x")
+        hub.drain(10.0)
+        (loss,) = hub.losses
+    assert loss.startswith("TimersFile could not write everything")
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "pair"])
+def test_only_checkpoints_write(tmp_path: Path, name: str) -> None:
+    TimersFile(tmp_path / "run_logs" / "timers.json", Timer()).on_event(Event(name, 0.0))
+    assert (tmp_path / "run_logs").exists() == (name == "checkpoint")
