@@ -26,6 +26,9 @@ from tau_trainer.bridge.protocol import (
     PACKAGE_VERSION,
     STATUS_OK,
     Command,
+    before_2,
+    package_note,
+    understood,
 )
 from tau_trainer.bridge.server import EngineServer
 from tau_trainer.bridge.serving import Server
@@ -102,6 +105,8 @@ class Engine:
         self.channels = channels or SideChannelHub()
         self.process: EngineProcess | None = None
         self.exchanges = 0
+        self.note: str | None = None
+        """What its package cannot do here, once it has introduced itself."""
         self._launch = launch
         self._options = options
         self._patient = patient
@@ -150,17 +155,17 @@ class Engine:
         engine = first.initialization
         if engine is None:
             raise VersionError(f"{self._name} opened with a message that is no introduction; is it ML-Agents?")
-        ours, theirs = COMMUNICATION_VERSION, engine.communication_version
-        if theirs.split(".")[0] != ours.split(".")[0]:
+        api, self._package = engine.communication_version, engine.package_version
+        if not understood(api):
             raise VersionError(
-                f"{self._name} speaks communicator API {theirs} (package {engine.package_version}) and this trainer "
-                f"{ours}; use com.unity.ml-agents 2.0 to 4.x in the project"
+                f"{self._name}: package {self._package or 'of unknown version'} speaks communicator API {api}, this "
+                f"trainer {COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
             )
+        self.note = package_note(self._package, api)
         self._codec.legacy_actions = not engine.capabilities.hybrid_actions
-        self._package = engine.package_version
         reply = TrainerInitialization(
             self._options.seed + self.index,
-            package_version=OLD_PACKAGE_VERSION if _before_2(self._package) else PACKAGE_VERSION,
+            package_version=OLD_PACKAGE_VERSION if before_2(self._package) else PACKAGE_VERSION,
             num_areas=self._options.num_areas,
         )
         self._stage = _HANDSHAKE
@@ -246,7 +251,7 @@ class Engine:
     @property
     def _refusal(self) -> str:
         """Why an old engine leaves that has just heard who we are, as a part of a sentence; else nothing."""
-        if self._stage != _HANDSHAKE or not _before_2(self._package):
+        if self._stage != _HANDSHAKE or not before_2(self._package):
             return ""
         return (
             f" (com.unity.ml-agents {self._package} may refuse this trainer's version, as packages before 2.0 do; "
@@ -328,8 +333,3 @@ class Engine:
             self._watcher = None
         if self._waiting is not None:
             self._waiting.cancel()
-
-
-def _before_2(package: str) -> bool:
-    """Whether a version of com.unity.ml-agents is one that refuses trainers newer than itself."""
-    return package.startswith(("0.", "1."))

@@ -33,6 +33,26 @@ BASE_PORT: Final = 5005
 """The first port for players; engine ``i`` gets ``base + i``."""
 
 
+def before_2(package: str) -> bool:
+    """Whether a version of com.unity.ml-agents is one that refuses trainers newer than itself, and our models."""
+    return package.startswith(("0.", "1."))
+
+
+def understood(api: str) -> bool:
+    """Whether an engine of this communicator API can be trained: minor versions are told apart by capabilities."""
+    return api.split(".")[0] == COMMUNICATION_VERSION.split(".")[0]
+
+
+def package_note(package: str, api: str) -> str | None:
+    """What a version of com.unity.ml-agents that trains cannot do here, in a sentence; None: nothing is missing."""
+    if not before_2(package):
+        return None
+    return (
+        f"package {package} speaks API {api} and trains, but cannot load the model that comes of it (it knows "
+        "version_number 2, the model has 3); upgrade com.unity.ml-agents to 2.0 or newer to use it in the game"
+    )
+
+
 class Command(enum.IntEnum):
     """What the trainer's reply asks of the engine (``CommandProto``)."""
 

@@ -128,6 +128,8 @@ class EngineWorker:
         self.engine = Engine(self.index, self._port, self._launch, self._options, channels, patient=patient)
         try:
             await self.engine.start()
+            if self.engine.note is not None and self.index == 0 and not self.exchanges:
+                self._on_event(self.engine.note)  # once a run: all engines are of one build
             return await self.engine.reset(self._parameters)
         except BaseException:
             await self.kill()

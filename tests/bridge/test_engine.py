@@ -177,7 +177,7 @@ class TestHeadless:
             ("--fault", "wrong-version"),
             20,
             VersionError,
-            r"engine 0 speaks communicator API 2\.0\.0 .*; use com\.unity",
+            r"engine 0: package 3\.0\.0 speaks communicator API 2\.0\.0, this trainer 1\.5\.0; use com\.unity",
         ),
         (("--fault", "exit"), 20, EngineExitedError, "engine 0 ended while it should connect: exit code 70"),
         (("--no-such-fault", "--agents", "x"), 20, EngineExitedError, r"log ends with: .*--agents"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -52,6 +55,34 @@ def run(work: Awaitable[None]) -> None:
         await asyncio.wait_for(work, 40)
 
     asyncio.run(main())
+
+
+@dataclass(frozen=True)
+class PackageRow:
+    """A row of the table in docs/guides/mlagents.md."""
+
+    first: str
+    last: str
+    api: str
+    trains: bool
+    loads: bool
+
+
+def package_table() -> list[PackageRow]:
+    """Rows as ``| 1.9.0-preview to 1.9.1-preview | 1.5.0 | yes | no: ... |``."""
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "mlagents.md").read_text("utf-8")
+    found = []
+    for line in guide[guide.index("| `com.unity.ml-agents` |") :].split("\n\n")[0].splitlines()[2:]:
+        packages, api, trains, loads = (cell.strip() for cell in line.strip("|").split("|"))
+        first, _, last = packages.partition(" to ")
+        found.append(PackageRow(first, last or first, api, trains.startswith("yes"), loads.startswith("yes")))
+    return found
+
+
+def test_the_table_of_packages_leaves_none_out() -> None:
+    rows = package_table()
+    assert [row.first[:3] for row in rows] == ["3.0", "2.0", "1.9", "1.8", "1.0", "0.1"]
+    assert {row.trains for row in rows} == {row.loads for row in rows} == {True, False}
 
 
 class Script:
@@ -223,6 +254,40 @@ class TestEditor:
                     await asyncio.wait([last])
 
         run(main())
+
+    @pytest.mark.parametrize("row", package_table(), ids=lambda row: f"{row.first} to {row.last}")
+    def test_every_row_of_the_table_of_packages(self, row: PackageRow) -> None:
+        """`docs/guides/mlagents.md` says which packages train and which load our models: so does the handshake."""
+
+        async def meet(package: str) -> None:
+            new = row.api >= "1.3"
+            capabilities = Capabilities(hybrid_actions=new, variable_length=row.api >= "1.5")
+            async with editor() as script:
+                greeting = EngineInitialization("Academy", row.api, package, capabilities)
+                if not row.trains:
+                    starting = asyncio.create_task(script.engine.start())
+                    await asyncio.sleep(0.02)
+                    call = script.says(encode_engine_message(initialization=greeting))
+                    with pytest.raises(VersionError, match=re.escape(f"package {package} speaks communicator API")):
+                        await starting
+                    await asyncio.wait([call])
+                    return
+                await script.greets(greeting)
+                answer = script.says(STEP)
+                (batch,) = await script.resetting
+                sent = Actions(np.array([[0.5]], np.float32), np.array([[2]], np.int32))
+                stepping = asyncio.create_task(script.engine.step({SPEC.name: sent}))
+                assert (np.array([0.5, 2.0], "<f4").tobytes() in await answer) == (not new)
+                assert len(batch) == 1
+                note = script.engine.note
+                assert (note is None) == row.loads
+                if note is not None:
+                    assert note.startswith(f"package {package} speaks API {row.api} and trains, but cannot load")
+                    assert "upgrade com.unity.ml-agents to 2.0 or newer" in note
+                stepping.cancel()
+
+        for package in (row.first, row.last):
+            run(meet(package))
 
     @pytest.mark.parametrize("data", [encode_engine_message(), STEP])
     def test_a_first_message_that_is_no_introduction(self, data: bytes) -> None:

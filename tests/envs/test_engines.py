@@ -427,6 +427,22 @@ def test_what_has_changed_is_told_and_all_of_it_to_a_replacement(stage: Stage, t
     assert told == [{"gravity": 5.0, "scale": 1.0}, {"scale": 2.0}, {"gravity": 5.0, "scale": 2.0}]
 
 
+def test_what_a_package_cannot_do_is_told_once(stage: Stage, tmp_path: Path) -> None:
+    async def old(engine: SceneEngine) -> None:
+        engine.note = "package 1.0.8 speaks API 1.0.0"
+
+    async def main() -> None:
+        for index in (0, 1):
+            worker = source.make(index, lambda stat: None, told.append)
+            await play(worker, await worker.start({}), 3)
+            await worker.recover(EngineExitedError("engine 0 ended"))
+
+    stage.before_start = old
+    source, told = source_of(tmp_path, 2), list[str]()
+    asyncio.run(main())
+    assert [sentence for sentence in told if "package" in sentence] == ["package 1.0.8 speaks API 1.0.0"]
+
+
 def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Stage, tmp_path: Path) -> None:
     told: list[str] = []
     limits: dict[str, Any] = {"env_settings__max_lifetime_restarts": 3, "env_settings__restarts_rate_limit_n": -1}
