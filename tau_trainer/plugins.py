@@ -1,4 +1,4 @@
-"""What is found by name: trainers, environments, encoders, recurrent memories, tasks. Open to entry points.
+"""What is found by name: trainers, environments, encoders, recurrent memories, tasks, recorders. Open to entry points.
 
 A package adds its own by an entry point in the group ``tau_trainer.<kind>`` (``tau_trainer.trainers``, say) whose name
 is what users write and whose value is ``module:attribute``. Nothing is imported before it is asked for. Names that
@@ -13,7 +13,9 @@ from typing import Any, Literal
 
 from tau_trainer.errors import SettingsError
 
-Kind = Literal["trainers", "environments", "encoders", "memories", "tasks"]
+Kind = Literal["trainers", "environments", "encoders", "memories", "tasks", "recorders"]
+_MLAGENTS_TRAINERS = "mlagents.trainer_type"
+"""The group in which packages for mlagents-learn name theirs."""
 
 _OWN: dict[Kind, dict[str, str]] = {
     # A tau_trainer.settings.TrainerType, by `trainer_type`.
@@ -38,6 +40,8 @@ _OWN: dict[Kind, dict[str, str]] = {
     "memories": {"lstm": "tau_trainer.models.lstm:LSTM"},
     # From settings to a tau_trainer.training.task.Task, by the section of the file that asks for it.
     "tasks": {"tau": "tau_trainer.tau.task:TauTask"},
+    # From settings and the run's folder to a tau_trainer.metrics.Recorder; all that are there record every run.
+    "recorders": {},
 }
 
 
@@ -50,6 +54,14 @@ def _found(kind: Kind) -> dict[str, str]:
 def names(kind: Kind) -> tuple[str, ...]:
     """All names of a kind, this package's own first."""
     return tuple(dict.fromkeys((*_OWN[kind], *sorted(_found(kind)))))
+
+
+def package_for_mlagents(trainer: str) -> str | None:
+    """The package that brings a trainer of that name for mlagents-learn, which cannot train here; None: none does."""
+    for point in metadata.entry_points(group=_MLAGENTS_TRAINERS):
+        if point.name == trainer:
+            return point.dist.name if point.dist is not None else point.value
+    return None
 
 
 def resolve(place: str) -> Any:

@@ -162,6 +162,12 @@ class _Reader:
         kind, known = entry.get("trainer_type", "ppo"), plugins.names("trainers")
         if not isinstance(kind, str) or kind not in known:
             text = f"is {kind!r}, which is no trainer type; {did_you_mean(str(kind), known)}"
+            package = plugins.package_for_mlagents(str(kind))
+            if package is not None:
+                text = (
+                    f"is {kind!r}, which the package {package} brings for mlagents-learn: it is made of classes of "
+                    "mlagents and cannot train here; docs/guides/plugins.md says what it has to change"
+                )
             self.problems.add((*place, "trainer_type"), text)
             return None
         try:

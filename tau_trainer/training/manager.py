@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tau_trainer import plugins
 from tau_trainer.bridge.protocol import COMMUNICATION_VERSION
 from tau_trainer.errors import EngineError, TauError
 from tau_trainer.metrics import (
@@ -164,7 +165,7 @@ class ParallelTrainerManager:
 
             # What is kept comes before what is shown.
             timers = Timer()
-            kept = [] if plays else _kept(folder, timers, command_line)
+            kept = [] if plays else _kept(folder, settings, timers, command_line)
             shown_too = [] if shown is None else [shown]
             hub = MetricsHub(recorders(folder.path) if recorders else [*kept, *shown_too], timers=timers)
             run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=checkpoint.resume or plays)
@@ -198,15 +199,18 @@ class ParallelTrainerManager:
         return reports
 
 
-def _kept(folder: RunFolder, timers: Timer, command_line: Sequence[str] | None) -> list[Recorder]:
-    """Recorders of what stays in the run's folder."""
+def _kept(
+    folder: RunFolder, settings: RunSettings, timers: Timer, command_line: Sequence[str] | None
+) -> list[Recorder]:
+    """Recorders of what stays in the run's folder, those of other packages last. Raises SettingsError."""
     names = {"python": "python_version", "tau-trainer": "tau_trainer_version", "torch": "pytorch_version"}
     names |= {"numpy": "numpy_version"}
     facts = {names[package]: version for package, version in versions().items() if package in names and version}
     facts["communication_protocol_version"] = COMMUNICATION_VERSION
     facts["command_line_arguments"] = " ".join(sys.argv if command_line is None else command_line)
     file = folder.engine_logs / "timers.json"
-    return [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(file, timers, facts)]
+    others = [plugins.load("recorders", name)(settings, folder.path) for name in plugins.names("recorders")]
+    return [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(file, timers, facts), *others]
 
 
 def _starting(run_id: str, plan: RunPlan) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,15 @@ def test_the_deprecated_framework_key_is_left_out_with_a_warning(
     with caplog.at_level(logging.WARNING, "tau_trainer"):
         assert load_settings(path).behaviors == {"A": PPOTrainerSettings()}
     assert "behaviors.A.framework is deprecated" in caplog.text
+
+
+def test_a_json_file_is_a_settings_file(tmp_path: Path) -> None:
+    """What ``mlagents-run-experiment`` takes: the same keys as the YAML."""
+    told = json.loads(json.dumps(yaml.safe_load((DATA / "configuration.yaml").read_text("utf-8"))))
+    path = tmp_path / "experiment.json"
+    for indent in (None, 4):
+        path.write_text(json.dumps(told, indent=indent), "utf-8")
+        assert load_settings(path) == load_settings(DATA / "configuration.yaml")
 
 
 def test_settings_cannot_be_changed(path: Path) -> None:
