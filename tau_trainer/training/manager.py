@@ -157,10 +157,10 @@ class ParallelTrainerManager:
         try:
             plan = make_plan(command, settings, logs)
             shown = None if recorders else terminal_recorder(terminal)
-            if shown is not None:
-                shown.on_event(Event("starting", 0.0, {"message": _starting(checkpoint.run_id, plan)}))
             if checkpoint.resume or plays:
+                _say(shown, f"{checkpoint.run_id}: reading what was saved in {folder.path}")
                 check_resume(folder, plan)
+            _say(shown, _starting(checkpoint.run_id, plan))
             from tau_trainer.training.run import TrainingRun
 
             # What is kept comes before what is shown.
@@ -211,6 +211,12 @@ def _kept(
     file = folder.engine_logs / "timers.json"
     others = [plugins.load("recorders", name)(settings, folder.path) for name in plugins.names("recorders")]
     return [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(file, timers, facts), *others]
+
+
+def _say(shown: Recorder | None, sentence: str) -> None:
+    """Tell the person who watches, before there is a hub."""
+    if shown is not None:
+        shown.on_event(Event("starting", 0.0, {"message": sentence}))
 
 
 def _starting(run_id: str, plan: RunPlan) -> str:

@@ -78,7 +78,10 @@ def evaluate_run(run: Path, export: ExportChoice | None = None) -> Candidate:
     folder, settings = _open(run)
     task = task_of(settings)
     if task is None:
-        raise SettingsError(f"'{run}' has no task, so there are no test rows to evaluate it on")
+        raise SettingsError(
+            f"'{run}' has no task, so there are no test rows to evaluate it on; play it and see its rewards with: "
+            f"tau-train learn --inference --results-dir {run.parent} --run-id {run.name}"
+        )
     best = best_of(_candidates(folder, settings, export, task))
     assert best is not None
     # What only the run itself knew (speed, wall time, pairs) stays.

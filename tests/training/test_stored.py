@@ -158,5 +158,6 @@ def test_no_tau_run(stage: Stage, tmp_path: Path) -> None:
     settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic")
     settings = settings.model_copy(update={"behaviors": {"Basic": settings.behaviors["TauAgent"]}})
     report = train(settings, command="learn")
-    with pytest.raises(SettingsError, match="has no task"):
+    remedy = f"has no task.*; play it .* tau-train learn --inference --results-dir {tmp_path} --run-id run$"
+    with pytest.raises(SettingsError, match=remedy):
         evaluate_run(report.folder)
