@@ -22,7 +22,7 @@ from tau_trainer.settings.outlook import Outlook, pace
 from tau_trainer.settings.parameters import AnyParameter, Lesson
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.trainable import Finding, untrainable
-from tau_trainer.training.plan import make_plan
+from tau_trainer.training.plan import make_plan, plan_problems
 from tau_trainer.training.run_folder import RunFolder
 
 Rows = list[tuple[str, str]]
@@ -94,7 +94,7 @@ def examine(request: Request) -> Report:
         plan = make_plan("learn", report.settings, Path())
         report.warnings += plan.source.warnings
     except TauError as error:
-        report.problems.append(str(error))
+        report.problems += plan_problems(report.settings) or [str(error)]
     return report
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from tau_trainer import plugins
 from tau_trainer.envs import EnvironmentSource, open_source
-from tau_trainer.errors import SettingsError
+from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import memory_bytes
 from tau_trainer.settings import EDITOR, NetworkSettings, PPOTrainerSettings, RunSettings
 from tau_trainer.settings.parameters import AnyParameter
@@ -139,6 +140,30 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         origins=None if again else Origins(settings),
         stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
     )
+
+
+def plan_problems(settings: RunSettings) -> list[str]:
+    """All that :func:`make_plan` could raise for ``learn``, where that raises but the first."""
+    chosen = settings.checkpoint_settings
+    trainers = [(f"behaviors.{name}", trainer) for name, trainer in settings.behaviors.items()]
+    if settings.default_settings is not None:
+        trainers.append(("default_settings", settings.default_settings))
+    steps: list[Callable[[], object]] = [
+        partial(_check_memory, name, trainer.network_settings) for name, trainer in trainers
+    ]
+    steps += [
+        partial(task_of, settings),
+        partial(Lessons, settings.environment_parameters or {}),
+        partial(open_source, settings, settings.env_settings.num_envs, Path()),
+        *([] if chosen.resume or chosen.inference else [partial(Origins, settings)]),
+    ]
+    problems = []
+    for step in steps:
+        try:
+            step()
+        except TauError as error:
+            problems.append(str(error))
+    return problems
 
 
 def _check_memory(name: str, network: NetworkSettings) -> None:

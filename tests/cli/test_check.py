@@ -175,6 +175,19 @@ def test_a_run_id_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str])
     assert checked(capsys, "x.yaml", "--resume")["problems"] == []
 
 
+def test_what_stands_in_the_way_of_a_start_is_told_at_once_too(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("y.yaml").write_text(
+        "behaviors: {A: {init_path: nowhere}}\nenvironment_parameters: {mass: 1e39}\n"
+        "env_settings: {env_path: no/such/build}\n"
+    )
+    problems = checked(capsys, "y.yaml")["problems"]
+    assert [problem.split(":")[0].split(" is ")[0] for problem in problems] == [
+        "environment_parameters.mass",
+        "no program found at 'no/such/build'; give --env the path of a Unity build, or headless",
+        "behaviors.A.init_path nowhere",
+    ]
+
+
 def test_a_run_to_play_has_to_be_there(capsys: pytest.CaptureFixture[str]) -> None:
     [problem] = checked(capsys, "x.yaml", "--inference")["problems"]
     assert problem.startswith("There is no run to play in")
