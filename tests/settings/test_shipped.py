@@ -15,12 +15,7 @@ def test_what_is_shipped() -> None:
     assert sorted(shipped_names()) == sorted([*mlagents, "CartPole", "Pendulum", "tau3", "tau384"])
 
 
-RECURRENT = pytest.mark.xfail(raises=SettingsError, strict=False, reason="its network is recurrent")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[RECURRENT] * (name == "Hallway")) for name in shipped_names()]
-)
+@pytest.mark.parametrize("name", shipped_names())
 def test_a_shipped_file_loads_and_survives_being_written(name: str, tmp_path: Path) -> None:
     settings = load_settings(find_config(name))
     copy = tmp_path / "configuration.yaml"

@@ -134,7 +134,7 @@ def compare(case: dict[str, Any], theirs: Arrays, model: Path) -> dict[str, floa
             take_heads(module, tower, part, spec, weights, squashed=case["squashed"])
         obs = tuple(theirs[f"obs_{i}"] for i in range(len(spec.observations)))
         inputs = network.prepare(obs)
-        encoding = network._tower(inputs, None, 0)[0]
+        encoding = network._tower(inputs, None, None, 0)[0]
         values = network.values(inputs)
         qs = q(q.see(inputs), torch.from_numpy(theirs["chosen"]))[:, :, 0]
     return {
