@@ -197,7 +197,7 @@ def test_a_whole_run_from_the_command_line(tmp_path: Path) -> None:
         "Pair 0/Mean Reward", "Pair 1/Mean Reward", "Validation/Accuracy", "Perf/Policy Age",
     } <= set(reader.Tags()["scalars"])  # fmt: skip
     logs = sorted(path.name for path in (run / "run_logs").iterdir())
-    assert logs == ["Player-0.log", "Player-1.log"]
+    assert logs == ["Player-0.log", "Player-1.log", "timers.json", "training_status.json"]
 
 
 @pytest.mark.parametrize(
