@@ -113,6 +113,7 @@ def test_behaviors_are_described_with_their_first_agent_and_agents_move_between_
         described += message.action_specs
         assert set(message.agent_lists) == set(described)  # once described, a behavior is there, if only empty
         batches = [batch for batch in trainer.codec.steps(message) if len(batch) or len(batch.terminals)]
+        assert set(message.action_specs) <= {batch.behavior for batch in batches}
         ended = [batch.behavior for batch in batches if len(batch.terminals)]
         assert ended in ([], played[-1:])
         (asking,) = (batch for batch in batches if len(batch))

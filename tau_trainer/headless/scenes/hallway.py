@@ -6,9 +6,9 @@ one with X, and which side is which is drawn anew. The goal with the gate's symb
 episode, and every other decision costs 0.005, as in Unity in sum -1 for a whole episode of 200.
 
 In Unity a policy may carry what it saw in where it walks. Here the gate sets everybody down alike, and nothing later
-depends on its symbol: from there on only memory tells. The best policy that has one earns 0.93 on average (the way is
-some 14 decisions), the best that has none 0.38, the mean of both goals. Rays are not stacked, which would be a memory
-as well.
+depends on its symbol: from there on only memory tells. A script that remembers earns 0.95 on average, in 11 decisions;
+without memory nothing earns more than 0.45, the mean of both goals. Rays are not stacked, which would be a memory as
+well.
 """
 
 from __future__ import annotations

@@ -42,9 +42,7 @@ GOAL_LOW, GOAL_HIGH = (4.37, 0.93), (8.37, 4.93)
 GOAL_TOP = 5.0
 HALF_AGENT, HALF_BLOCK, BLOCK_TOP = 0.5, 1.5, 2.0
 RUN = 0.8
-"""Way of one decision ahead or back, on the ground as in the air; sideways it is 0.6 of it."""
-PUSH = 0.4
-"""Way that a block is pushed in one decision at most."""
+"""Way of one decision ahead or back, on the ground, in the air, and behind the block; sideways it is 0.6 of it."""
 RISE, RISING = 1.375, 2
 """A jump rises so far in each of so many decisions, then falls."""
 FALL = 1.0
@@ -158,8 +156,7 @@ class WallJumpScene(LockstepScene):
             return
         axis = np.abs(before[agent] - self.block[agent]).argmax(axis=1)  # the side that it came from
         side = np.sign(before[agent, axis] - self.block[agent, axis])
-        push = np.minimum(_TOUCH - np.abs(place[agent, axis] - self.block[agent, axis]), PUSH)
-        self.block[agent, axis] -= side * push
+        self.block[agent, axis] = place[agent, axis] - side * _TOUCH
         most = np.where(self.wall[agent] > 0.0, WALL_NEAR - HALF_BLOCK, np.inf)
         self.block[agent, 1] = np.minimum(self.block[agent, 1], most)
         place[agent, axis] = self.block[agent, axis] + side * _TOUCH

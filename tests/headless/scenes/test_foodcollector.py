@@ -113,6 +113,9 @@ def test_a_laser_freezes_the_nearest_ahead_and_only_it() -> None:
     assert (scene.frozen > 0).tolist() == [False, True, False, False, False]  # too far aside, behind, covered
     assert batch.obs[1][:, 2].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
     assert batch.obs[1][:, 3].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    step(scene, fire)
+    assert scene.frozen[1] == FROZEN_DECISIONS - 1  # who is frozen is not frozen anew
+    scene.frozen[1] = FROZEN_DECISIONS
     walk = do(NONE, (1.0, 0.0, 1.0, 1), *[NONE] * 3)
     for _ in range(FROZEN_DECISIONS):
         assert scene.frozen[1] > 0

@@ -106,6 +106,16 @@ def test_the_order_of_numbers_counts_and_touching_again_does_nothing() -> None:
     assert not ended.truncated[0]
 
 
+def test_a_tile_is_narrower_than_its_place() -> None:
+    scene = SorterScene(agents=1)
+    for degrees, touched in ((6.5, True), (7.5, False), (-6.5, True), (-7.5, False)):
+        put(scene, (3, 0))
+        way = np.deg2rad(degrees)
+        scene._place[0] = 8.9 * np.array([np.sin(way), np.cos(way)])
+        scene._heading[0] = way
+        assert (len(step(scene, do(AHEAD)).terminals) == 1) is touched
+
+
 def test_tiles_are_seen_as_rows_and_absent_ones_are_zeros() -> None:
     scene = SorterScene(agents=1)
     put(scene, (19, 5), (0, 0))

@@ -217,15 +217,34 @@ def test_a_block_is_pushed_to_the_wall_and_no_further() -> None:
     np.testing.assert_allclose(aside.place[0], (1.38, -8.0))
 
 
-def test_a_block_without_a_wall_before_it_may_be_pushed_from_the_platform() -> None:
+def test_a_block_goes_on_where_there_is_no_wall_and_its_fall_is_the_end() -> None:
     scene = alone(block=(0.0, -5.0), place=(0.0, -7.5), wall=0.0)
+    play_on(scene, (1, 0, 0, 0), steps=12)
+    assert scene.block[0, 1] > WALL_NEAR
+    scene = alone(block=(10.3, -8.0), place=(8.2, -8.0))
     name = scene.specs[scene.behavior[0]].name
-    rewards: list[float] = []
-    while not rewards:
-        assert scene.age[0] < 60
-        batches = play_on(scene, (1, 0, 0, 0))
-        rewards = next(batch.terminals.reward.tolist() for batch in batches if batch.behavior == name)
-    assert rewards == [-1.0]
+    ended = next(batch.terminals for batch in play_on(scene, (0, 0, 2, 0)) if batch.behavior == name)
+    assert ended.reward.tolist() == [-1.0]
+    assert not ended.truncated[0]
+
+
+def test_a_wall_stops_from_both_sides_and_carries() -> None:
+    scene = alone(block=(8.0, -9.0), place=(0.0, 0.0), wall=1.5)
+    play_on(scene, (2, 0, 0, 0), steps=3)
+    assert scene.place[0, 1] == WALL_FAR + HALF_AGENT
+    play_on(scene, (2, 0, 0, 1), steps=3)
+    assert scene.height[0] == 1.75
+    play_on(scene, (0, 0, 0, 0), steps=2)
+    assert scene.height[0] == 1.5  # on top
+
+
+def test_who_steps_from_a_block_falls_ever_faster() -> None:
+    scene = alone(block=(0.0, -8.0), place=(0.0, -7.5), height=2.0)
+    heights = []
+    for _ in range(5):
+        play_on(scene, (1, 0, 0, 0))
+        heights.append(float(scene.height[0]))
+    assert heights == [2.0, 1.0, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(("place", "branches"), [((0.0, -14.0), (2, 0, 0, 0)), ((10.2, -9.0), (0, 0, 2, 0))])
