@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tau_trainer.bridge.agent_layout import (
+    COMPRESSED,
+    COMPRESSION,
     DONE,
     FLOATS,
     GROUP,
     GROUP_REWARD,
     ID,
+    MAPPING,
     MASK,
     MAX_STEP,
     NAME,
@@ -19,6 +24,7 @@ from tau_trainer.bridge.agent_layout import (
     SHAPE,
     TYPE,
 )
+from tau_trainer.bridge.images import CHANNELS, write_pngs
 from tau_trainer.bridge.records import (
     BYTES,
     FIXED32,
@@ -32,26 +38,61 @@ from tau_trainer.bridge.records import (
 )
 from tau_trainer.specs import BehaviorSpec, ObservationSpec, StepBatch, Terminals
 
+if TYPE_CHECKING:
+    from tau_trainer.bridge.codec import Capabilities
 
-def _encode_observation_head(spec: ObservationSpec) -> tuple[bytes, bytes]:
-    """What stands before and after the floats of one ``ObservationProto``."""
+
+def _floats_head(spec: ObservationSpec) -> bytes:
+    """What stands before the floats of one ``ObservationProto``."""
     size = 4 * spec.size
     floats = varint(1 << 3 | BYTES) + varint(size)
-    before = delimited(SHAPE, b"".join(map(varint, spec.shape)))
-    before += varint(FLOATS << 3 | BYTES) + varint(len(floats) + size) + floats
+    return _shape(spec) + varint(FLOATS << 3 | BYTES) + varint(len(floats) + size) + floats
+
+
+def _images_head(spec: ObservationSpec) -> bytes:
+    """What stands before the PNG files of one ``ObservationProto``."""
+    return _shape(spec) + varint(COMPRESSION << 3) + varint(1)
+
+
+def _shape(spec: ObservationSpec) -> bytes:
+    return delimited(SHAPE, b"".join(map(varint, spec.shape)))
+
+
+def _tail(spec: ObservationSpec) -> bytes:
+    """What stands after the values of one ``ObservationProto``."""
     after = b""
     if spec.dimension_property:
         after += delimited(PROPERTIES, b"".join(varint(int(p)) for p in spec.dimension_property))
     if spec.observation_type:
         after += varint(TYPE << 3) + varint(int(spec.observation_type))
-    return before, after + delimited(NAME, spec.name.encode())
+    return after + delimited(NAME, spec.name.encode())
+
+
+def _mapping(channels: int) -> list[int]:
+    """Where the channels of PNG files belong, as Unity says it: nothing where all are the sensor's, or few enough."""
+    spare = -channels % CHANNELS
+    return [*range(channels), *[-1] * spare] if channels > CHANNELS and spare else []
+
+
+def _as_images(spec: ObservationSpec, capabilities: Capabilities | None) -> bool:
+    """Whether a sensor travels as PNG files: bytes do, unless the trainer cannot put several files together."""
+    if spec.dtype != np.uint8 or len(spec.shape) != 3:
+        return False
+    if capabilities is None or spec.shape[0] <= CHANNELS:
+        return True
+    return capabilities.concatenated_png and (capabilities.compressed_channel_mapping or not _mapping(spec.shape[0]))
 
 
 class AgentEncoder:
-    """Writes a :class:`StepBatch` as ``ListAgentInfoProto``: the engine's side. One template, filled by columns."""
+    """Writes a :class:`StepBatch` as ``ListAgentInfoProto``: the engine's side. One template, filled by columns.
 
-    def __init__(self, spec: BehaviorSpec) -> None:
+    Sensors of bytes [C, H, W] travel as PNG files, which are put into the finished records.
+    """
+
+    def __init__(self, spec: BehaviorSpec, capabilities: Capabilities | None = None) -> None:
+        """``capabilities``: what the trainer can read; None: everything."""
         self._spec = spec
+        self._images = [i for i, sensor in enumerate(spec.observations) if _as_images(sensor, capabilities)]
         self._templates: dict[tuple[int, int, bool], tuple[Template, dict[object, int]]] = {}
 
     def encode(self, batch: StepBatch) -> bytes:
@@ -72,7 +113,26 @@ class AgentEncoder:
         self._fill(live, at, batch, width, group_width)
         if mask is not None:
             live[:, at[MASK] : at[MASK] + self._spec.actions.mask_size] = mask
-        return rows.tobytes()
+        return self._with_images(rows, at, batch) if self._images else rows.tobytes()
+
+    def _with_images(self, rows: Bytes, at: dict[object, int], batch: StepBatch) -> bytes:
+        """The records of ``rows`` with the PNG files of all agents in their places."""
+        heads: dict[int, tuple[bytes, bytes]] = {}
+        files: dict[int, list[bytes]] = {}
+        for i in self._images:
+            sensor = self._spec.observations[i]
+            mapping = b"".join(varint(channel % 2**64) for channel in _mapping(sensor.shape[0]))
+            heads[i] = _images_head(sensor), (delimited(MAPPING, mapping) if mapping else b"") + _tail(sensor)
+            files[i] = write_pngs(batch.terminals.obs[i]) + write_pngs(batch.obs[i])
+        records = []
+        for number, row in enumerate(rows):
+            record, parts, done = row.tobytes(), [], at["body"]
+            for i, (before, after) in heads.items():
+                own = before + delimited(COMPRESSED, files[i][number]) + after
+                parts += [record[done : at["obs", i]], delimited(OBSERVATION, own)]
+                done = at["obs", i]
+            records.append(delimited(1, b"".join([*parts, record[done:]])))
+        return b"".join(records)
 
     @staticmethod
     def _widths(batch: StepBatch) -> tuple[int, int]:
@@ -94,7 +154,11 @@ class AgentEncoder:
         fill_floats(rows, at[REWARD], part.reward[:, None])
         fill_varints(rows, at[ID], width, part.agent_ids)
         for i, (spec, sensor) in enumerate(zip(self._spec.observations, part.obs, strict=True)):
+            if i in self._images:
+                continue
             flat = sensor if sensor.ndim == 2 else sensor.reshape(len(rows), spec.size)
+            if spec.dtype == np.uint8:
+                flat = np.divide(flat, np.float32(255), dtype=np.float32)
             fill_floats(rows, at["obs", i], flat)
         if group_width:
             fill_varints(rows, at[GROUP], group_width, part.group_id)
@@ -124,7 +188,10 @@ class AgentEncoder:
             size = self._spec.actions.mask_size
             value(MASK, varint(MASK << 3 | BYTES) + varint(size), size)
         for i, spec in enumerate(self._spec.observations):
-            before, after = _encode_observation_head(spec)
+            if i in self._images:
+                at["obs", i] = len(body)
+                continue
+            before, after = _floats_head(spec), _tail(spec)
             length = len(before) + 4 * spec.size + len(after)
             value(("obs", i), varint(OBSERVATION << 3 | BYTES) + varint(length) + before, 4 * spec.size)
             body.extend(after)
@@ -132,4 +199,5 @@ class AgentEncoder:
             value(GROUP, varint(GROUP << 3), group_width)
             value(GROUP_REWARD, varint(GROUP_REWARD << 3 | FIXED32), 4)
         head = b"\x0a" + varint(len(body))
+        at["body"] = 0
         return Template(head + bytes(body)), {k: v + len(head) for k, v in at.items()}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tau_trainer.bridge.images import ImageDecoder
 from tau_trainer.bridge.records import (
     BYTES,
     FIXED32,
@@ -19,6 +20,7 @@ from tau_trainer.bridge.records import (
     Span,
     fields,
     float_span,
+    join_floats,
     join_varints,
     read_varint,
     varint_spans,
@@ -49,16 +51,39 @@ def _integers(data: bytes, start: int, stop: int) -> list[int]:
     return [value - 2**32 if value >= 2**31 else value for value in values]
 
 
+_IMAGE = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
+"""Of an image's channels, height and width."""
+
+
 @dataclass(slots=True)
 class _Observation:
     spec: ObservationSpec
+    """Channels first, whatever is on the wire."""
+    channels_last: bool
+    """Whether they come last on the wire."""
     floats: list[Span]
+    mapping: tuple[int, ...]
+    """Where the channels of its PNG files go."""
+    decoder: ImageDecoder | None = None
+    """Reads these, once it is known that they can be read."""
+
+    def read(self, rows: Bytes) -> FloatArray:
+        """Its floats: float32 [k, *shape]."""
+        values, shape = join_floats(self.floats, rows), self.spec.shape
+        if not self.channels_last:
+            return values.reshape(len(rows), *shape)
+        channels, height, width = shape
+        return np.ascontiguousarray(values.reshape(len(rows), height, width, channels).transpose(0, 3, 1, 2))
 
 
-def _observation(data: bytes, start: int, stop: int) -> _Observation:
-    """Parse one ``ObservationProto``: its spec and where its floats lie."""
+def _observation(data: bytes, start: int, stop: int, *, channels_last: bool) -> _Observation:
+    """Parse one ``ObservationProto``: its spec and where its floats lie. PNG files were taken out before.
+
+    ``channels_last``: whether images are taken to be [H, W, C] that do not say.
+    """
     shape: list[int] = []
     properties: list[int] = []
+    mapping: list[int] = []
     floats: list[Span] = []
     kind, compression, name = 0, 0, ""
     for number, wire, first, last in fields(data, start, stop):
@@ -66,6 +91,8 @@ def _observation(data: bytes, start: int, stop: int) -> _Observation:
             shape += _integers(data, first, last)
         elif number == PROPERTIES and wire in (VARINT, BYTES):
             properties += _integers(data, first, last)
+        elif number == MAPPING and wire in (VARINT, BYTES):
+            mapping += _integers(data, first, last)
         elif number == COMPRESSION and wire == VARINT:
             compression, _ = read_varint(data, first)
         elif number == TYPE and wire == VARINT:
@@ -74,16 +101,25 @@ def _observation(data: bytes, start: int, stop: int) -> _Observation:
             name = data[first:last].decode("utf-8", "replace")
         elif number == FLOATS and wire == BYTES:
             floats += _float_data(data, first, last)
-    if compression != 0:
-        raise DecodeError(
-            f"sensor '{name}' sends PNG images, which this version cannot read; "
-            "set the sensor's Compression Type to None in Unity"
-        )
     count = sum(span.stop - span.start for span in floats) // 4
-    if not _holds(shape, count):
-        raise DecodeError(f"sensor '{name}' declares shape {tuple(shape)} but sends {count} floats")
-    spec = ObservationSpec(name, tuple(shape), tuple(map(DimensionProperty, properties)), ObservationType(kind & 1))
-    return _Observation(spec, floats)
+    if not _can_be(shape) or (len(shape) != 3 if compression else math.prod(shape) != count):
+        sent = "PNG images" if compression else f"{count} floats"
+        raise DecodeError(f"sensor '{name}' declares shape {tuple(shape)} but sends {sent}")
+    flags = tuple(map(DimensionProperty, properties))
+    last = len(shape) == 3 and _channels_last(flags, channels_last)
+    if last:
+        shape, flags = [shape[2], *shape[:2]], (*flags[2:], *flags[:2])
+    if len(shape) == 3 and not flags:
+        flags = _IMAGE
+    dtype = np.uint8 if compression else np.float32
+    spec = ObservationSpec(name, tuple(shape), flags, ObservationType(kind & 1), dtype)
+    return _Observation(spec, last, floats, tuple(mapping))
+
+
+def _channels_last(flags: tuple[DimensionProperty, ...], otherwise: bool) -> bool:
+    """Whether an image is [H, W, C], as those of packages before 3.0 are: which dimensions may be moved tells."""
+    moved = tuple(bool(flag & DimensionProperty.TRANSLATIONAL_EQUIVARIANCE) for flag in flags)
+    return otherwise if moved not in ((True, True, False), (False, True, True)) else moved[0]
 
 
 def _float_data(data: bytes, start: int, stop: int) -> list[Span]:
@@ -95,12 +131,11 @@ def _float_data(data: bytes, start: int, stop: int) -> list[Span]:
     ]
 
 
-def _holds(shape: list[int], count: int) -> bool:
-    """Whether an array of ``shape`` holds ``count`` floats, and can be made at all."""
+def _can_be(shape: list[int]) -> bool:
+    """Whether an array of ``shape`` can be made at all."""
     return (
         len(shape) <= _MOST_DIMENSIONS
         and all(size >= 0 for size in shape)
-        and math.prod(shape) == count
         and math.prod(max(size, 1) for size in shape) < _MOST_FLOATS
     )
 
@@ -108,7 +143,7 @@ def _holds(shape: list[int], count: int) -> bool:
 class AgentLayout(RecordLayout):
     """The layout of an ``AgentInfoProto``: where id, reward, flags, mask and observations lie."""
 
-    def __init__(self, record: bytes) -> None:
+    def __init__(self, record: bytes, *, channels_last: bool = False) -> None:
         self.fits: BehaviorSpec | None = None
         """The behavior whose sensors were last found to be these."""
         self.spans: dict[int, Span] = {}
@@ -116,7 +151,7 @@ class AgentLayout(RecordLayout):
         self.observations: list[_Observation] = []
         for number, wire, start, stop in fields(record, 0, len(record)):
             if number == OBSERVATION and wire == BYTES:
-                self.observations.append(_observation(record, start, stop))
+                self.observations.append(_observation(record, start, stop, channels_last=channels_last))
             elif number == MASK and wire in (BYTES, VARINT):
                 self.mask += varint_spans(record, start, stop)
             elif (number in (REWARD, GROUP_REWARD) and wire == FIXED32) or (
@@ -124,6 +159,8 @@ class AgentLayout(RecordLayout):
             ):
                 self.spans[number] = Span(start, stop)  # of a field that stands twice the last one counts
         self.shapes = tuple(observation.spec.shape for observation in self.observations)
+        self.compressed = sum(observation.spec.dtype == np.uint8 for observation in self.observations)
+        """Sensors that send PNG files."""
         super().__init__(
             record,
             [self.spans[n] for n in (REWARD, GROUP_REWARD) if n in self.spans]

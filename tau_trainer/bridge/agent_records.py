@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tau_trainer.bridge.agent_layout import DONE, GROUP, GROUP_REWARD, ID, MAX_STEP, REWARD, AgentLayout
-from tau_trainer.bridge.records import Bytes, LayoutCache, join_floats
+from tau_trainer.bridge.image_records import ImageSplitter
+from tau_trainer.bridge.images import ImageDecoder, ImageError
+from tau_trainer.bridge.records import Bytes, LayoutCache
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (
     BehaviorSpec,
@@ -16,6 +21,7 @@ from tau_trainer.specs import (
     FloatArray,
     IndexArray,
     IntArray,
+    Observations,
     ObservationSpec,
     StepBatch,
     Terminals,
@@ -33,7 +39,7 @@ class _Records:
     reward: FloatArray
     group_id: IntArray
     group_reward: FloatArray
-    obs: tuple[FloatArray, ...]
+    obs: Observations
     mask: BoolArray | None
 
     def put(self, index: IndexArray, part: _Records) -> None:
@@ -63,7 +69,7 @@ def _empty(spec: BehaviorSpec, n: int, *, masked: bool) -> _Records:
     """Records to be filled in with :meth:`_Records.put`."""
     ids, done, truncated, group_id = np.zeros((4, n), np.int32)
     reward, group_reward = np.zeros((2, n), np.float32)
-    obs = tuple(np.zeros((n, *sensor.shape), np.float32) for sensor in spec.observations)
+    obs = tuple(np.zeros((n, *sensor.shape), sensor.dtype) for sensor in spec.observations)
     mask = np.zeros((n, spec.actions.mask_size), np.bool_) if masked else None
     return _Records(ids, done, truncated, reward, group_id, group_reward, obs, mask)
 
@@ -71,16 +77,23 @@ def _empty(spec: BehaviorSpec, n: int, *, masked: bool) -> _Records:
 class AgentDecoder:
     """Turns one behavior's ``ListAgentInfoProto`` into a :class:`StepBatch`; remembers the layouts it has met."""
 
-    def __init__(self, behavior: str) -> None:
+    def __init__(self, behavior: str, *, channels_last: bool = False) -> None:
+        """``channels_last``: whether images are taken to be [H, W, C] that do not say."""
         self._behavior = behavior
-        self._layouts: LayoutCache[AgentLayout] = LayoutCache(AgentLayout)
+        self._layouts: LayoutCache[AgentLayout] = LayoutCache(partial(AgentLayout, channels_last=channels_last))
+        self._splitter = ImageSplitter()
+        self._spec: BehaviorSpec | None = None
+        """What was decoded last."""
+        self._compressed = False
+        """Whether a sensor of it sends PNG files."""
         self._nobody: Terminals | None = None
         self._checked = b""
         """Ids of a message in which nobody was listed twice."""
 
     def specs(self, payload: bytes) -> tuple[ObservationSpec, ...]:
         """The sensors as the first agent of ``payload``, a list that is not empty, shows them. Raises DecodeError."""
-        first = min(self._layouts.groups(payload), key=lambda group: int(group.index[0]))
+        records, _ = self._splitter.split(payload)
+        first = min(self._layouts.groups(records), key=lambda group: int(group.index[0]))
         return tuple(observation.spec for observation in first.layout.observations)
 
     def decode(self, payload: bytes, spec: BehaviorSpec) -> StepBatch:
@@ -90,8 +103,13 @@ class AgentDecoder:
         NaN or infinity (naming behavior, sensor and agent), and for an agent that asks twice or ends twice. To end and
         to ask again at once is legal (ML-Agents' protocol, section 6).
         """
+        if spec is not self._spec:
+            self._spec, self._compressed = spec, any(sensor.dtype == np.uint8 for sensor in spec.observations)
+        images: list[list[bytes]] = []
+        if self._compressed:
+            payload, images = self._splitter.split(payload)
         one = self._layouts.one(payload)
-        records = self._gather(payload, spec) if one is None else self._read(*one, spec)
+        records = self._gather(payload, images, spec) if one is None else self._read(*one, images, spec)
         self._check_finite(spec, records)
         if not np.count_nonzero(records.done):
             self._check_once(records.ids)
@@ -124,34 +142,63 @@ class AgentDecoder:
             nobody.agent_ids, nobody.obs, nobody.reward, nobody.truncated, nobody.group_id, nobody.group_reward
         )
 
-    def _gather(self, payload: bytes, spec: BehaviorSpec) -> _Records:
+    def _gather(self, payload: bytes, images: list[list[bytes]], spec: BehaviorSpec) -> _Records:
         """Records of any layouts, brought back into the order of the message."""
         groups = self._layouts.groups(payload)
         masked = spec.actions.mask_size > 0 and any(group.layout.mask for group in groups)
         records = _empty(spec, sum(len(group.index) for group in groups), masked=masked)
         for group in groups:
-            records.put(group.index, self._read(group.layout, group.rows, spec))
+            own = [images[place] for place in group.index] if images else images
+            records.put(group.index, self._read(group.layout, group.rows, own, spec))
         return records
 
-    def _read(self, layout: AgentLayout, rows: Bytes, spec: BehaviorSpec) -> _Records:
-        """Records of one layout."""
-        self._check_shapes(layout, spec)
+    def _read(self, layout: AgentLayout, rows: Bytes, images: list[list[bytes]], spec: BehaviorSpec) -> _Records:
+        """Records of one layout, and their PNG files."""
+        self._check_sensors(layout, spec)
         size = spec.actions.mask_size
+        ids = layout.integers(ID, rows)
         return _Records(
-            layout.integers(ID, rows),
+            ids,
             layout.integers(DONE, rows),
             layout.integers(MAX_STEP, rows),
             layout.floats(REWARD, rows),
             layout.integers(GROUP, rows),
             layout.floats(GROUP_REWARD, rows),
-            tuple(
-                join_floats(observation.floats, rows).reshape(len(rows), *observation.spec.shape)
-                for observation in layout.observations
-            ),
+            self._read_sensors(layout, rows, images, ids),
             layout.masks(rows, size) if size and layout.mask else None,
         )
 
-    def _check_shapes(self, layout: AgentLayout, spec: BehaviorSpec) -> None:
+    def _read_sensors(self, layout: AgentLayout, rows: Bytes, images: list[list[bytes]], ids: IntArray) -> Observations:
+        """One array for each sensor."""
+        if layout.compressed or images:
+            self._check_images(layout, images, ids)
+        sensors: list[NDArray[Any]] = []
+        files = zip(*images, strict=True)
+        for observation in layout.observations:
+            if observation.spec.dtype == np.float32:
+                sensors.append(observation.read(rows))
+                continue
+            try:
+                decoder = observation.decoder or ImageDecoder(observation.spec.shape, observation.mapping)
+                observation.decoder = decoder
+                sensors.append(decoder.decode(next(files)))
+            except ImageError as error:
+                raise DecodeError(
+                    f"behavior '{self._behavior}': sensor '{observation.spec.name}' of agent {int(ids[error.row])} "
+                    f"sent {error}"
+                ) from error
+        return tuple(sensors)
+
+    def _check_images(self, layout: AgentLayout, images: list[list[bytes]], ids: IntArray) -> None:
+        """Whether there are files for every sensor that is said to send some, and for no other."""
+        for agent, own in zip(ids.tolist(), images or [[]] * len(ids), strict=True):
+            if len(own) != layout.compressed:
+                raise DecodeError(
+                    f"behavior '{self._behavior}' sent PNG files for {len(own)} sensors of agent {agent} where "
+                    f"{layout.compressed} need some"
+                )
+
+    def _check_sensors(self, layout: AgentLayout, spec: BehaviorSpec) -> None:
         if layout.fits is spec:
             return
         expected = tuple(observation.shape for observation in spec.observations)
@@ -160,6 +207,12 @@ class AgentDecoder:
                 f"behavior '{self._behavior}' sent observations of shapes {list(layout.shapes)} after "
                 f"{list(expected)}; all agents of a behavior need the same sensors"
             )
+        for own, other in zip(layout.observations, spec.observations, strict=True):
+            if own.spec.dtype != other.dtype:
+                raise DecodeError(
+                    f"behavior '{self._behavior}' sent sensor '{other.name}' as PNG images of some agents and as "
+                    "floats of others; give all of them the same Compression Type in Unity"
+                )
         layout.fits = spec
 
     def _check_once(self, ids: IntArray) -> None:
@@ -177,7 +230,8 @@ class AgentDecoder:
 
     def _check_finite(self, spec: BehaviorSpec, records: _Records) -> None:
         """Raise DecodeError for NaN or infinity."""
-        if all(map(_all_finite, (records.reward, records.group_reward, *records.obs))):
+        floats = [sensor for sensor in records.obs if sensor.dtype == np.float32]
+        if all(map(_all_finite, (records.reward, records.group_reward, *floats))):
             return
         named = [("reward", records.reward), ("group reward", records.group_reward)]
         named += [(f"sensor '{s.name}'", o) for s, o in zip(spec.observations, records.obs, strict=True)]
@@ -189,5 +243,5 @@ class AgentDecoder:
         )
 
 
-def _all_finite(values: FloatArray) -> bool:
+def _all_finite(values: NDArray[Any]) -> bool:
     return bool(np.count_nonzero(np.isfinite(values)) == values.size)  # half the time of `all`, for arrays this small

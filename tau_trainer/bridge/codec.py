@@ -183,6 +183,8 @@ class TrainerCodec:
         self.specs: dict[str, BehaviorSpec] = {}
         self.legacy_actions = False
         """Set for engines without the hybridActions capability: they read the deprecated copy of actions."""
+        self.channels_last = False
+        """Set for engines before package 3.0: their images are [H, W, C], and those before 2.0 do not say so."""
         self._action_specs: dict[str, ActionSpec] = {}
         self._decoders: dict[str, AgentDecoder] = {}
         self._encoders: dict[str, ActionEncoder] = {}
@@ -204,7 +206,7 @@ class TrainerCodec:
     def _register(self, name: str, payload: bytes) -> None:
         if name not in self._action_specs:
             raise DecodeError(f"the engine sent agents of behavior '{name}' without ever describing its actions")
-        decoder = AgentDecoder(name)
+        decoder = AgentDecoder(name, channels_last=self.channels_last)
         spec = BehaviorSpec(name, decoder.specs(payload), self._action_specs[name])
         self.specs[name] = spec
         self._decoders[name] = decoder
@@ -217,7 +219,7 @@ class TrainerCodec:
         )
 
 
-_encoders: dict[BehaviorSpec, AgentEncoder] = {}
+_encoders: dict[tuple[BehaviorSpec, Capabilities], AgentEncoder] = {}
 _decoders: dict[ActionSpec, ActionDecoder] = {}
 
 
@@ -229,10 +231,11 @@ def encode_engine_message(
     steps: Sequence[StepBatch] | None = None,
     side_channel: bytes = b"",
     observation_specs: Mapping[str, BehaviorSpec] | None = None,
+    trainer: Capabilities = Capabilities(),
 ) -> bytes:
     """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
 
-    ``observation_specs`` gives the behavior of every step by name.
+    ``observation_specs`` gives the behavior of every step by name, ``trainer`` what its reader can do.
     """
     message = UnityMessage()
     message.header.status = status
@@ -246,7 +249,9 @@ def encode_engine_message(
         output.side_channel = side_channel
         for step in steps:
             spec = (observation_specs or {})[step.behavior]
-            encoder = _encoders.get(spec) or _encoders.setdefault(spec, AgentEncoder(spec))
+            encoder = _encoders.get((spec, trainer))
+            if encoder is None:
+                encoder = _encoders[spec, trainer] = AgentEncoder(spec, trainer)
             output.agent_infos[step.behavior] = encoder.encode(step)
     return bytes(message.SerializeToString())
 

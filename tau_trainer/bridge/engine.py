@@ -163,6 +163,7 @@ class Engine:
             )
         self.note = package_note(self._package, api)
         self._codec.legacy_actions = not engine.capabilities.hybrid_actions
+        self._codec.channels_last = self._package.startswith(("0.", "1.", "2."))
         reply = TrainerInitialization(
             self._options.seed + self.index,
             package_version=OLD_PACKAGE_VERSION if before_2(self._package) else PACKAGE_VERSION,

@@ -20,7 +20,8 @@ from tau_trainer.specs import IndexArray
 
 Bytes = NDArray[np.uint8]
 
-_LIST_TAG = 0x0A  # field 1, length-delimited: `value` of ListAgentInfoProto and ListAgentActionProto
+LIST_TAG = 0x0A
+"""Field 1, length-delimited: ``value`` of ListAgentInfoProto and ListAgentActionProto."""
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types of protobuf's encoding: VARINT, I64, LEN, I32. A tag is ``field number << 3 | wire type``."""
 _ALL_BITS = 0xFF
@@ -158,7 +159,7 @@ class RecordLayout:
         self._columns = np.flatnonzero(mask)
         self._mask = mask[self._columns]
         self._expected = np.frombuffer(template, np.uint8)[self._columns] & self._mask
-        head = varint(_LIST_TAG) + varint(len(template))
+        head = varint(LIST_TAG) + varint(len(template))
         self._head = len(head)
         self._list_mask = Template(b"\xff" * len(head) + mask.tobytes())
         self._list_expected = head + (np.frombuffer(template, np.uint8) & mask).tobytes()
@@ -247,7 +248,7 @@ def split(payload: bytes) -> list[tuple[int, IndexArray, Bytes]]:
     by_length: dict[int, list[tuple[int, int, int, int]]] = {}
     position = place = 0
     while position < len(payload):
-        if payload[position] != _LIST_TAG:
+        if payload[position] != LIST_TAG:
             raise DecodeError(f"the engine's list of agents has an unknown field at byte {position}")
         length, start = read_varint(payload, position + 1)
         stride = start - position + length

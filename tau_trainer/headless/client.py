@@ -8,6 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from tau_trainer.bridge.codec import (
+    Capabilities,
     EngineInitialization,
     TrainerInitialization,
     TrainerMessage,
@@ -50,6 +51,7 @@ class HeadlessEngine:
         self._options = options
         self._fault = options.fault
         self._parameters = EnvironmentParameters()
+        self._trainer = Capabilities()
         self._unknown: set[uuid.UUID] = set()
         self._announced: set[str] = set()
         """Behaviors that had an agent yet: each is described once, with its first agent."""
@@ -80,6 +82,7 @@ class HeadlessEngine:
         if first.initialization is None:
             raise VersionError("the trainer's first reply holds no initialization, so it speaks another protocol.")
         _check_version(first.initialization)
+        self._trainer = first.initialization.capabilities
         second = decode_trainer_message(self._link.exchange(encode_engine_message()), {})
         if self._ended(second):
             return None
@@ -125,6 +128,7 @@ class HeadlessEngine:
             steps=known,
             side_channel=joined((STATS, stat_payload(stat.key, stat.value, stat.aggregation)) for stat in stats),
             observation_specs=specs,
+            trainer=self._trainer,
         )
         return fault.garble(request)
 

@@ -6,12 +6,15 @@ numbers one field each, which proto3 allows; both have fields that no receiver k
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from numpy.typing import NDArray
+from PIL import Image
 
 from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray, ObservationSpec, StepBatch, Terminals
 
@@ -142,7 +145,7 @@ class Agent:
     """What an engine says of one agent."""
 
     id: int
-    obs: tuple[FloatArray, ...]
+    obs: tuple[NDArray[Any], ...]
     reward: float = 0.0
     done: bool = False
     interrupted: bool = False
@@ -182,10 +185,45 @@ def fill(infos: Any, spec: BehaviorSpec, agents: Sequence[Agent]) -> None:
                 observation_type=int(sensor.observation_type),
                 name=sensor.name,
             )
-            observation.float_data.data.extend(values.ravel().tolist())
-            observation.float_data.SetInParent()
+            if values.dtype == np.uint8:
+                observation.compression_type, observation.compressed_data = 1, unity_png(values)
+            else:
+                observation.float_data.data.extend(values.ravel().tolist())
+                observation.float_data.SetInParent()
             if agent.unknown:
-                observation.later, observation.float_data.later = 7, "later"
+                observation.later = 7
+            if agent.unknown and values.dtype != np.uint8:
+                observation.float_data.later = "later"
+
+
+def png(image: NDArray[np.uint8], **options: Any) -> bytes:
+    """One file of [H, W] or [H, W, channels], written by Pillow."""
+    stream = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(image)).save(stream, "png", **options)
+    return stream.getvalue()
+
+
+def unity_png(image: NDArray[np.uint8]) -> bytes:
+    """The files of [C, H, W] as Unity writes them: RGB, three channels each, grey for a single one."""
+    channels = len(image)
+    planes = np.repeat(image, 3, axis=0) if channels == 1 else np.pad(image, ((0, -channels % 3), (0, 0), (0, 0)))
+    return b"".join(png(planes[k : k + 3].transpose(1, 2, 0)) for k in range(0, len(planes), 3))
+
+
+def read_images(data: bytes, channels: int, mapping: Sequence[int] = ()) -> NDArray[np.float64]:
+    """[C, H, W] with values of 0 to 255, by Pillow and the rules of ML-Agents' Python side alone."""
+    planes: list[NDArray[np.float64]] = []
+    for file in data.split(b"\x89PNG\r\n\x1a\n")[1:]:
+        image = np.asarray(Image.open(io.BytesIO(b"\x89PNG\r\n\x1a\n" + file)), np.float64)
+        planes += list(np.atleast_3d(image).transpose(2, 0, 1))
+        if channels == 1 and not mapping:
+            return np.array([np.mean(planes, axis=0)])
+    if not mapping:
+        return np.array(planes[:channels])
+    assert len(mapping) == len(planes)
+    return np.array(
+        [np.mean([p for p, to in zip(planes, mapping, strict=True) if to == k], axis=0) for k in range(channels)]
+    )
 
 
 def engine_message(
@@ -233,9 +271,9 @@ def group_rewards(agents: Sequence[Agent]) -> FloatArray:
     return np.array([a.group_reward for a in agents], np.float32)
 
 
-def obs(spec: BehaviorSpec, agents: Sequence[Agent]) -> tuple[FloatArray, ...]:
+def obs(spec: BehaviorSpec, agents: Sequence[Agent]) -> tuple[NDArray[Any], ...]:
     return tuple(
-        np.array([a.obs[i] for a in agents], np.float32).reshape(len(agents), *sensor.shape)
+        np.array([a.obs[i] for a in agents], sensor.dtype).reshape(len(agents), *sensor.shape)
         for i, sensor in enumerate(spec.observations)
     )
 

@@ -6,21 +6,30 @@ import math
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, FloatArray, ObservationSpec, ObservationType
 from tests.bridge.oracle import Agent
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 IDS = st.one_of(st.sampled_from([0, 1, 127, 128, 2**14, 2**21, 2**28, 2**31 - 1]), st.integers(0, 2**31 - 1))
+IMAGE = tuple(DimensionProperty(flag) for flag in (1, 2, 2))
+IMAGE_SENSOR = ObservationSpec("camera", (3, 4, 5), IMAGE, dtype=np.uint8)
 SHAPES = st.lists(st.integers(0, 3), max_size=5).map(tuple)
 ACTIONS = st.builds(ActionSpec, st.integers(0, 3), st.lists(st.integers(1, 200), max_size=3).map(tuple))
 
 
 @st.composite
 def sensors(draw: st.DrawFn) -> ObservationSpec:
+    name, kind = draw(st.text(max_size=8)), draw(st.sampled_from(ObservationType))
+    if draw(st.booleans()):
+        size = draw(st.tuples(st.integers(1, 7), st.integers(1, 3), st.integers(1, 3)))
+        return ObservationSpec(name, size, IMAGE, kind, np.uint8)
     shape = draw(SHAPES)
+    if len(shape) == 3:  # what is channels last is turned around
+        return ObservationSpec(name, shape, IMAGE, kind)
     flags = tuple(DimensionProperty(draw(st.integers(0, 7))) for _ in shape) if draw(st.booleans()) else ()
-    return ObservationSpec(draw(st.text(max_size=8)), shape, flags, draw(st.sampled_from(ObservationType)))
+    return ObservationSpec(name, shape, flags, kind)
 
 
 def behaviors(name: str = "B?team=0") -> st.SearchStrategy[BehaviorSpec]:
@@ -32,6 +41,11 @@ def array(draw: st.DrawFn, shape: tuple[int, ...]) -> FloatArray:
     return np.array(draw(st.lists(FLOATS, min_size=size, max_size=size)), np.float32).reshape(shape)
 
 
+def image(draw: st.DrawFn, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    size = math.prod(shape)
+    return np.frombuffer(draw(st.binary(min_size=size, max_size=size)), np.uint8).reshape(shape)
+
+
 @st.composite
 def agents(draw: st.DrawFn, spec: BehaviorSpec, *, unknown: bool = True) -> Agent:
     size = spec.actions.mask_size
@@ -41,7 +55,10 @@ def agents(draw: st.DrawFn, spec: BehaviorSpec, *, unknown: bool = True) -> Agen
     done = draw(st.booleans())
     return Agent(
         id=draw(IDS),
-        obs=tuple(array(draw, sensor.shape) for sensor in spec.observations),
+        obs=tuple(
+            image(draw, sensor.shape) if sensor.dtype == np.uint8 else array(draw, sensor.shape)
+            for sensor in spec.observations
+        ),
         reward=draw(st.one_of(st.just(0.0), FLOATS)),
         done=done,
         interrupted=done and draw(st.booleans()),

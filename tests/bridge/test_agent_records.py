@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from tau_trainer.bridge.agent_encoder import AgentEncoder
 from tau_trainer.bridge.agent_records import AgentDecoder
+from tau_trainer.bridge.codec import Capabilities
+from tau_trainer.bridge.images import SIGNATURE
 from tau_trainer.bridge.records import delimited, varint
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (
@@ -25,8 +27,8 @@ from tau_trainer.specs import (
     StepBatch,
     empty_terminals,
 )
-from tests.bridge.oracle import PACKED, Agent, assert_equal, expected, fill, simple_spec
-from tests.bridge.strategies import steps
+from tests.bridge.oracle import PACKED, Agent, assert_equal, expected, fill, png, simple_spec, unity_png
+from tests.bridge.strategies import IMAGE, steps
 
 SPEC = simple_spec(ActionSpec(1, (2, 3)), (2,), (2, 2))
 
@@ -99,11 +101,143 @@ def test_a_missing_sensor_is_refused() -> None:
         decode(packed(Agent(1, (np.zeros(2, np.float32),)), spec=simple_spec(SPEC.actions, (2,))))
 
 
-def test_images_get_a_sentence_with_the_remedy() -> None:
+def images(count: int, spec: BehaviorSpec) -> list[Agent]:
+    """Agents with random images, and vectors."""
+    rng = np.random.default_rng(count)
+    return [
+        Agent(
+            number,
+            tuple(
+                rng.integers(0, 256, sensor.shape, np.uint8)
+                if sensor.dtype == np.uint8
+                else rng.random(sensor.shape, np.float32)
+                for sensor in spec.observations
+            ),
+        )
+        for number in range(count)
+    ]
+
+
+CAMERA = ObservationSpec("camera", (3, 4, 5), IMAGE, dtype=np.uint8)
+SEEING = BehaviorSpec("B?team=0", (ObservationSpec("a", (2,)), CAMERA, ObservationSpec("z", (3,))), ActionSpec(1))
+
+
+def altered(agents: list[Agent], number: int, **changes: Any) -> bytes:
+    """The list with something else about the camera of one agent."""
+    infos = PACKED.AgentInfos.FromString(packed(*agents, spec=SEEING))
+    sensor = infos.value[number].observations[1]
+    for name, value in changes.items():
+        if isinstance(value, list):
+            del getattr(sensor, name)[:]
+            getattr(sensor, name).extend(value)
+        else:
+            setattr(sensor, name, value)
+    return bytes(infos.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"compressed_data": b"??"}, "bytes that are no PNG file"),
+        ({"compressed_data": unity_png(np.zeros((3, 5, 4), np.uint8))}, "a PNG file of 4 x 5 pixels where its shape"),
+        ({"compressed_data": png(np.zeros((4, 5), np.uint8))}, "PNG files of 1 channels where its shape speaks of 3"),
+        ({"compressed_channel_mapping": [0, 1, 4]}, r"a channel mapping \[0, 1, 4\], which does not fill the 3"),
+        ({"compressed_channel_mapping": [0, 1, 2, -1]}, "PNG files of 3 channels where its channel mapping speaks of"),
+    ],
+)
+def test_images_that_cannot_be_read_are_named(changes: dict[str, Any], said: str) -> None:
+    decoder, agents = AgentDecoder(SEEING.name), images(4, SEEING)
+    decoder.decode(packed(*agents, spec=SEEING), SEEING)
+    with pytest.raises(DecodeError, match=rf"^behavior 'B\?team=0': sensor 'camera' of agent 2 sent {said}"):
+        decoder.decode(altered(agents, 2, **changes), SEEING)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_images_of_some_and_floats_of_others_are_refused(first: int) -> None:
+    """Whichever of them describes the behavior."""
+    infos = PACKED.AgentInfos.FromString(packed(*images(2, SEEING), spec=SEEING))
+    sensor = infos.value[1].observations[1]
+    sensor.ClearField("compressed_data")
+    sensor.float_data.data.extend([0.5] * 60)
+    sensor.compression_type = 0
+    infos.value.sort(key=lambda info: info.id != first)
+    decoder, payload = AgentDecoder(SEEING.name), infos.SerializeToString()
+    spec = BehaviorSpec(SEEING.name, decoder.specs(payload), SEEING.actions)
+    with pytest.raises(DecodeError, match="'camera' as PNG images of some agents and as floats of others; give all"):
+        decoder.decode(payload, spec)
+
+
+def test_a_sensor_without_any_files_is_refused() -> None:
+    infos = PACKED.AgentInfos.FromString(packed(*images(2, SEEING), spec=SEEING))
+    infos.value[1].observations[1].ClearField("compressed_data")
+    with pytest.raises(DecodeError, match=r"sent PNG files for 0 sensors of agent 1 where 1 need some"):
+        AgentDecoder(SEEING.name).decode(infos.SerializeToString(), SEEING)
+
+
+def test_files_of_a_sensor_that_says_it_sends_floats_are_refused() -> None:
+    with pytest.raises(DecodeError, match=r"sensor 'camera' declares shape \(3, 4, 5\) but sends 0 floats"):
+        AgentDecoder(SEEING.name).decode(altered(images(2, SEEING), 1, compression_type=0), SEEING)
+
+
+@pytest.mark.parametrize("shape", [[3, 4], [12], [3, 4, 5, 1], [-3, 4, 5], [2**31 - 1] * 3])
+def test_only_three_dimensions_are_an_image(shape: list[int]) -> None:
     infos = PACKED.AgentInfos()
-    infos.value.add().observations.add(name="Camera", shape=[1, 8, 8], compression_type=1, compressed_data=b"\x89PNG")
-    with pytest.raises(DecodeError, match=r"'Camera' sends PNG images.* set the sensor's Compression Type to None"):
+    infos.value.add().observations.add(name="Camera", shape=shape, compression_type=1, compressed_data=b"?")
+    with pytest.raises(DecodeError, match=r"sensor 'Camera' declares shape \(.*\) but sends PNG images"):
         AgentDecoder("B").specs(infos.SerializeToString())
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize(
+    ("flags", "older", "last"),
+    [
+        ([1, 2, 2], False, False),
+        ([1, 2, 2], True, False),
+        ([2, 2, 1], False, True),
+        ([2, 2, 1], True, True),
+        ([], False, False),
+        ([], True, True),
+        ([0, 0, 0], False, False),
+        ([0, 0, 0], True, True),
+    ],
+)
+def test_images_are_channels_first_whatever_the_package_sends(
+    compressed: bool, flags: list[int], older: bool, last: bool
+) -> None:
+    """Packages before 3.0 send [H, W, C], and those before 2.0 no dimension properties."""
+    image = np.random.default_rng(0).integers(0, 256, (2, 3, 4), np.uint8)
+    sent, infos = image.transpose(1, 2, 0) if last else image, PACKED.AgentInfos()
+    for number in range(2):
+        sensor = infos.value.add(id=number).observations.add(name="c", shape=sent.shape, dimension_properties=flags)
+        if compressed:
+            sensor.compression_type, sensor.compressed_data = 1, unity_png(image)
+        else:
+            sensor.float_data.data.extend(sent.ravel().tolist())
+    decoder = AgentDecoder("B", channels_last=older)
+    (spec,) = decoder.specs(infos.SerializeToString())
+    assert spec.shape == (2, 3, 4)
+    unspecified = (DimensionProperty.UNSPECIFIED,) * 3
+    assert spec.dimension_property == (unspecified if flags == [0, 0, 0] else IMAGE)
+    batch = decoder.decode(infos.SerializeToString(), BehaviorSpec("B", (spec,), ActionSpec(1)))
+    assert batch.obs[0].dtype == spec.dtype == (np.uint8 if compressed else np.float32)
+    assert batch.obs[0].flags.c_contiguous
+    np.testing.assert_array_equal(batch.obs[0], [image, image])
+
+
+def test_what_is_no_image_is_left_as_it_is() -> None:
+    """Rank two and four, whatever their properties say."""
+    spec = BehaviorSpec(
+        "B",
+        (
+            ObservationSpec("a", (2, 3), (DimensionProperty(2), DimensionProperty(1))),
+            ObservationSpec("b", (1, 2, 2, 1), tuple(map(DimensionProperty, (2, 2, 1, 1)))),
+        ),
+        ActionSpec(1),
+    )
+    agents = images(3, spec)
+    decoder = AgentDecoder("B", channels_last=True)
+    assert decoder.specs(packed(*agents, spec=spec)) == spec.observations
+    assert_equal(decode(packed(*agents, spec=spec), spec), expected(spec, agents))
 
 
 @pytest.mark.parametrize(
@@ -233,6 +367,53 @@ def test_no_python_call_is_made_for_each_agent(few: int, many: int) -> None:
     encoding = {n: _python_calls(lambda n=n: encoder.encode(batches[n])) for n in batches}  # type: ignore[misc]
     assert decoding[few] == decoding[many] > 10
     assert encoding[few] == encoding[many] > 10
+
+
+def test_vectors_beside_images_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One reading of the list's layout for all agents, though no two records are of one length."""
+    agents = images(50, SEEING)
+    payload = packed(*agents, spec=SEEING)
+    decoder = AgentDecoder(SEEING.name)
+    assert_equal(decoder.decode(payload, SEEING), expected(SEEING, agents))
+    monkeypatch.setattr(decoder._layouts, "_learn", None)  # there were two: the first agent's id, 0, is not sent
+    assert_equal(decoder.decode(payload, SEEING), expected(SEEING, agents))
+    assert decoder._layouts._count == 2
+
+
+@pytest.mark.parametrize(
+    ("channels", "concatenates", "maps", "files", "mapping"),
+    [
+        (1, False, False, 1, []),
+        (2, False, False, 1, []),
+        (3, False, False, 1, []),
+        (4, False, True, 0, []),
+        (4, True, False, 0, []),
+        (4, True, True, 2, [0, 1, 2, 3, -1, -1]),
+        (5, True, True, 2, [0, 1, 2, 3, 4, -1]),
+        (6, False, True, 0, []),
+        (6, True, False, 2, []),
+        (6, True, True, 2, []),
+    ],
+)
+def test_bytes_travel_as_the_trainer_can_read_them(
+    channels: int, concatenates: bool, maps: bool, files: int, mapping: list[int]
+) -> None:
+    spec = BehaviorSpec(
+        "B",
+        (ObservationSpec("camera", (channels, 2, 3), IMAGE, dtype=np.uint8), ObservationSpec("z", (1,))),
+        ActionSpec(1),
+    )
+    able = Capabilities(concatenated_png=concatenates, compressed_channel_mapping=maps)
+    agents = images(3, spec)
+    payload = AgentEncoder(spec, able).encode(expected(spec, agents))
+    for info, agent in zip(PACKED.AgentInfos.FromString(payload).value, agents, strict=True):
+        sent = info.observations[0]
+        assert sent.compressed_data.count(SIGNATURE) == files
+        assert list(sent.compressed_channel_mapping) == mapping
+        assert sent.compression_type == (files > 0)
+        if not files:
+            wanted = agent.obs[0].astype(np.float32) / 255
+            assert list(sent.float_data.data) == wanted.ravel().tolist()
 
 
 @given(st.integers(2, 300))

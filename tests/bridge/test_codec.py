@@ -42,6 +42,7 @@ from tests.bridge.oracle import (
     assert_equal,
     engine_message,
     expected,
+    read_images,
     simple_spec,
 )
 from tests.bridge.strategies import steps
@@ -151,7 +152,12 @@ def test_what_we_write_any_trainer_reads(step: tuple[BehaviorSpec, list[Agent]])
     assert [info.reward for info in infos] == [a.reward for a in in_order]
     for info, agent in zip(infos, in_order, strict=True):
         assert [tuple(o.shape) for o in info.observations] == [s.shape for s in spec.observations]
-        assert [list(o.float_data.data) for o in info.observations] == [o.ravel().tolist() for o in agent.obs]
+        for sensor, sent, values in zip(spec.observations, info.observations, agent.obs, strict=True):
+            if sensor.dtype == np.uint8:
+                mapping = list(sent.compressed_channel_mapping)
+                assert read_images(sent.compressed_data, sensor.shape[0], mapping).tolist() == values.tolist()
+            assert sent.compression_type == (sensor.dtype == np.uint8)
+            assert list(sent.float_data.data) == ([] if sensor.dtype == np.uint8 else values.ravel().tolist())
     if agents:
         assert_equal(decode(data)[0], batch)
     brain = message.unity_output.rl_initialization_output.brain_parameters[0]

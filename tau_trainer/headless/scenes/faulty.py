@@ -37,7 +37,7 @@ class FaultKind(enum.StrEnum):
     SLOW_START = "slow-start"
     """Connects only after ``seconds``."""
     NAN_OBSERVATION = "nan-observation"
-    """One agent sees NaN, once."""
+    """One agent sees NaN, once, wherever it sees floats."""
     NAN_REWARD = "nan-reward"
     """One agent is paid NaN, once."""
     WRONG_VERSION = "wrong-version"
