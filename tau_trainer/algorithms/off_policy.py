@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,12 +17,14 @@ from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.memory import Replay, Rollout, RolloutMemory, Work, WorkData
+from tau_trainer.memory import Links, Replay, Rollout, RolloutMemory, Work, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.settings import OffPolicyHyperparameters
 
 _STEPS_AT_ONCE = 64
 """Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
+_BYTES_AT_ONCE = 2**26
+"""The same for images."""
 
 _REPLAY = "replay."
 """What the names of the replay memory's columns begin with in a checkpoint."""
@@ -73,7 +75,7 @@ class OffPolicy(GradientAlgorithm):
             raise SettingsError(f"{self.name} learns from one reward a decision; set the reward's credit to aggregate")
         self.parameters = FlatParameters(self.build(), self.device)
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1)
-        self.replay = Replay(self._replay_columns(), self.numbers.buffer_size)
+        self.replay = self._new_replay()
         self.seen = 0
         """Transitions so far, in all runs."""
         self.steps = 0
@@ -114,10 +116,11 @@ class OffPolicy(GradientAlgorithm):
     def learn_from(
         self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
     ) -> dict[str, float]:
-        self.check_input(rollout)
         before = self.seen, self.steps
-        undo = self.replay.append(self._rows(rollout))
+        undo: Callable[[], None] = self.replay.forget
         try:
+            self.check_input(rollout)
+            undo = self.replay.append(self._rows(rollout), self._links(rollout))
             self.observe(rollout.observations)
             self.seen += len(rollout)
             return self._descend(self._due(), progress)
@@ -142,7 +145,8 @@ class OffPolicy(GradientAlgorithm):
         rate = scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR)
         if not steps:
             return {}
-        blocks = [min(_STEPS_AT_ONCE, steps - begin) for begin in range(0, steps, _STEPS_AT_ONCE)]
+        most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (own.batch_size * self.replay.row_bytes)))
+        blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
         numbers = torch.cat([self.learn(self.draw(block), block, rate) for block in blocks])
         self.check_finite(numbers)
         self.steps += steps
@@ -175,26 +179,40 @@ class OffPolicy(GradientAlgorithm):
             goes_on=1.0 - tensors["terminated"].to(self.device, torch.float32)[:, None],
         )
 
-    def _replay_columns(self) -> list[Column]:
+    def _new_replay(self) -> Replay:
         nobody = tuple(column.empty(0) for column in self.memory.columns[: len(self.spec.observations)])
-        arranged = self.network.arrange(nobody)
-        sides = ((f"{side}_{i}", values) for side in ("input", "next") for i, values in enumerate(arranged))
+        vectors, *others = (
+            Column(f"input_{i}", values.shape[1:], values.dtype)
+            for i, values in enumerate(self.network.arrange(nobody))
+        )
         choices = self.network.action.choices
-        return [
-            *(Column(name, values.shape[1:], values.dtype) for name, values in sides),
+        columns = [
+            vectors,
+            Column("next_0", vectors.shape),
             Column("continuous", (choices.continuous_size,)),
             Column("discrete", (choices.discrete_size,), np.int32),
             Column("forbidden", (choices.mask_size,), np.bool_),
             Column("rewards", (len(self.streams),)),
             Column("terminated", (), np.bool_),
         ]
+        return Replay(columns, self.numbers.buffer_size, {f"next_{i}": one for i, one in enumerate(others, 1)})
+
+    def _links(self, rollout: Rollout) -> Links | None:
+        """Which transition came after which, where images or lists are seen: these are kept once."""
+        if not self.replay.followed:
+            return None
+        _, *others = self.network.arrange(rollout.bootstrap_observations)
+        return Links.of(rollout, {f"input_{i}": values for i, values in enumerate(others, 1)})
 
     def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
         """Transitions as the ring keeps them."""
-        sides = {"input": rollout.observations, "next": rollout.next_observations}
-        rows = {
-            f"{side}_{i}": values for side, obs in sides.items() for i, values in enumerate(self.network.arrange(obs))
-        }
+        rows = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.observations))}
+        rows["next_0"] = self.network.vectors(
+            tuple(
+                rollout.next_observations(i) if len(sensor.shape) == 1 else rollout.observations[i]
+                for i, sensor in enumerate(self.spec.observations)
+            )
+        )
         mask = np.zeros((len(rollout), self.network.action.choices.mask_size), np.bool_)
         if rollout.mask is not None:
             mask = self.network.action.forbidden(rollout.mask)
@@ -218,7 +236,7 @@ class OffPolicy(GradientAlgorithm):
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        replay = Replay(self.replay.columns, self.replay.capacity)
+        replay = self._new_replay()
         if "replay" in facts and "version" in facts:
             rows = {name.removeprefix(_REPLAY): rows for name, rows in arrays.items() if name.startswith(_REPLAY)}
             try:

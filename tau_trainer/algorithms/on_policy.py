@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,6 +21,8 @@ from tau_trainer.models.observation_encoder import Inputs
 
 _FORWARD_ROWS = 2048
 """Rows of one forward pass without gradient: large enough for full speed, small enough for the cache."""
+_FORWARD_NUMBERS = 2**21
+"""Numbers of observations in them: bytes of images become floats on the way."""
 
 
 class OnPolicy(GradientAlgorithm):
@@ -112,8 +115,8 @@ class OnPolicy(GradientAlgorithm):
         begins: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """``forward`` over all rows, a piece at a time; sequences stay whole."""
-        rows = len(inputs[0])
-        cuts = np.arange(0, max(1, rows), _FORWARD_ROWS)
+        rows, numbers = len(inputs[0]), sum(math.prod(one.shape[1:]) for one in inputs)
+        cuts = np.arange(0, max(1, rows), max(1, min(_FORWARD_ROWS, _FORWARD_NUMBERS // max(1, numbers))))
         if begins is not None:
             first = begins.nonzero()[:, 0].cpu().numpy()
             cuts = np.unique(first[np.searchsorted(first, cuts, side="right") - 1])

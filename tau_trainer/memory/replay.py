@@ -6,13 +6,41 @@ The learning side moves the transitions that come out of it in here, so only the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays, Column, ColumnTable, Rows
+from tau_trainer.memory.trajectories import Rollout
+
+_AFTER = Column("after", (), np.intp)
+"""Where what came after a row is found: a place, or ``-1 - spare``. Its own place where nothing comes after."""
+_NOBODY: Rows = np.zeros(0, np.intp)
+
+
+class Links(NamedTuple):
+    """Which of ``n`` rows came after which. Row numbers count from 0 among the ``n``; -1: none of them."""
+
+    following: Rows
+    """[n]: the row that came after each."""
+    last: Arrays
+    """[m, *shape] of each followed column: what came after rows that no row came after."""
+    bootstrapped: Rows
+    """[m]: the rows that :attr:`last` came after."""
+    resumed: Rows
+    """[j]: what the decisions have become that were open when the rows before were added."""
+    waiting: Rows
+    """[k]: the rows that the decisions came after that are open now."""
+    carried: Rows
+    """[k]: which of the ``j`` they are."""
+
+    @classmethod
+    def of(cls, rollout: Rollout, last: Arrays) -> Links:
+        """Those of a rollout's transitions."""
+        return cls(rollout.following, last, rollout.bootstrapped, rollout.resumed, *rollout.waiting)
 
 
 class Replay:
@@ -21,24 +49,54 @@ class Replay:
     Rows have *places*, 0 to ``len - 1``, in no particular order of time. A column has the type that was declared, so
     images stay bytes. Room that was never written takes no memory.
 
+    What came after a row is most often a row itself, later the next one of the same agent. So large columns are kept
+    once, with the place of what came after. What is no row, or none yet, is kept aside: an episode's last observation
+    that a limit cut, and that of a decision that is still open.
+
     Args:
         columns: what a row consists of.
         capacity: rows that are kept.
+        followed: further columns of which a row also has what came after it, by the name of that.
     """
 
-    def __init__(self, columns: Sequence[Column], capacity: int) -> None:
-        self.columns = tuple(columns)
+    def __init__(
+        self, columns: Sequence[Column], capacity: int, followed: Mapping[str, Column] = MappingProxyType({})
+    ) -> None:
+        self.columns = (*columns, *followed.values())
+        self.followed = dict(followed)
         self.capacity = capacity
-        self._table = ColumnTable(columns, capacity)
+        self._table = ColumnTable((*self.columns, _AFTER), capacity)
+        self._spares = ColumnTable(followed.values())
         self._size = 0
         self._next = 0
+        self._used = 0
+        """Values that were aside at the same time, at most."""
+        self._free: list[int] = []
+        """Of these, those that are free again."""
+        self._left: list[int] = []
+        """Those that will be free when the next rows come, for then nobody takes back the last ones any more."""
+        self._waiting = _NOBODY
+        """Places of the rows that each open decision came after; -1: none."""
 
     def __len__(self) -> int:
         """Rows that it holds."""
         return self._size
 
-    def append(self, values: Arrays) -> Callable[[], None]:
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row that is taken."""
+        values = [self._table[one.name] for one in (*self.columns, *self.followed.values())]
+        return sum(one.itemsize * int(np.prod(one.shape[1:], dtype=np.int64)) for one in values)
+
+    @property
+    def spares(self) -> int:
+        """Values of followed columns that are kept aside."""
+        return self._used - len(self._free) - len(self._left)
+
+    def append(self, values: Arrays, links: Links | None = None) -> Callable[[], None]:
         """Add ``n`` rows, ``[n, *shape]`` for every column; of more than fit, the last ones.
+
+        ``links``: needed where there are followed columns.
 
         Returns:
             What takes these rows out again and puts the overwritten ones back, until the next rows are added.
@@ -46,7 +104,9 @@ class Replay:
         count = len(values[self.columns[0].name])
         kept = min(count, self.capacity)
         places = (self._next + np.arange(kept)) % self.capacity
-        before = self._size, self._next, self.take(places[places < self._size])
+        written = places[places < self._size]
+        before = self._size, self._next, {name: values.take(written, axis=0) for name, values in self._arrays().items()}
+        relink = self._link(places, written, count, links) if links is not None else lambda: None
         for column in self.columns:
             self._table[column.name][places] = values[column.name][count - kept :]
         self._size = min(self._size + kept, self.capacity)
@@ -54,18 +114,90 @@ class Replay:
 
         def undo() -> None:
             self._size, self._next, overwritten = before
+            relink()
             for name, rows in overwritten.items():
-                self._table[name][places[places < self._size]] = rows
+                self._table[name][written] = rows
+            self.forget()
 
         return undo
 
+    def forget(self) -> None:
+        """Take the next rows to have nothing to do with the last: decisions in between were lost."""
+        self._waiting = _NOBODY
+
+    def _link(self, places: Rows, written: Rows, count: int, links: Links) -> Callable[[], None]:
+        """Say what came after new rows, and after those that waited for it; returns what takes that back.
+
+        Args:
+            places: of the newest of the ``count`` rows.
+            written: those of them in which rows are that go.
+            count: of rows.
+            links: of all of them.
+        """
+        after, first = self._table["after"], count - len(places)
+        table = np.concatenate((np.full(first, -1, np.intp), places, [-1]))  # by row, and nowhere for none
+        self._free += self._left
+        self._left = _spares_of(after[written])
+        waiting = self._waiting if len(self._waiting) == len(links.resumed) else np.full(len(links.resumed), -1)
+        waiting = np.where(np.isin(waiting, written), -1, waiting)
+        now = table[links.resumed]
+        known = (waiting >= 0) & (now >= 0)
+        resolved, unresolved = waiting[known], after[waiting[known]]
+        self._left += _spares_of(unresolved)
+        after[resolved] = now[known]
+        own = table[links.following]
+        after[places] = np.where(own >= 0, own, table[:-1])[first:]
+        here = links.bootstrapped >= first
+        spares = self._keep({name: values[here] for name, values in links.last.items()}, int(here.sum()))
+        after[table[links.bootstrapped[here]]] = -1 - spares
+        since = np.concatenate((waiting, [-1]))[links.carried]
+        self._waiting = np.where(links.waiting >= 0, table[links.waiting], since)
+
+        def undo() -> None:
+            self._free += spares.tolist()
+            self._left = []
+            after[resolved] = unresolved
+
+        return undo
+
+    def _keep(self, values: Arrays, count: int) -> Rows:
+        """Put values [count, *shape] aside; where they are."""
+        lacking = max(0, count - len(self._free))
+        self._spares.reserve(self._used + lacking)
+        free = self._free + list(range(self._used, self._used + lacking))
+        self._used += lacking
+        cut = len(free) - count
+        self._free, taken = free[:cut], np.array(free[cut:], np.intp)
+        for column in self.followed.values():
+            self._spares[column.name][taken] = values[column.name]
+        return taken
+
     def take(self, places: Rows) -> dict[str, NDArray[Any]]:
-        """Copies of the rows in ``places`` [n]: ``[n, *shape]`` for every column."""
-        return {column.name: self._table[column.name].take(places, axis=0) for column in self.columns}
+        """Copies of the rows in ``places`` [n]: ``[n, *shape]`` for every column, and what came after."""
+        rows = {column.name: self._table[column.name].take(places, axis=0) for column in self.columns}
+        if not self.followed:
+            return rows
+        after = self._table["after"][places]
+        aside = np.flatnonzero(after < 0)
+        for name, column in self.followed.items():
+            rows[name] = self._table[column.name].take(np.maximum(after, 0), axis=0)
+            rows[name][aside] = self._spares[column.name][-1 - after[aside]]
+        return rows
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        columns = (*self.columns, _AFTER) if self.followed else self.columns
+        return {column.name: self._table[column.name] for column in columns}
 
     def state(self) -> tuple[dict[str, NDArray[Any]], int]:
-        """Every column as it is (views), and the place that the next row takes."""
-        return {column.name: self._table[column.name][: self._size] for column in self.columns}, self._next
+        """Every column (views, but for where what came after is), and the place that the next row takes."""
+        arrays = {name: values[: self._size] for name, values in self._arrays().items()}
+        if self.followed:
+            after = arrays["after"].copy()
+            aside = np.flatnonzero(after < 0)
+            spares = {f"aside.{one.name}": self._spares[one.name][-1 - after[aside]] for one in self.followed.values()}
+            after[aside] = -1 - np.arange(len(aside))  # whatever happened before: the same rows, the same state
+            arrays |= {"after": after, **spares}
+        return arrays, self._next
 
     def load(self, arrays: Arrays, following: int) -> None:
         """Go on from :meth:`state`: places, and so what a draw means, are as they were.
@@ -73,21 +205,35 @@ class Replay:
         Raises:
             ValueError: an array is missing, has another shape, or the ring had another capacity.
         """
-        sizes = {len(arrays[column.name]) for column in self.columns if column.name in arrays}
-        wrong = [
-            column.name
-            for column in self.columns
-            if column.name not in arrays or arrays[column.name].shape[1:] != column.shape
-        ]
+        wanted = {name: values.shape[1:] for name, values in self._arrays().items()}
+        sizes = {len(arrays[name]) for name in wanted if name in arrays}
+        wanted |= {f"aside.{column.name}": column.shape for column in self.followed.values()}
+        wrong = [name for name, shape in wanted.items() if name not in arrays or arrays[name].shape[1:] != shape]
         size = min(sizes, default=0)
         fits = size <= self.capacity and (following == size if size < self.capacity else 0 <= following < size)
         if wrong or len(sizes) > 1 or not fits:
             what = f"its columns {wrong} do not fit" if wrong else f"{sizes} rows do not fit {self.capacity:,}"
             raise ValueError(f"the replay memory cannot be read: {what}")
-        for column in self.columns:
-            self._table[column.name][:size] = arrays[column.name]
+        aside = {column.name: arrays[f"aside.{column.name}"] for column in self.followed.values()}
+        if not all(_linked(arrays["after"], size, len(values)) for values in aside.values()):
+            raise ValueError("the replay memory cannot be read: what came after its rows is not there")
+        self.clear()
+        for name in self._arrays():
+            self._table[name][:size] = arrays[name]
+        self._keep(aside, len(next(iter(aside.values()), ())))
         self._size, self._next = size, following
 
     def clear(self) -> None:
         """Forget every row."""
-        self._size = self._next = 0
+        self._size = self._next = self._used = 0
+        self._free, self._left, self._waiting = [], [], _NOBODY
+
+
+def _spares_of(after: Rows) -> list[int]:
+    spares: list[int] = (-1 - after[after < 0]).tolist()
+    return spares
+
+
+def _linked(after: NDArray[Any], size: int, aside: int) -> bool:
+    """Whether every place and everything aside exists, the latter once."""
+    return bool((after < size).all()) and np.array_equal(np.sort(-1 - after[after < 0]), np.arange(aside))

@@ -39,8 +39,7 @@ class Rollout:
     def column(self, name: str) -> NDArray[Any]:
         """[N, *shape] of a declared column. Raises KeyError for one that no decision brought a value for."""
         values: NDArray[Any] = self._data[name]
-        # Most rollouts are transitions throughout: then a view will do.
-        return values[1:] if len(self._records) == self._size - 1 else values[self._records]
+        return values[self._rows]
 
     @cached_property
     def observations(self) -> Observations:
@@ -54,13 +53,11 @@ class Rollout:
             np.concatenate((self._data[name][self._hanging], self._data[f"final.{name}"])) for name in self._sensors
         )
 
-    @cached_property
-    def next_observations(self) -> Observations:
-        """One [N, *shape] for each sensor: what came after each transition; after a real end what was there before."""
+    def next_observations(self, sensor: int) -> NDArray[Any]:
+        """[N, *shape] of one sensor: what came after each transition; after a real end what was there before."""
         places = np.where(self.following >= 0, self.following, np.arange(len(self)))
         places = np.where(self.bootstrap >= 0, len(self) + self.bootstrap, places)
-        pairs = zip(self.observations, self.bootstrap_observations, strict=True)
-        return tuple(np.concatenate(pair)[places] for pair in pairs)
+        return np.concatenate((self.observations[sensor], self.bootstrap_observations[sensor]))[places]
 
     @cached_property
     def mask(self) -> BoolArray | None:
@@ -120,6 +117,21 @@ class Rollout:
     def bootstrapped(self) -> Rows:
         """[M], the transition that each of :attr:`bootstrap_observations` came after."""
         return np.argsort(self.bootstrap)[np.count_nonzero(self.bootstrap < 0) :]
+
+    @cached_property
+    def resumed(self) -> Rows:
+        """Which transition each of the decisions has become that were open when the rollout before was taken; -1: none.
+
+        They are in the order of :attr:`waiting` there.
+        """
+        return self._place[1 : 1 + self._data["carried"]]
+
+    @cached_property
+    def waiting(self) -> tuple[Rows, Rows]:
+        """Of each decision that is still open: the transition before it, and its place in :attr:`resumed`; -1: none."""
+        records = self._data["open"]
+        carried = np.where(records <= self._data["carried"], records - 1, -1)
+        return self._place[self._data["previous"][records]], carried
 
     def gae(
         self,
@@ -192,6 +204,13 @@ class Rollout:
         closed = (self._successor > 0) | ended
         closed[0] = False
         return np.flatnonzero(closed)
+
+    @cached_property
+    def _rows(self) -> Rows | slice:
+        """The same; most often they follow one another, for what is open came last: then a view will do."""
+        records = self._records
+        following = len(records) > 0 and records[-1] - records[0] == len(records) - 1
+        return slice(int(records[0]), int(records[-1]) + 1) if following else records
 
     @cached_property
     def _place(self) -> Rows:

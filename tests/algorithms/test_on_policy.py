@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from typing import Any
@@ -209,11 +210,11 @@ HALVES: dict[str, Any] = {"updates_per_buffer": 2, "buffer_size": 400}
 
 
 def watched(learner: PPO, monkeypatch: pytest.MonkeyPatch) -> list[Rollout]:
-    """Every rollout that the learner learns from."""
+    """A copy of every rollout that the learner learns from."""
     seen, learn = list[Rollout](), learner.learn
 
     def see(rollout: Rollout, *arguments: Any) -> dict[str, float]:
-        seen.append(rollout)
+        seen.append(Rollout(copy.deepcopy(rollout._data)))
         return learn(rollout, *arguments)
 
     monkeypatch.setattr(learner, "learn", see)

@@ -325,10 +325,16 @@ def test_data_is_plain_and_can_be_pickled() -> None:
         np.testing.assert_array_equal(values, other)
 
 
-def test_rollout_without_gaps_is_a_view() -> None:
-    memory = small(steps=3, agents=1)
-    end(memory, [0], 0.0, truncated=False)
+@pytest.mark.parametrize("ended", [[0, 1], [1], []])
+def test_rollout_without_gaps_is_a_view(ended: list[int]) -> None:
+    """Whatever is open in the end came last."""
+    memory = small(steps=3, agents=2)
+    end(memory, ended, 0.0, truncated=False)
+    memory.take()
+    add(memory, [0, 1], 1.0)
+    add(memory, [0, 1], 2.0)
     data = memory.take().data
+    assert len(Rollout(data)) == 4 - len(ended)
     assert np.shares_memory(Rollout(data).observations[0], np.asarray(data["obs_0"]))
 
 

@@ -68,7 +68,7 @@ def test_every_transition_knows_what_came_after(some: list[Any], horizon: int) -
     rollout = Rollout(driver.memory.take().data)
     if not expected:
         return
-    here, after = rollout.observations[0], rollout.next_observations[0]
+    here, after = rollout.observations[0], rollout.next_observations(0)
     assert here.shape == after.shape
     found = dict(zip(here[:, 0].tolist(), after[:, 0].tolist(), strict=True))
     assert found == pytest.approx(expected)

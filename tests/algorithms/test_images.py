@@ -1,0 +1,137 @@
+"""Images are bytes from the memory to the device: only what is computed at once becomes floats."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tau_trainer.algorithms import off_policy, on_policy
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.sac import SAC
+from tau_trainer.errors import NonFiniteError
+from tau_trainer.memory import Rollout, WorkData
+from tau_trainer.specs import ObservationSpec
+from tests.algorithms import experience, replayed
+from tests.algorithms.experience import HYBRID, behavior, ppo
+from tests.algorithms.replayed import sac
+from tests.networks import observations
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+CAMERA = ObservationSpec("camera", (3, 20, 20), dtype=np.uint8)
+PIXELS = 1200
+ROWS = 600
+SPEC = behavior(HYBRID, CAMERA)
+
+
+class Watch(TorchDispatchMode):
+    """Notes how many images there are at most in any tensor that an operation makes, of floats and of bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.floats = self.bytes = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for one in result if isinstance(result, tuple | list) else [result]:
+            if not isinstance(one, torch.Tensor) or one.ndim < 2 or one.numel() != len(one) * PIXELS:
+                continue
+            if one.is_floating_point():
+                self.floats = max(self.floats, len(one))
+            else:
+                self.bytes = max(self.bytes, len(one))
+        return result
+
+
+def work_of(learner: PPO | SAC, rows: int = ROWS) -> WorkData:
+    """Random experience of twelve agents, one of whose episodes is cut; the newest decisions are open."""
+    memory, rng, agents = learner.memory, np.random.default_rng(0), np.arange(12)
+    rewards = {stream.name: np.zeros((12, 1), np.float32) for stream in learner.streams}
+    for step in range(rows // 12 + 1):
+        obs = observations(learner.spec, 12, step)
+        decision = learner.snapshot().act(obs, None, rng)
+        values = {column.name: decision.extras[column.name] for column in learner.columns}
+        values |= {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
+        values |= {"continuous": decision.continuous, "discrete": decision.discrete}
+        memory.append(agents, rewards, {**values, "mask": None}, learner.version)
+    memory.end(agents[:1], {name: one[:1] for name, one in rewards.items()}, observations(SPEC, 1), np.array([True]))
+    return memory.take().data
+
+
+def costs(learner: PPO | SAC, work: WorkData) -> tuple[Watch, int]:
+    """What an update makes in torch, and bytes that numpy needs for it at most."""
+    with Watch() as watch:
+        tracemalloc.start()
+        learner.update(work, 0.0, None)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return watch, peak
+
+
+def test_an_update_of_ppo_makes_floats_of_minibatches_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_policy, "_FORWARD_NUMBERS", 40 * (PIXELS + 7))
+    learner = ppo(SPEC, experience.settings(batch_size=30, buffer_size=ROWS, updates_per_buffer=1))
+    work = work_of(learner)
+    assert work["obs_2"].dtype == work["final.obs_2"].dtype == np.uint8
+    rollout = Rollout(work)
+    assert rollout.observations[2].dtype == rollout.bootstrap_observations[2].dtype == np.uint8
+    watch, peak = costs(learner, work)
+    assert watch.floats == 40, "a piece of the forward pass"
+    assert watch.bytes == len(rollout), "all of it, in an epoch's order"
+    assert peak < ROWS * PIXELS  # of floats it would be four times that
+
+
+def test_what_ppo_learns_from_twice_stays_bytes() -> None:
+    learner = ppo(SPEC, experience.settings(batch_size=30, buffer_size=2 * ROWS, updates_per_buffer=2))
+    for _ in range(2):
+        peak = costs(learner, work_of(learner))[1]
+    assert peak < 6 * ROWS * PIXELS  # a copy of a half, both together, and of these what is no open decision
+    arrays, _ = learner.state()
+    assert arrays["older.obs_2"].dtype == np.uint8
+
+
+def test_an_update_of_sac_makes_floats_of_minibatches_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(off_policy, "_BYTES_AT_ONCE", 4 * 20 * 2 * (PIXELS + 100))
+    learner = sac(SPEC, replayed.settings(batch_size=20, buffer_size=1000, steps_per_update=10))
+    watch, peak = costs(learner, work_of(learner))
+    assert learner.steps == ROWS // 10
+    assert watch.floats == 20, "a minibatch"
+    assert watch.bytes == 4 * 20, "what is drawn together"
+    assert peak < ROWS * PIXELS
+    assert learner.replay.take(np.arange(3))["next_1"].dtype == np.uint8
+
+
+def test_the_ring_keeps_each_image_once() -> None:
+    learner = sac(SPEC, replayed.settings(batch_size=20, buffer_size=1000, buffer_init_steps=10_000))
+    for _ in range(3):
+        learner.update(work_of(learner), 0.0, None)
+    table = learner.replay._table
+    images = [column.name for column in table.columns if column.shape == CAMERA.shape]
+    assert images == ["input_1"]
+    assert table["input_1"].nbytes == 1000 * PIXELS
+    assert learner.replay.spares <= 12 + 2
+
+
+def test_after_an_update_that_failed_images_are_those_that_came() -> None:
+    """Decisions that were open across it are not taken for those that were open across another."""
+    learner = sac(SPEC, replayed.settings(buffer_init_steps=10_000))
+    collector = replayed.Collector(learner)
+    learner.update(collector.collect(), 0.0, None)
+    spoiled = collector.collect()
+    spoiled["reward.extrinsic"][5] = np.nan
+    before = len(collector.closed())
+    with pytest.raises(NonFiniteError):
+        learner.update(spoiled, 0.0, None)
+    lost = len(learner.replay)
+    learner.update(collector.collect(), 0.0, None)
+    assert lost < before < len(collector.closed())
+    played = {one["obs"][2].tobytes(): one for one in collector.closed()}
+    rows = learner.replay.take(np.arange(len(learner.replay)))
+    for own, after, terminated in zip(rows["input_1"], rows["next_1"], rows["terminated"], strict=True):
+        if not terminated:
+            np.testing.assert_array_equal(after, played[own.tobytes()]["next"][2])

@@ -1,0 +1,163 @@
+"""Images in a replay memory are kept once; what came after each row is the same as if they were kept twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau_trainer.columns import Column
+from tau_trainer.memory import Links, Replay, Rollout, RolloutMemory
+from tests.memory.test_rollout import ROWS, SENSORS, Driver, operations
+
+MARKER, IMAGE = SENSORS
+TWICE = (MARKER, IMAGE, Column("next_0", (1,)), Column("next_1", IMAGE.shape, np.uint8))
+ONCE = (MARKER, Column("next_0", (1,)))
+
+_work = st.tuples(st.just("take"), st.sampled_from(["learn", "learn", "learn", "fail", "lose", "clear"]))
+_happening = st.lists(st.tuples(operations(4), _work).map(lambda both: [*both[0], both[1]]), min_size=3, max_size=12)
+
+
+def rows_of(rollout: Rollout) -> dict[str, Any]:
+    sensors = {f"obs_{i}": values for i, values in enumerate(rollout.observations)}
+    return sensors | {f"next_{i}": rollout.next_observations(i) for i in range(2)}
+
+
+def links_of(rollout: Rollout) -> Links:
+    return Links.of(rollout, {"obs_1": rollout.bootstrap_observations[1]})
+
+
+def new_replay(capacity: int) -> Replay:
+    return Replay(ONCE, capacity, {"next_1": IMAGE})
+
+
+def assert_same(once: Replay, twice: Replay) -> None:
+    """Also after a draw in another order, and after a checkpoint."""
+    places = np.random.default_rng(len(once)).permutation(len(twice))
+    wanted = twice.take(places)
+    again = new_replay(once.capacity)
+    arrays, following = once.state()
+    again.load({name: values.copy() for name, values in arrays.items()}, following)
+    for replay in (once, again):
+        found = replay.take(places)
+        assert found.keys() == wanted.keys()
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(found[name], values, name, strict=True)
+    for name, values in again.state()[0].items():
+        np.testing.assert_array_equal(values, arrays[name], name)
+    assert again.spares == once.spares == len(arrays["aside.obs_1"])
+
+
+@given(_happening, st.integers(1, 12))
+def test_what_came_after_is_the_same_as_if_it_were_kept_twice(happening: Any, capacity: int) -> None:
+    """Ends, limits, lost engines, decisions open for long, a ring of any size, updates that fail, work that is lost."""
+    driver, once, twice = Driver(3, 1), new_replay(capacity), Replay(TWICE, capacity)
+    for kind, *arguments in (one for some in happening for one in some):
+        if kind != "take":
+            getattr(driver, kind)(*arguments)
+            continue
+        what = arguments[0] if arguments else "learn"
+        if what == "clear":
+            driver.memory.clear()
+            driver.oracle.clear()
+        if not driver.memory.completed:
+            continue
+        rollout = Rollout(driver.take())
+        if what == "lose":
+            once.forget()
+            continue
+        undo = once.append(rows_of(rollout), links_of(rollout)), twice.append(rows_of(rollout))
+        assert_same(once, twice)
+        if what == "fail":
+            for one in undo:
+                one()
+            assert_same(once, twice)
+
+
+class Playing:
+    """Agents that decide all at once, or by turns, in a memory whose work goes to a ring."""
+
+    def __init__(self, capacity: int) -> None:
+        self.memory = RolloutMemory(SENSORS, (), rewards={"extrinsic": 1}, capacity=8, horizon=100)
+        self.replay = new_replay(capacity)
+        self.most = 0
+
+    def decide(self, rows: list[int]) -> None:
+        count = len(rows)
+        values: dict[str, Any] = {"obs_0": np.zeros((count, 1), np.float32), "obs_1": np.zeros((count, 2, 3), np.uint8)}
+        self.memory.append(np.array(rows), {"extrinsic": np.zeros((count, 1), np.float32)}, values, 0)
+
+    def end(self, row: int, *, truncated: bool) -> None:
+        obs = np.zeros((1, 1), np.float32), np.zeros((1, 2, 3), np.uint8)
+        self.memory.end(np.array([row]), {"extrinsic": np.zeros((1, 1), np.float32)}, obs, np.array([truncated]))
+
+    def learn(self) -> None:
+        if self.memory.completed:
+            rollout = Rollout(self.memory.take().data)
+            self.replay.append(rows_of(rollout), links_of(rollout))
+            self.most = max(self.most, self.replay.spares)
+
+
+@pytest.mark.parametrize("turns", [1, ROWS])
+def test_only_what_is_no_row_is_kept_aside(turns: int) -> None:
+    """The newest observation of each agent, whatever the length of its wait, and never more."""
+    playing = Playing(capacity=50)
+    for step in range(200):
+        playing.decide([row for row in range(ROWS) if (step + row) % turns == 0])
+        playing.learn()
+        if step % 7 == 6:
+            playing.end(step % ROWS, truncated=False)
+    assert len(playing.replay) == 50
+    assert playing.most <= ROWS
+    assert len(playing.replay._spares) <= 4 * ROWS, "room is used again"
+
+
+def test_the_last_observations_of_episodes_that_were_cut_go_with_their_rows() -> None:
+    playing = Playing(capacity=20)
+    for _ in range(30):
+        playing.decide([0])
+        playing.end(0, truncated=True)
+        playing.learn()
+    assert playing.replay.spares == 20
+    for _ in range(25):
+        playing.decide([0])
+        playing.learn()
+    assert playing.replay.spares == 1
+
+
+def test_a_decision_that_waits_over_many_updates_is_found() -> None:
+    """Agent 1 decides seldom: its rows are linked all the same."""
+    playing = Playing(capacity=100)
+    playing.decide([0, 1])
+    for _ in range(5):
+        for _ in range(6):
+            playing.decide([0])
+            playing.learn()
+        playing.decide([0, 1])
+        playing.learn()
+    assert playing.replay.spares == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"after": np.array([1, 2, 3, 9])},
+        {"after": np.array([1, 2, 3, -3])},
+        {"after": np.array([1, -1, 3, -1])},
+        {"aside.obs_1": np.zeros((2, 2, 3), np.uint8)},
+    ],
+)
+def test_links_to_nowhere_are_refused(change: dict[str, Any]) -> None:
+    playing = Playing(capacity=10)
+    for _ in range(5):
+        playing.decide([0])
+    playing.learn()
+    arrays, following = playing.replay.state()
+    assert arrays["after"].tolist() == [1, 2, 3, -1]
+    replay = new_replay(10)
+    with pytest.raises(ValueError, match="what came after its rows is not there"):
+        replay.load({**arrays, **change}, following)
+    assert len(replay) == 0
