@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -64,11 +65,16 @@ def shared(peer: Peer) -> Json:
 
 @pytest.fixture
 def play(peer: Peer, tmp_path: Path) -> Play:
-    """Lets `UnityEnvironment` launch a build of a scene and play it; keywords as in peer/drive.py."""
+    """Lets `UnityEnvironment` launch a build of a scene and play it; keywords as in peer/drive.py.
 
-    def run(scene: str, arguments: Sequence[str] = (), **wishes: Any) -> Json:
+    `script`: what the build runs instead of the headless engine.
+    """
+
+    def run(scene: str, arguments: Sequence[str] = (), script: Path | None = None, **wishes: Any) -> Json:
         request: Json = {"seed": 3, "areas": 1, "steps": 40, "resets": [], "parameters": {}, "uniform": {}, "later": {}}
         build = write_build(tmp_path / "build", scene, arguments)
+        if script is not None:
+            build.write_text(build.read_text().replace("-m tau_trainer.headless", shlex.quote(str(script))))
         place = {"build": str(build), "port": free_port(), "log_folder": str(tmp_path)}
         seen = peer("drive.py", {**request, **wishes, **place})
         assert seen["exit_code"] == 0, (tmp_path / "Player-0.log").read_text()

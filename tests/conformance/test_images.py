@@ -1,0 +1,67 @@
+"""The real `UnityEnvironment` (mlagents-envs 1.1.0) sees in our engine's images what our own reading of them sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.bridge.codec import TrainerCodec, encode_engine_message, parse_engine_message
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.specs import Observations, StepBatch
+from tests.conformance import pictures
+from tests.conformance.conftest import digest, fixed_actions, observed
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+
+Json = dict[str, Any]
+STEPS = 12
+
+
+def as_there(sensors: Observations) -> list[Any]:
+    """Bytes as the reference makes floats of them: a grey image is the mean of a file's three channels."""
+    return [
+        sensor
+        if sensor.dtype != np.uint8
+        else np.mean(np.repeat(sensor.astype(np.float32) / 255.0, 3, axis=1), axis=1, keepdims=True)
+        if sensor.shape[1] == 1
+        else sensor.astype(np.float32) / 255.0
+        for sensor in sensors
+    ]
+
+
+def read_by_us(codec: TrainerCodec, batch: StepBatch) -> Json:
+    """One exchange over our own wire."""
+    specs = {pictures.SPEC.name: pictures.SPEC}
+    data = encode_engine_message(specs=[pictures.SPEC], steps=[batch], observation_specs=specs)
+    (found,) = codec.steps(parse_engine_message(data))
+    seen = observed(batch)
+    seen["observations"] = digest(as_there(found.obs))
+    seen["ended_observations"] = digest(as_there(found.terminals.obs))
+    return seen
+
+
+def test_images_are_the_same_for_both(play: Callable[..., Json]) -> None:
+    """One to six channels, as PNG files with and without a mapping and as floats, beside vectors; ends too."""
+    seen = play("basic", script=Path(pictures.__file__), steps=STEPS, parameters={"num_agents": 3.0})
+    spec = seen["specs"][pictures.SPEC.name]
+    for sensor, own in zip(spec["observations"], pictures.SPEC.observations, strict=True):
+        assert (sensor["name"], tuple(sensor["shape"])) == (own.name, own.shape)
+        assert sensor["dimensions"] == [int(flag) for flag in own.dimension_property]
+    parameters, codec = EnvironmentParameters({"num_agents": 3.0}), TrainerCodec()
+    game = pictures.create(None, parameters, seed=3)
+    batch = game.reset(parameters)
+    wanted = [read_by_us(codec, batch)]
+    for step in range(STEPS):
+        batch = game.step(fixed_actions(game, batch, step))
+        wanted.append(read_by_us(codec, batch))
+    assert codec.specs == {pictures.SPEC.name: pictures.SPEC}
+    found = [
+        {key: value for key, value in one[pictures.SPEC.name].items() if key != "masks"} for one in seen["exchanges"]
+    ]
+    assert found == wanted
+    assert any(one["ended"] for one in found)
+    assert len({one["observations"] for one in found}) == len(found)
