@@ -289,6 +289,29 @@ class TestEditor:
         for package in (row.first, row.last):
             run(meet(package))
 
+    @pytest.mark.parametrize(
+        ("package", "shape"),
+        [("1.0.8", (4, 2, 3)), ("2.3.0-exp.3", (4, 2, 3)), ("3.0.0", (2, 3, 4)), ("4.0.3", (2, 3, 4))],
+    )
+    def test_images_that_do_not_say_what_they_are_are_as_the_package_sends_them(
+        self, package: str, shape: tuple[int, ...]
+    ) -> None:
+        spec = simple_spec(ActionSpec(1), (2, 3, 4))
+        seen = Agent(4, (np.arange(24, dtype=np.float32).reshape(2, 3, 4),))
+
+        async def main() -> None:
+            async with editor() as script:
+                await script.greets(EngineInitialization(package_version=package))
+                answer = script.says(engine_message([(spec, [seen])]))
+                (batch,) = await script.resetting
+                assert script.engine.specs[spec.name].observations[0].shape == shape
+                moved = seen.obs[0] if shape == (2, 3, 4) else seen.obs[0].transpose(2, 0, 1)
+                np.testing.assert_array_equal(batch.obs[0], moved[None])
+                script.engine.answer(zeros(script.engine, [batch]))
+                await answer
+
+        run(main())
+
     @pytest.mark.parametrize("data", [encode_engine_message(), STEP])
     def test_a_first_message_that_is_no_introduction(self, data: bytes) -> None:
         async def main() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.codec import TrainerInitialization, encode_initialization, encode_reply
+from tau_trainer.bridge.codec import Capabilities, TrainerInitialization, encode_initialization, encode_reply
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.bridge.side_channels import (
     ENGINE_CONFIGURATION,
@@ -24,8 +24,9 @@ from tau_trainer.bridge.side_channels import (
     parse_stat,
     unpack_payloads,
 )
+from tau_trainer.headless.scene import LockstepScene
 from tau_trainer.settings import EngineSettings
-from tau_trainer.specs import Actions
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, FloatArray, IndexArray, ObservationSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,47 @@ def test_handshake_and_steps_are_those_of_a_unity_build(trainer: FakeTrainer, st
     message, batch = trainer.steps()
     assert message.action_specs == {}  # described once only
     np.testing.assert_allclose(batch.reward, 0.1)
+    trainer.close()
+    assert engine.finish() == 0
+
+
+class Album(LockstepScene):
+    """Two sensors of bytes; nothing happens."""
+
+    def __init__(self) -> None:
+        sensors = [ObservationSpec(f"of {k}", (k, 4, 4), dtype=np.uint8) for k in (3, 4)]
+        super().__init__(BehaviorSpec("Album?team=0", tuple(sensors), ActionSpec(1)), 2, 0, 0)
+
+    def begin(self, index: IndexArray) -> None: ...
+
+    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+        return np.zeros(2, np.float32), np.zeros(2, np.bool_)
+
+    def observe(self) -> tuple[Any, ...]:
+        return tuple(np.full((2, *sensor.shape), 51, np.uint8) for sensor in self.spec.observations)
+
+
+@pytest.mark.parametrize(
+    ("able", "kinds"),
+    [
+        (Capabilities(), [np.uint8, np.uint8]),
+        (Capabilities(concatenated_png=False), [np.uint8, np.float32]),
+        (Capabilities(compressed_channel_mapping=False), [np.uint8, np.float32]),
+    ],
+)
+def test_images_travel_as_the_trainer_said_that_it_can_read_them(
+    able: Capabilities, kinds: list[Any], trainer: FakeTrainer, start: EngineStarter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tau_trainer.headless.client.create_scene", lambda *_, **__: Album())
+    engine = start("--scene", "basic")
+    trainer.receive()
+    trainer.send(encode_initialization(TrainerInitialization(capabilities=able)))
+    trainer.raw()
+    trainer.reset()
+    _, batch = trainer.steps()
+    assert [sensor.dtype for sensor in batch.obs] == kinds
+    for sensor in batch.obs:
+        np.testing.assert_array_equal(sensor, 51 if sensor.dtype == np.uint8 else np.float32(0.2))
     trainer.close()
     assert engine.finish() == 0
 

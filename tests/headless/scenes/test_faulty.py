@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,6 +72,14 @@ def test_nan_is_put_into_a_copy_and_only_once() -> None:
     assert np.isfinite(spoiled.obs[0][1:]).all()
     assert np.isfinite(batch.obs[0]).all()
     assert fault.spoil(batch) is batch
+
+
+def test_bytes_cannot_be_nan() -> None:
+    batch = BalanceScene(agents=3).reset(EnvironmentParameters())
+    image = np.ones((3, 1, 2, 2), np.uint8)
+    spoiled = Fault(FaultKind.NAN_OBSERVATION, 0).spoil(replace(batch, obs=(image, *batch.obs)))
+    assert spoiled.obs[0] is image
+    assert np.isnan(spoiled.obs[1][0]).all()
 
 
 def test_once_means_the_first_engine_only(tmp_path: Path) -> None:
