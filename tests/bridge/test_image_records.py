@@ -48,6 +48,35 @@ def test_records_are_cut_as_the_one_before_where_that_fits(monkeypatch: pytest.M
     assert [len(own) for own in splitter.split(payload(*range(100)))[1]] == [1] * 100
 
 
+def sensor(data: bytes, rest: bytes = b"") -> bytes:
+    return delimited(13, b"\x10\x01" + delimited(3, data) + rest)
+
+
+FLOATS = delimited(13, delimited(4, delimited(1, bytes(8))))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        sensor(b"two") + sensor(b"three"),
+        sensor(b"two") + FLOATS + sensor(b"three"),
+        sensor(b"two", delimited(8, b"longer")),
+        FLOATS + sensor(b"two"),
+        FLOATS,
+        b"\x50\x05" + sensor(b"two"),
+        sensor(b"two") + b"\x50\x05",
+        sensor(b"two", sensor(b"inside")),
+        delimited(12, sensor(b"two")[2:]),  # a field that nobody knows
+        b"",
+    ],
+)
+@pytest.mark.parametrize("before", [sensor(b"one"), sensor(b"one") + FLOATS, sensor(b"one") + sensor(b"more")])
+def test_a_record_unlike_the_one_before_is_cut_as_it_would_be_alone(before: bytes, other: bytes) -> None:
+    alone, after = ImageSplitter().split(delimited(1, other)), ImageSplitter()
+    after.split(delimited(1, before))
+    assert after.split(delimited(1, other)) == alone
+
+
 def test_of_several_files_fields_the_last_counts() -> None:
     observation = delimited(3, b"first") + delimited(8, b"name") + delimited(3, b"last")
     lean, files = ImageSplitter().split(delimited(1, delimited(13, observation)))
