@@ -52,7 +52,7 @@ class Pictures(LockstepScene):
     """Noise, with one bright third in the camera's image: which one, from the left, is the action that pays 1."""
 
     def __init__(self, agents: int, seed: int) -> None:
-        super().__init__(SPEC, agents, seed, max_decisions=5)
+        super().__init__((SPEC,), agents, seed, max_decisions=5)
         self._rng = np.random.default_rng(seed)
         self._third = np.zeros(agents, np.int64)
         self._seen: tuple[Any, ...] = ()

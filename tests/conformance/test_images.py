@@ -13,7 +13,7 @@ from tau_trainer.bridge.codec import TrainerCodec, encode_engine_message, parse_
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.specs import Observations, StepBatch
 from tests.conformance import pictures
-from tests.conformance.conftest import digest, fixed_actions, observed
+from tests.conformance.conftest import digest, fields_of, fixed_actions
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 
@@ -38,7 +38,7 @@ def read_by_us(codec: TrainerCodec, batch: StepBatch) -> Json:
     specs = {pictures.SPEC.name: pictures.SPEC}
     data = encode_engine_message(specs=[pictures.SPEC], steps=[batch], observation_specs=specs)
     (found,) = codec.steps(parse_engine_message(data))
-    seen = observed(batch)
+    seen = fields_of(batch, pictures.SPEC.actions.discrete_branches)
     seen["observations"] = digest(as_there(found.obs))
     seen["ended_observations"] = digest(as_there(found.terminals.obs))
     return seen
@@ -53,15 +53,13 @@ def test_images_are_the_same_for_both(play: Callable[..., Json]) -> None:
         assert sensor["dimensions"] == [int(flag) for flag in own.dimension_property]
     parameters, codec = EnvironmentParameters({"num_agents": 3.0}), TrainerCodec()
     game = pictures.create(None, parameters, seed=3)
-    batch = game.reset(parameters)
+    (batch,) = game.reset(parameters)
     wanted = [read_by_us(codec, batch)]
     for step in range(STEPS):
-        batch = game.step(fixed_actions(game, batch, step))
+        (batch,) = game.step({batch.behavior: fixed_actions(pictures.SPEC.actions, batch, step)})
         wanted.append(read_by_us(codec, batch))
     assert codec.specs == {pictures.SPEC.name: pictures.SPEC}
-    found = [
-        {key: value for key, value in one[pictures.SPEC.name].items() if key != "masks"} for one in seen["exchanges"]
-    ]
+    found = [one[pictures.SPEC.name] for one in seen["exchanges"]]
     assert found == wanted
     assert any(one["ended"] for one in found)
     assert len({one["observations"] for one in found}) == len(found)

@@ -78,7 +78,7 @@ class Album(LockstepScene):
 
     def __init__(self) -> None:
         sensors = [ObservationSpec(f"of {k}", (k, 4, 4), dtype=np.uint8) for k in (3, 4)]
-        super().__init__(BehaviorSpec("Album?team=0", tuple(sensors), ActionSpec(1)), 2, 0, 0)
+        super().__init__((BehaviorSpec("Album?team=0", tuple(sensors), ActionSpec(1)),), 2, 0, 0)
 
     def begin(self, index: IndexArray) -> None: ...
 
@@ -86,7 +86,7 @@ class Album(LockstepScene):
         return np.zeros(2, np.float32), np.zeros(2, np.bool_)
 
     def observe(self) -> tuple[Any, ...]:
-        return tuple(np.full((2, *sensor.shape), 51, np.uint8) for sensor in self.spec.observations)
+        return tuple(np.full((2, *sensor.shape), 51, np.uint8) for sensor in self.specs[0].observations)
 
 
 @pytest.mark.parametrize(

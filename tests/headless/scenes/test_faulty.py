@@ -75,7 +75,7 @@ def test_nan_is_put_into_a_copy_and_only_once() -> None:
 
 
 def test_bytes_cannot_be_nan() -> None:
-    batch = BalanceScene(agents=3).reset(EnvironmentParameters())
+    batch = begin(BalanceScene(agents=3))
     image = np.ones((3, 1, 2, 2), np.uint8)
     spoiled = Fault(FaultKind.NAN_OBSERVATION, 0).spoil(replace(batch, obs=(image, *batch.obs)))
     assert spoiled.obs[0] is image
