@@ -37,6 +37,10 @@ constant, the majority answer) and supervised learners (ridge, nearest neighbour
 _EXPORT = """Write a run's policy as ONNX for Unity.
 
 The file is checked with onnxruntime against the network before the command returns."""
+_REPORT = """Write one HTML file about a run.
+
+Curves with bands, the evaluation beside its baselines, settings, machine, faults and checkpoints. It needs no network \
+and opens anywhere. Several runs are shown together, as seeds of one thing."""
 _HEADLESS = """Run the headless engine alone, for any trainer.
 
 Takes a Unity build's flags and the scenes' own, such as --scene tau --mlagents-port 5004, or --write-build DIR to \
@@ -50,6 +54,7 @@ _COMMANDS = (
     ("upgrade", "tau_trainer.cli.upgrade:upgrade_command", _TRAIN, _UPGRADE),
     ("evaluate", "tau_trainer.cli.evaluate:evaluate_command", _RESULT, _EVALUATE),
     ("export", "tau_trainer.cli.export:export_command", _RESULT, _EXPORT),
+    ("report", "tau_trainer.cli.report:report_command", _RESULT, _REPORT),
     ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),
     ("data", "tau_trainer.cli.data:app", _PARTS, _DATA),
 )

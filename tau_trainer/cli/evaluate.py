@@ -56,12 +56,15 @@ def table(result: Evaluation) -> list[str]:
     return [f"{'test rows':<12} {'reward':>8} {'accuracy':>9}", *lines, "", result.sentence()]
 
 
-def run_folder(run: str, results_dir: Path) -> Path:
-    """The folder of the run that is called so. Raises SettingsError, with the nearest name, where there is none."""
+def run_folder(run: str, results_dir: Path, *marks: str) -> Path:
+    """The folder of the run that is called so. Raises SettingsError, with the nearest name, where there is none.
+
+    ``marks``: files any of which tells a run's folder too, as configuration.yaml does.
+    """
     from tau_trainer.settings.problems import did_you_mean
 
     for folder in (results_dir / run, Path(run)):
-        if (folder / "configuration.yaml").is_file():
+        if any((folder / mark).is_file() for mark in ("configuration.yaml", *marks)):
             return folder
     known = sorted(path.parent.name for path in results_dir.glob("*/configuration.yaml"))
     hint = did_you_mean(run, known) if known else "train one with `tau-train parallel`"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import math
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from tau_trainer.metrics.jsonl import FILE_NAME, read_log
 INDEPENDENT = re.compile(r"(?P<behavior>.+)-pair(?P<pair>\d+)")
 """How learners are named when each pair has a policy of its own."""
 EVALUATION_NAME = "evaluation.json"
+_MOST_STEPS = 2**53
+"""A step beyond is damage: floats, which curves are made of, count no further."""
 
 
 @dataclass(slots=True)
@@ -29,9 +32,10 @@ class Curve:
 
     def add(self, x: float, y: object) -> None:
         """Append a point; what is not a finite number is left out."""
-        if isinstance(y, int | float) and math.isfinite(y):
+        value = _number(y)
+        if value is not None:
             self.x.append(x)
-            self.y.append(float(y))
+            self.y.append(value)
 
     def cut(self, step: float) -> None:
         """Forget the points beyond ``step``."""
@@ -61,13 +65,17 @@ class History:
     """The last step of each behavior."""
     task: dict[str, str] = field(default_factory=dict)
     """What the task calls its scalars: ``reward`` of a decision, its ``success``."""
+    deviations: dict[str, dict[Line, Curve]] = field(default_factory=dict)
+    """Standard deviation of the values behind each point, where there were several."""
 
     @classmethod
     def load(cls, run_dir: Path) -> History:
         """From ``log.jsonl`` and, where there is one, ``evaluation.json``."""
         history = cls.from_records(read_log(run_dir / FILE_NAME))
         history.run_id = history.run_id or run_dir.resolve().name
-        history._read_evaluation(run_dir / EVALUATION_NAME)
+        # A damaged file costs its own points, not the picture.
+        with contextlib.suppress(OSError, ValueError):
+            history.add_evaluation(json.loads((run_dir / EVALUATION_NAME).read_text(encoding="utf-8")))
         return history
 
     @classmethod
@@ -76,7 +84,7 @@ class History:
         history = cls()
         for record in records:
             match record:
-                case {"type": "summary", "behavior": str(behavior), "step": int(step)}:
+                case {"type": "summary", "behavior": str(behavior), "step": int(step)} if step < _MOST_STEPS:
                     history._cut(behavior, step - 1)
                     history._add_summary(behavior, step, record)
                 case {"type": "event", "kind": "resumed", "fields": {"behavior": str(behavior), "step": int(step)}}:
@@ -107,7 +115,7 @@ class History:
         if len(self.steps) < 2 or not all(matches.values()) or len(names) != 1:
             return self
         [name] = names
-        merged = History(self.run_id, {}, self.baselines, {name: max(self.steps.values())}, self.task)
+        merged = History(self.run_id, baselines=self.baselines, steps={name: max(self.steps.values())}, task=self.task)
         for key in self.curves:
             own = self.overall(key)
             merged.curves[key] = {(name, behavior): curve for behavior, curve in own.items()}
@@ -119,43 +127,51 @@ class History:
 
     def _add_summary(self, behavior: str, step: int, record: Mapping[str, Any]) -> None:
         self.steps[behavior] = step
-        for key, value in (record.get("values") or {}).items():
+        for key, value in _mapping(record.get("values")).items():
             self._curve(key, (behavior, None)).add(step, value)
-        for pair, values in (record.get("pairs") or {}).items():
-            for key, value in values.items():
+        for key, statistics in _mapping(record.get("statistics")).items():
+            line = self.deviations.setdefault(key, {}).setdefault((behavior, None), Curve())
+            line.add(step, _mapping(statistics).get("std"))
+        for pair, values in _mapping(record.get("pairs")).items():
+            for key, value in _mapping(values).items():
                 self._curve(key, (behavior, str(pair))).add(step, value)
 
     def _add_baselines(self, values: Mapping[str, Any]) -> None:
         for name, scores in values.items():
             if isinstance(scores, Mapping):
-                known = {key: float(value) for key, value in scores.items() if isinstance(value, int | float)}
-                self.baselines[str(name)] = known
+                known = {key: _number(value) for key, value in scores.items()}
+                self.baselines[str(name)] = {key: value for key, value in known.items() if value is not None}
 
-    def _read_evaluation(self, path: Path) -> None:
-        """What the exported policy gets on test rows. A damaged file costs its own points, not the picture."""
-        try:
-            evaluation = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return
-        if not isinstance(evaluation, dict):
-            return
-        if not self.baselines and isinstance(baselines := evaluation.get("baselines"), dict):
-            self._add_baselines(baselines)
-        match evaluation:
-            case {"exported": str(name), "policies": dict(policies)} if len(self.steps) == 1:
-                [behavior] = self.steps
-                exported = policies.get(name) or {}
-                for key, score in ((TEST_ACCURACY, "accuracy"), (TEST_REWARD, "reward")):
-                    self._curve(key, (behavior, None)).add(exported.get("decisions", 0), exported.get(score))
+    def add_evaluation(self, evaluation: object) -> None:
+        """What the exported policy gets on test rows, from the content of ``evaluation.json``."""
+        told = _mapping(evaluation)
+        if not self.baselines:
+            self._add_baselines(_mapping(told.get("baselines")))
+        exported = _mapping(_mapping(told.get("policies")).get(str(told.get("exported"))))
+        decisions = _number(exported.get("decisions", 0))
+        if len(self.steps) == 1 and decisions is not None:
+            [behavior] = self.steps
+            for key, score in ((TEST_ACCURACY, "accuracy"), (TEST_REWARD, "reward")):
+                self._curve(key, (behavior, None)).add(decisions, exported.get(score))
 
     def _curve(self, key: str, line: Line) -> Curve:
         return self.curves.setdefault(key, {}).setdefault(line, Curve())
 
     def _cut(self, behavior: str, step: int) -> None:
-        for lines in self.curves.values():
+        for lines in (*self.curves.values(), *self.deviations.values()):
             for (owner, _), curve in lines.items():
                 if owner == behavior and curve.x and curve.x[-1] > step:
                     curve.cut(step)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """``value``, or nothing where a damaged log holds something else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: object) -> float | None:
+    """``value`` as a finite number; None where it is none."""
+    return float(value) if isinstance(value, int | float) and abs(value) <= sys.float_info.max else None
 
 
 def mean_curve(curves: Sequence[Curve]) -> Curve:

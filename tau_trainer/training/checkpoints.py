@@ -127,7 +127,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     Raises:
         CheckpointError: it is missing, damaged, or of a newer format; the text says which and what to do.
     """
-    head = _read_manifest(path)
+    head = read_manifest(path)
     data = _read(path / TENSORS)
     expected = head["files"].get(TENSORS, {})
     if len(data) != expected.get("bytes"):
@@ -184,7 +184,8 @@ def _manifest(
     return {**head, "digest": digest_of(head)}
 
 
-def _read_manifest(path: Path) -> Manifest:
+def read_manifest(path: Path) -> Manifest:
+    """A checkpoint's manifest, without a look at its tensors. Raises CheckpointError as :func:`load_checkpoint`."""
     if not path.is_dir():
         raise CheckpointError(f"There is no checkpoint '{path}'; look into its folder for the ones that exist.")
     try:

@@ -175,6 +175,22 @@ class RunFolder:
         """The exported model of a behavior."""
         return self.path / f"{safe_name(name)}.onnx"
 
+    @property
+    def being_trained(self) -> bool:
+        """Whether a process holds the folder's lock now."""
+        file = self.path / _LOCK
+        if not file.is_file():
+            return False
+        lock = FileLock(file, timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            return True
+        except OSError:  # a folder of somebody else's
+            return False
+        lock.release()
+        return False
+
     def commit(self) -> None:
         """The run has started: deletes what it replaces, and logs of starts that failed.
 

@@ -1,0 +1,95 @@
+"""The settings of a run, each beside what it would be if nobody had said anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from tau_trainer.errors import TauError
+from tau_trainer.settings import RunSettings, load_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value."""
+
+    place: str
+    """Its dotted key."""
+    value: object
+    default: object
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is not the default."""
+        return self.value != self.default
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """``configuration.yaml``."""
+
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    """By dotted key; where it cannot be read as settings, as the file says, without defaults."""
+    environment: str | None = None
+    """What was played."""
+    trainers: Mapping[str, str] = field(default_factory=dict)
+    """``trainer_type`` by behavior."""
+    fault: str | None = None
+    """Why it cannot be read as settings."""
+
+    @classmethod
+    def load(cls, path: Path) -> Configuration:
+        """Never raises."""
+        try:
+            settings = load_settings(path)
+        except TauError as error:
+            return cls({one.place: one for one in _plain(path)}, fault=f"{path.name} cannot be read: {error}")
+        found = {place: Setting(place, value, default) for place, value, default in _compared(settings)}
+        trainers = {name: one.trainer_type for name, one in settings.behaviors.items()}
+        return cls(found, settings.env_settings.env_path or "the Unity editor", trainers)
+
+
+def _plain(path: Path) -> Iterator[Setting]:
+    try:
+        data = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return
+    for place, value in _flat(data, ""):
+        if place:
+            yield Setting(place, value, value)
+
+
+def _compared(settings: RunSettings) -> Iterator[tuple[str, object, object]]:
+    given, usual = settings.model_dump(mode="json"), _defaults(settings)
+    defaults = dict(_flat(usual, ""))
+    for place, value in _flat(given, ""):
+        yield place, value, defaults.get(place)
+
+
+def _defaults(model: BaseModel) -> dict[str, Any]:
+    """What a section of this kind holds by itself, with the same entries in its tables."""
+    result: dict[str, Any] = {}
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        bare = type(model).model_construct()
+        if isinstance(value, BaseModel):
+            result[name] = _defaults(value)
+        elif isinstance(value, dict) and value and all(isinstance(one, BaseModel) for one in value.values()):
+            result[name] = {key: _defaults(one) for key, one in value.items()}
+        else:
+            result[name] = bare.model_dump(mode="json", include={name}, warnings=False).get(name)
+    return result
+
+
+def _flat(value: object, place: str) -> Iterator[tuple[str, object]]:
+    """Every value of nested tables with its dotted key; an empty table is a value."""
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _flat(item, f"{place}.{key}" if place else str(key))
+    else:
+        yield place, value

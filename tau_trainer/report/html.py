@@ -1,0 +1,54 @@
+"""HTML and SVG from Python, with everything that is not markup escaped."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+
+_UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+"""What HTML cannot hold: control characters, halves of a character."""
+_VOID = {"meta", "br"}
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def escaped(value: object) -> Markup:
+    """``value`` as text in a document, or in an attribute between double quotes; markup stays as it is."""
+    return value if isinstance(value, Markup) else Markup(html.escape(_UNSHOWN.sub("\ufffd", str(value))))
+
+
+def join(children: Iterable[object]) -> Markup:
+    """One after the other; what is None is left out."""
+    return Markup("".join(escaped(child) for child in children if child is not None))
+
+
+def element(tag: str, /, *children: object, **attributes: object) -> Markup:
+    """``<tag attributes>children</tag>``.
+
+    ``class_`` is ``class``, other underscores are hyphens; attributes that are None or False are left out, numbers
+    are written with four digits that count.
+    """
+    told = [tag]
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            text = f"{value:.5g}" if isinstance(value, float) else value
+            told.append(f'{key.rstrip("_").replace("_", "-")}="{escaped(text)}"')
+    end = "" if tag in _VOID else f"</{tag}>"
+    return Markup(f"<{' '.join(told)}>{join(children)}{end}")
+
+
+def table(head: Iterable[object], rows: Iterable[Iterable[object]], **attributes: object) -> Markup:
+    """A table that scrolls by itself where it is too wide. A row may be a ready ``<tr>``."""
+    top = element("thead", element("tr", *(element("th", one, scope="col") for one in head)))
+    body = [row if isinstance(row, Markup) else element("tr", *map(cell, row)) for row in rows]
+    return element("div", element("table", top, element("tbody", *body), **attributes), class_="scroll")
+
+
+def cell(value: object) -> Markup:
+    """A cell; ready ones stay as they are."""
+    return value if isinstance(value, Markup) and value.startswith(("<td", "<th")) else element("td", value)

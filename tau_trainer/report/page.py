@@ -1,0 +1,116 @@
+"""The page: sections in the order in which one asks, and everything they need inside the one file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+
+from tau_trainer import __version__
+from tau_trainer.report import sections
+from tau_trainer.report.chart import Detail, draw
+from tau_trainer.report.curves import ACCURACY, LESSONS, REWARD, Chart, charts
+from tau_trainer.report.html import Markup, element, join
+from tau_trainer.report.records import RunRecord
+
+REPORT_NAME = "report.html"
+MOST_BYTES = 1_000_000
+"""A larger page is drawn again more coarsely."""
+MOST_CHARTS = 60
+"""Of a game that sends more scalars, the rest is counted."""
+
+
+def render(runs: Sequence[RunRecord]) -> str:
+    """The report as one HTML document. ``runs``: one, or several of one thing with different seeds."""
+    drawn = charts([run.history for run in runs])
+    detail = Detail()
+    while True:
+        text = _document(runs, drawn, detail)
+        if detail.coarsest or len(text.encode()) <= MOST_BYTES:
+            return text
+        detail = detail.coarser
+
+
+def _document(runs: Sequence[RunRecord], drawn: Mapping[str, Sequence[Chart]], detail: Detail) -> str:
+    style, script = _part("report.css"), _part("report.js")
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
+    title = sections.title(runs)
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="generator", content=f"Tau Trainer {__version__}"),
+        element("title", title),
+        element("style", Markup(style)),
+    )
+    parts = [(name, content) for name, content in _sections(runs, drawn, detail) if content]
+    names = element("nav", *(element("a", name, href=f"#{_anchor(name)}") for name, _ in parts))
+    body = element(
+        "body",
+        element("header", *sections.header(runs)),
+        names,
+        element("main", *(_section(name, content) for name, content in parts)),
+        element(
+            "footer",
+            f"Written by Tau Trainer {__version__} from the files of {'these runs' if runs[1:] else 'this run'}.",
+        ),
+        element("script", Markup(script)),
+    )
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _sections(
+    runs: Sequence[RunRecord], drawn: Mapping[str, Sequence[Chart]], detail: Detail
+) -> Iterator[tuple[str, Markup]]:
+    yield "Runs", sections.runs(runs)
+    yield "Evaluation", sections.evaluation(runs)
+    left, last = (
+        MOST_CHARTS,
+        max((float(step) for run in runs for step in run.history.steps.values()), default=1.0) or 1.0,
+    )
+    if not drawn:
+        yield "Curves", element("p", "No value has been logged yet.")
+    for group, those in drawn.items():
+        large = group in (REWARD, ACCURACY)
+        bands = {one.band for one in those if one.band}
+        across = "Across: agent decisions. " if left == MOST_CHARTS else ""
+        common = bands if len(bands) == 1 else ()
+        figures = [
+            draw(one, last, detail, large=large and i == 0, band_told=bool(common))
+            for i, one in enumerate(those[:left])
+        ]
+        note = element("p", across, *common, class_="note") if across or common else None
+        more = len(those) - len(figures)
+        left -= len(figures)
+        rest = (
+            element("p", f"{more:,} scalars more are in log.jsonl and in TensorBoard.", class_="note") if more else None
+        )
+        told = sections.lessons(runs) if group == LESSONS else None
+        if figures or rest:
+            yield group, join([note, element("div", *figures, class_="charts"), told, rest])
+    yield "Pairs", sections.pairs(runs)
+    yield "Checkpoints", sections.checkpoints(runs)
+    yield "Time", sections.time(runs)
+    yield "Faults", sections.happenings(runs)
+    yield "Settings", sections.settings(runs)
+    yield "Machine", sections.provenance(runs)
+
+
+def _section(name: str, content: Markup) -> Markup:
+    return element("section", element("h2", name), content, id=_anchor(name))
+
+
+def _anchor(name: str) -> str:
+    return name.lower().replace(" ", "-")
+
+
+def _part(name: str) -> str:
+    return resources.files("tau_trainer.report").joinpath(name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    """How a content security policy names an inline part: nothing else of its kind is run or applied."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

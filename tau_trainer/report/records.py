@@ -1,0 +1,261 @@
+"""What the files of one run say about it; what is missing or damaged costs its own place in the report, no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tau_trainer.errors import CheckpointError, TauError
+from tau_trainer.files import reason
+from tau_trainer.metrics import keys, read_log
+from tau_trainer.metrics.history import History
+from tau_trainer.report.configuration import Configuration
+from tau_trainer.training.checkpoint_index import learner_names, scan
+from tau_trainer.training.checkpoints import read_manifest
+from tau_trainer.training.run_folder import RunFolder
+
+RESTART = "starting it again in"
+"""How the warning of a restarted engine is known (``envs/restarts.py``)."""
+REFUSED = "an update was skipped"
+"""How the warning of an update that met NaN is known (``training/learner.py``)."""
+IN_PROGRESS, BROKEN_OFF = "in progress", "broken off"
+_NEW_SESSION_S = 0.5
+"""By how much the clock of a log must go back for a new start; threads may swap what is milliseconds apart."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One start of the program within a run; a run that is resumed has several. Seconds since that start."""
+
+    ended: float = 0.0
+    """When the last line was written."""
+    training: float | None = None
+    """When the first pair began to train."""
+    trained: float | None = None
+    """When the last summary came before pairs were evaluated."""
+    updates: int = 0
+    update_seconds: float = 0.0
+    """Time in updates, of all learners together. They run beside acting."""
+    held_seconds: float = 0.0
+    """Time for which engines were held because learning was behind."""
+    result: Mapping[str, Any] | None = None
+    """The line that ends a run; None where none came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something that was said while the run went on, or that is wrong with its files."""
+
+    kind: str
+    """``engine restart``, ``refused update``, ``warning``, ``error``, ``damaged file``, or an event's own name."""
+    text: str
+    elapsed: float | None = None
+    """Seconds since the start of its session; None: not known."""
+
+    @property
+    def fault(self) -> bool:
+        """Whether it should not have been."""
+        return self.kind in FAULTS
+
+
+FAULTS = ("error", "engine restart", "refused update", "warning", "damaged file")
+"""Kinds of happenings that should not have been, worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPolicy:
+    """One checkpoint, as its manifest tells."""
+
+    learner: str
+    step: int
+    created: str
+    size: int
+    """Bytes of its tensors."""
+    accuracy: float | None
+    """Validation accuracy of the policy at that step, where the task measures one."""
+    best: int | None
+    """Decision of the best policy so far, which it holds too; None where nothing chooses."""
+
+
+@dataclass(slots=True)
+class PairRecord:
+    """One pair, as far as the log tells."""
+
+    state: str = ""
+    restarts: int = 0
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """One run."""
+
+    folder: Path
+    name: str
+    history: History
+    """Its curves; of independent pairs as pairs of one behavior."""
+    outcome: str
+    """A result's own, ``in progress`` or ``broken off``."""
+    sessions: list[Session] = field(default_factory=list)
+    happenings: list[Happening] = field(default_factory=list)
+    pairs: dict[str, PairRecord] = field(default_factory=dict)
+    non_finite: int = 0
+    """Values that were NaN or infinite."""
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    """``evaluation.json``; empty where there is none."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """``run.json``."""
+    configuration: Configuration = field(default_factory=Configuration)
+    checkpoints: list[SavedPolicy] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, folder: Path) -> RunRecord:
+        """Reads a run's folder. Raises TauError where it holds no log that can be read."""
+        files = RunFolder(folder, resumed=True)
+        if not files.log.is_file():
+            raise TauError(
+                f"'{folder}' has no {files.log.name}, so there is nothing to report; name a run of Tau Trainer"
+            )
+        try:
+            records = list(read_log(files.log))
+        except OSError as error:
+            raise TauError(f"Cannot read '{files.log}' ({reason(error)}); check that you may read it.") from error
+        if not records:
+            raise TauError(f"'{files.log}' holds nothing that can be read, so there is nothing to report.")
+        name = folder.resolve().name
+        run = cls(folder, name, History.from_records(records), BROKEN_OFF)
+        run.history.run_id = name
+        run.evaluation = run._read_json(files.evaluation)
+        run.history = run.history.merge_independent()
+        run.history.add_evaluation(run.evaluation)
+        run.provenance = run._read_json(files.run_json)
+        run.configuration = Configuration.load(files.configuration)
+        if run.configuration.fault is not None:
+            run.happenings.append(Happening("damaged file", run.configuration.fault))
+        run._read_records(records)
+        run._read_checkpoints(files.checkpoints)
+        if run.result:
+            run.outcome = str(run.result.get("outcome") or "ended")
+        elif files.being_trained:
+            run.outcome = IN_PROGRESS
+        return run
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The line that ended the run; empty where it goes on, or was broken off."""
+        return (self.sessions[-1].result if self.sessions else None) or {}
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """How many of each kind there were, worst first."""
+        kinds = [one.kind for one in self.happenings]
+        return {kind: kinds.count(kind) for kind in FAULTS if kind in kinds}
+
+    @property
+    def decisions(self) -> int:
+        """Of all behaviors together."""
+        told = self.result.get("decisions")
+        return told if isinstance(told, int) else sum(self.history.steps.values())
+
+    @property
+    def seconds(self) -> float:
+        """Of all sessions together."""
+        return sum(one.ended for one in self.sessions)
+
+    def _read_json(self, path: Path) -> Mapping[str, Any]:
+        if not path.is_file():
+            return {}
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            if isinstance(content, dict):
+                return content
+            why = "holds no table"
+        except (OSError, ValueError, RecursionError) as error:
+            why = f"cannot be read ({error})"
+        self.happenings.append(Happening("damaged file", f"{path.name} {why}"))
+        return {}
+
+    def _read_records(self, records: Iterable[Mapping[str, Any]]) -> None:
+        for record in records:
+            elapsed = number(record.get("elapsed"))
+            now = self.sessions[-1] if self.sessions else None
+            if now is None or now.result is not None or (elapsed is not None and elapsed < now.ended - _NEW_SESSION_S):
+                now = Session()
+                self.sessions.append(now)
+            now.ended = max(now.ended, elapsed or 0.0)
+            match record:
+                case {"type": "summary"}:
+                    self._add_summary(now, record)
+                case {"type": "event", "kind": str(kind), "fields": dict(fields)}:
+                    self._add_event(now, kind, fields, elapsed)
+                case {"type": "result"}:
+                    now.result = record
+                    now.ended = max(now.ended, number(record.get("wall_seconds")) or 0.0)
+                    errors = record.get("errors")
+                    for error in errors if isinstance(errors, list) else ():
+                        self.happenings.append(Happening("error", str(error)))
+
+    def _add_summary(self, session: Session, record: Mapping[str, Any]) -> None:
+        values, statistics = mapping(record.get("values")), mapping(record.get("statistics"))
+        seconds = number(values.get(keys.UPDATE_SECONDS))
+        if seconds is not None:
+            # Only what there was more than one value of has statistics.
+            count = number(mapping(statistics.get(keys.UPDATE_SECONDS)).get("count")) or 1
+            session.updates += int(count)
+            session.update_seconds += seconds * count
+        session.held_seconds += number(values.get(keys.HELD_SECONDS)) or 0.0
+        if record.get("training"):
+            session.trained = session.ended
+        self.non_finite += sum(int(number(mapping(one).get("non_finite")) or 0) for one in statistics.values())
+
+    def _add_event(self, session: Session, kind: str, fields: Mapping[str, Any], elapsed: float | None) -> None:
+        pair, text = fields.get("pair"), fields.get("message")
+        if kind == "pair":
+            self.pairs.setdefault(str(pair), PairRecord()).state = str(fields.get("state"))
+            if fields.get("state") == "Training" and session.training is None:
+                session.training = elapsed
+        if text is None:
+            return
+        text = str(text)
+        if kind == "warning" and RESTART in text:
+            kind = "engine restart"
+            if pair is not None:
+                self.pairs.setdefault(str(pair), PairRecord()).restarts += 1
+        elif kind == "warning" and text.startswith(REFUSED):
+            kind = "refused update"
+        self.happenings.append(Happening(kind, text, elapsed))
+
+    def _read_checkpoints(self, folder: Path) -> None:
+        for name in learner_names(folder):
+            for entry in scan(folder, name):
+                try:
+                    self.checkpoints.append(_saved(read_manifest(entry.path)))
+                except CheckpointError as error:
+                    self.happenings.append(Happening("damaged file", str(error)))
+
+
+def _saved(manifest: Mapping[str, Any]) -> SavedPolicy:
+    learner = mapping(mapping(manifest["content"]).get("learner"))
+    scores = learner.get("recent_scores")
+    newest = mapping(scores[-1]) if isinstance(scores, list) and scores else {}
+    best = mapping(learner.get("best")).get("decisions")
+    return SavedPolicy(
+        learner=manifest["name"],
+        step=manifest["step"],
+        created=manifest["created"],
+        size=int(sum(number(mapping(one).get("bytes")) or 0 for one in manifest["files"].values())),
+        accuracy=number(newest.get(keys.VALIDATION_ACCURACY)),
+        best=best if isinstance(best, int) else None,
+    )
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """``value``, or nothing where a file holds something else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def number(value: object) -> float | None:
+    """``value`` as a finite number; None where it is none."""
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None
