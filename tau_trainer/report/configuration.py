@@ -45,6 +45,8 @@ class Configuration:
     @classmethod
     def load(cls, path: Path) -> Configuration:
         """Never raises."""
+        if not path.is_file():
+            return cls(fault=f"{path.name} is missing")
         try:
             settings = load_settings(path)
         except TauError as error:
