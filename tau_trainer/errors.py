@@ -82,6 +82,10 @@ class ExportError(TauError):
     """A model that could not be exported or whose export differs from the network."""
 
 
+class HubError(TauError):
+    """The Hugging Face Hub, or a repository there, does not give or take what it should."""
+
+
 class NonFiniteError(TauError):
     """NaN or infinity where learning needs a number; the text names behavior and tensor."""
 

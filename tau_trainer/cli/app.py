@@ -41,6 +41,7 @@ _REPORT = """Write one HTML file about a run.
 
 Curves with bands, the evaluation beside its baselines, settings, machine, faults and checkpoints. It needs no network \
 and opens anywhere. Several runs are shown together, as seeds of one thing."""
+_HUB = "Put a run on the Hugging Face Hub, or restore one from there."
 _HEADLESS = """Run the headless engine alone, for any trainer.
 
 Takes a Unity build's flags and the scenes' own, such as --scene tau --mlagents-port 5004, or --write-build DIR to \
@@ -55,6 +56,7 @@ _COMMANDS = (
     ("evaluate", "tau_trainer.cli.evaluate:evaluate_command", _RESULT, _EVALUATE),
     ("export", "tau_trainer.cli.export:export_command", _RESULT, _EXPORT),
     ("report", "tau_trainer.cli.report:report_command", _RESULT, _REPORT),
+    ("hub", "tau_trainer.cli.hub:app", _RESULT, _HUB),
     ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),
     ("data", "tau_trainer.cli.data:app", _PARTS, _DATA),
 )

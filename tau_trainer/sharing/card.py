@@ -1,0 +1,168 @@
+"""``README.md`` of a shared run: what the Hub reads (its front matter), what people read, and how to use it.
+
+The front matter has the names of the Hub's ML-Agents integration, so that a run is found where its users look.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from tau_trainer import __version__, plugins
+from tau_trainer.metrics import keys
+from tau_trainer.report import RunRecord
+from tau_trainer.report.numbers import duration, percent, reward
+from tau_trainer.report.records import mapping, number
+
+CARD_NAME = "README.md"
+_TAGS = ("unity-ml-agents", "ml-agents", "deep-reinforcement-learning", "reinforcement-learning", "tau-trainer")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
+_MOST_LISTED = 20
+
+
+def model_card(run: RunRecord, repository: str, models: Sequence[str]) -> str:
+    """The card of ``run``, which will lie in ``repository`` with these ONNX files."""
+    head = yaml.safe_dump(_front_matter(run), sort_keys=False, allow_unicode=True)
+    return f"---\n{head}---\n\n" + "\n".join(_body(run, repository, models)) + "\n"
+
+
+def environment_of(run: RunRecord) -> str:
+    """What the run plays, in a word: a Gymnasium id, else the name of its first behavior."""
+    prefix, colon, name = (run.configuration.environment or "").partition(":")
+    if colon and prefix in plugins.names("environments"):
+        return name
+    behaviors = [*run.configuration.trainers, *run.history.steps]
+    return behaviors[0] if behaviors else run.name
+
+
+def mean_reward(run: RunRecord) -> tuple[float, float | None, str] | None:
+    """Mean, deviation and what they are of: test rows, or the last summary of training; None where there is none."""
+    tested = number(run.evaluation.get("reward"))
+    if tested is not None:
+        return tested, None, "of a decision on test rows, deterministic actions"
+    for key, what in (
+        (keys.CUMULATIVE_REWARD, "of the episodes in the last summary of training, exploration included"),
+        (keys.GROUP_CUMULATIVE_REWARD, "of the groups' episodes in the last summary of training, exploration included"),
+        (run.history.task.get("reward", ""), "of a decision in the last summary of training, exploration included"),
+    ):
+        for behavior, curve in run.history.overall(key).items():
+            spread = run.history.deviations.get(key, {}).get((behavior, None))
+            known = spread is not None and spread.x and spread.x[-1] == curve.x[-1]
+            return curve.y[-1], spread.y[-1] if spread is not None and known else None, what
+    return None
+
+
+def _front_matter(run: RunRecord) -> dict[str, Any]:
+    environment = environment_of(run)
+    kinds = dict.fromkeys(run.configuration.trainers.values())
+    tags = [*_TAGS, f"ML-Agents-{re.sub(r'[^A-Za-z0-9._-]+', '-', environment)}", *kinds]
+    head: dict[str, Any] = {"library_name": "ml-agents", "tags": tags}
+    score = mean_reward(run)
+    if score is not None:
+        metrics = [{"type": "mean_reward", "name": "mean_reward", "value": _with_deviation(score), "verified": False}]
+        accuracy = number(run.evaluation.get("accuracy"))
+        if accuracy is not None:
+            metrics.append(
+                {"type": "accuracy", "name": "test accuracy", "value": round(accuracy, 4), "verified": False}
+            )
+        result = {
+            "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
+            "dataset": {"name": environment, "type": environment},
+            "metrics": metrics,
+        }
+        head["model-index"] = [{"name": run.name, "results": [result]}]
+    return head
+
+
+def _with_deviation(score: tuple[float, float | None, str]) -> str:
+    """``200.53 +/- 30.10``, as leaderboards on the Hub read it."""
+    mean, deviation, _ = score
+    return f"{mean:.3f}" if deviation is None else f"{mean:.2f} +/- {deviation:.2f}"
+
+
+def _body(run: RunRecord, repository: str, models: Sequence[str]) -> Iterator[str]:
+    kinds = ", ".join(dict.fromkeys(run.configuration.trainers.values())) or "A policy"
+    yield f"# **{text(kinds)}** playing **{text(environment_of(run))}**\n"
+    yield f"Trained with Tau Trainer {__version__}, which speaks Unity ML-Agents' protocol and reads its files.\n"
+    verdict = run.result.get("verdict")
+    if verdict:
+        yield f"{text(verdict)}\n"
+    yield from _figures(run)
+    yield "![The learning curve](learning_curve.png)\n"
+    yield "[report.html](report.html) has every curve, setting and fault: download it and open it in a browser.\n"
+    yield from _baselines(run)
+    yield from _use(run, repository, models)
+
+
+def _figures(run: RunRecord) -> Iterator[str]:
+    yield "| | |"
+    yield "| --- | --- |"
+    score, accuracy = mean_reward(run), number(run.evaluation.get("accuracy"))
+    if accuracy is not None:
+        yield f"| test accuracy | {percent(accuracy)} |"
+    if score is not None:
+        yield f"| mean reward | {_with_deviation(score)}, {score[2]} |"
+    speed = number(run.result.get("decisions_per_second"))
+    yield f"| decisions | {run.decisions:,}{f', {speed:,.0f} a second' if speed else ''} |"
+    yield f"| time | {duration(run.seconds)} |"
+    yield f"| outcome | {text(run.outcome)} |"
+    machine = mapping(run.provenance.get("hardware"))
+    if machine.get("cpu"):
+        yield f"| machine | {text(machine['cpu'])}, {text(machine.get('cores'))} cores |"
+    yield f"| seed | {text(run.provenance.get('seed', 'unknown'))} |"
+    yield ""
+
+
+def _baselines(run: RunRecord) -> Iterator[str]:
+    baselines = mapping(run.evaluation.get("baselines"))
+    scores: dict[str, Mapping[str, Any]] = {str(name): mapping(one) for name, one in baselines.items()}
+    if not scores:
+        return
+    strongest = str(run.evaluation.get("strongest"))
+    scores["**this policy**"] = run.evaluation
+    yield "## Beside its baselines\n"
+    yield "On test rows, which chose nothing. A reward says little without these.\n"
+    yield "| policy | accuracy | reward |"
+    yield "| --- | ---: | ---: |"
+    known = {name: (number(one.get("accuracy")), number(one.get("reward"))) for name, one in scores.items()}
+    for name, (accuracy, earned) in sorted(known.items(), key=lambda item: item[1][0] or 0.0):
+        mark = " (strongest baseline)" if name == strongest else ""
+        shown = name if name not in baselines else text(name)
+        yield f"| {shown}{mark} | {'-' if accuracy is None else percent(accuracy)} | {_reward(earned)} |"
+    yield ""
+
+
+def _reward(value: float | None) -> str:
+    return "-" if value is None else reward(value)
+
+
+def _use(run: RunRecord, repository: str, models: Sequence[str]) -> Iterator[str]:
+    name = repository.rpartition("/")[2]
+    yield "## Use it\n"
+    if models:
+        yield "In Unity: download a model, put it into `Assets/`, and drag it on *Model* in *Behavior Parameters*:\n"
+        yield from (f"- {code(one)}" for one in models[:_MOST_LISTED])
+        yield ""
+    yield "With Tau Trainer:\n"
+    yield f"    pip install 'tau-trainer[hub]'\n    tau-train hub pull {shlex.quote(repository)}"
+    if number(run.evaluation.get("accuracy")) is not None:
+        yield f"    tau-train evaluate {shlex.quote(name)}"
+    yield f"    tau-train export {shlex.quote(name)}"
+    command = "parallel" if run.result.get("command") == "parallel" else "learn"
+    yield f"    tau-train {command} --resume --run-id {shlex.quote(name)} --max-steps N"
+    yield f"    tau-train {command} CONFIG --initialize-from {shlex.quote(name)} --run-id another\n"
+    yield "Weights are safetensors, nothing is pickled; [configuration.yaml](configuration.yaml) has every setting."
+
+
+def text(value: object) -> str:
+    """``value`` in a line of Markdown, where it means nothing but itself."""
+    return _MARKUP.sub(r"\\\1", " ".join(str(value).split()))
+
+
+def code(value: object) -> str:
+    """``value`` as code in a line of Markdown."""
+    return f"`{' '.join(str(value).replace('`', '').split())}`"

@@ -1,0 +1,136 @@
+"""Which files of a run are shared: what is needed to look at it and to go on with it, and nothing else.
+
+A list of what may go, not of what may not: engines' logs, locks and whatever else lies in the folder stay at home.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tau_trainer.errors import CheckpointError, SettingsError, TauError
+from tau_trainer.files import reason, safe_name
+from tau_trainer.metrics.history import History
+from tau_trainer.metrics.plot import draw
+from tau_trainer.report import REPORT_NAME, RunRecord, render
+from tau_trainer.sharing.card import CARD_NAME, model_card
+from tau_trainer.training.checkpoint_index import Manifest, learner_names
+from tau_trainer.training.checkpoints import MANIFEST, TENSORS, Checkpoint, latest_checkpoint
+from tau_trainer.training.run_folder import RunFolder
+
+_KEPT_AT_HOME = ("working_directory",)
+"""What run.json knows of the machine that is nobody else's business."""
+_FILES = re.compile(
+    rf"""
+    {re.escape(CARD_NAME)} | {re.escape(REPORT_NAME)} | learning_curve\.png | configuration\.yaml
+    | run\.json | evaluation\.json | log\.jsonl | run_logs/(timers|training_status)\.json
+    | ([^/]+/)? [^/]+\.onnx
+    | [^/]+/events\.out\.tfevents\.[^/]+
+    | checkpoints/[^/]+-\d+(\.\d+)?/({re.escape(MANIFEST)}|{re.escape(TENSORS)})
+    """,
+    re.VERBOSE,
+)
+
+
+def is_of_a_run(path: str) -> bool:
+    """Whether a file of that name, with forward slashes, is one that a shared run consists of."""
+    return _FILES.fullmatch(path) is not None and all(safe_name(part) == part for part in path.split("/"))
+
+
+def escapes(path: str) -> bool:
+    """Whether a path, from wherever it comes, may lead out of the folder that it is to be put in."""
+    return "\\" in path or ":" in path or any(part in ("", ".", "..") for part in path.split("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a repository shall hold."""
+
+    files: Mapping[str, Path | bytes] = field(default_factory=dict)
+    """By path in the repository: a file, or what stands in it."""
+    revealing: tuple[str, ...] = ()
+    """Settings that name a path of this machine."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(len(one) if isinstance(one, bytes) else one.stat().st_size for one in self.files.values())
+
+
+def contents_of(folder: Path, repository: str) -> Contents:
+    """What ``repository`` shall hold of the run in ``folder``; of each learner the newest whole checkpoint.
+
+    Raises SettingsError for a run that is being trained, CheckpointError where nothing whole was saved, TauError for a
+    folder that is no run.
+    """
+    run = RunFolder(folder, resumed=True)
+    if run.being_trained:
+        raise SettingsError(f"the run in '{folder}' is being trained; wait for its end, or end it")
+    record = RunRecord.load(folder)
+    files: dict[str, Path | bytes] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not path.is_symlink() and is_of_a_run(name) and not name.startswith("checkpoints/"):
+            files[name] = path
+    for checkpoint in _resumable(run):
+        for name in (MANIFEST, TENSORS):
+            files[f"checkpoints/{checkpoint.path.name}/{name}"] = checkpoint.path / name
+    if run.run_json.name in files and record.provenance:
+        kept = {key: value for key, value in record.provenance.items() if key not in _KEPT_AT_HOME}
+        files[run.run_json.name] = json.dumps(kept, indent=2).encode() + b"\n"
+    if run.learning_curve.name not in files:
+        picture = io.BytesIO()
+        draw(History.load(folder)).savefig(picture, format="png")
+        files[run.learning_curve.name] = picture.getvalue()
+    files[REPORT_NAME] = render([record]).encode()
+    models = sorted(name for name in files if name.endswith(".onnx") and "/" not in name)
+    files[CARD_NAME] = model_card(record, repository, models).encode()
+    paths = (
+        place
+        for place, one in record.configuration.settings.items()
+        if isinstance(one.value, str) and Path(one.value).is_absolute()
+    )
+    return Contents(dict(sorted(files.items())), tuple(paths))
+
+
+def _resumable(run: RunFolder) -> list[Checkpoint]:
+    """Of every learner the newest whole checkpoint, of the last generation that all of them have, as for a resume."""
+    names = learner_names(run.checkpoints)
+    found = [latest_checkpoint(run.checkpoints, name) for name in names]
+    whole = {name: one.checkpoint for name, one in zip(names, found, strict=True) if one.checkpoint is not None}
+    if len(whole) < len(names) or not names:
+        why = " ".join(warning for one in found for warning in one.warnings) or "nothing was saved"
+        raise CheckpointError(f"'{run.path}' holds no whole checkpoint to share: {why}")
+    generation = min(_generation(one.manifest) for one in whole.values())
+    common = {
+        name: latest_checkpoint(
+            run.checkpoints, name, accept=lambda content: _generation(content) <= generation
+        ).checkpoint
+        for name in names
+    }
+    return [common[name] or whole[name] for name in names]
+
+
+def _generation(content: Manifest) -> int:
+    return int(content.get("generation", 0))
+
+
+def write_contents(contents: Contents, folder: Path) -> None:
+    """Write what would be shared to a folder that is empty or does not exist. Raises SettingsError, TauError."""
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise SettingsError(f"--dry-run {folder}: is not an empty folder; name one that does not exist")
+    try:
+        for name, content in contents.files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            else:
+                shutil.copyfile(content, path)
+    except OSError as error:
+        raise TauError(f"Cannot write to '{folder}' ({reason(error)}); choose another folder.") from error

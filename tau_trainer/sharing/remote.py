@@ -1,0 +1,131 @@
+"""The one place that talks to the Hugging Face Hub, by way of ``huggingface_hub`` (extra ``[hub]``).
+
+Who we are it finds out itself: ``HF_TOKEN``, or what ``hf auth login`` has left. A token never passes through here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tau_trainer import __version__
+from tau_trainer.errors import HubError, SettingsError
+from tau_trainer.sharing.contents import Contents, is_of_a_run
+
+_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_THEIRS = (".gitattributes",)
+"""What the Hub itself puts into a new repository."""
+_NOT_ALLOWED = {401: "needs a login", 403: "does not let you in"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a repository holds at one commit."""
+
+    commit: str
+    """Its hash: what is fetched by it cannot change in between."""
+    sizes: Mapping[str, int]
+    """Bytes by path; 0 where the Hub does not say."""
+
+
+class Repository:
+    """A model repository, ``owner/name``. Everything raises HubError with one sentence."""
+
+    def __init__(self, name: str) -> None:
+        """Raises SettingsError for a name that is none, and where the extra is not installed."""
+        check_name(name)
+        try:
+            import huggingface_hub
+            from huggingface_hub.utils.tqdm import disable_progress_bars
+        except ImportError as error:
+            raise SettingsError(
+                f"this needs huggingface_hub, which is not installed: pip install 'tau-trainer[hub]' ({error})"
+            ) from None
+        if not sys.stderr.isatty():
+            disable_progress_bars()
+        self.name = name
+        self._hub = huggingface_hub
+        self._api: Any = huggingface_hub.HfApi(library_name="tau-trainer", library_version=__version__)
+
+    def push(self, contents: Contents, message: str, *, private: bool, force: bool) -> tuple[str, bool]:
+        """Make the repository, where there is none, and let it hold ``contents`` in one commit.
+
+        What an earlier push of a run left there and this one has not goes; its history keeps it. Other files stay.
+        ``private``: of a repository that is made now. ``force``: write into one that holds something else.
+
+        Returns:
+            Its address, and whether it is private.
+        """
+        with self._sentences("push to"):
+            self._api.create_repo(self.name, private=private, exist_ok=True)
+            told = self._api.model_info(self.name)
+            there = [one.rfilename for one in told.siblings or ()]
+            others = [name for name in there if name not in _THEIRS]
+            if others and not any(name.startswith("checkpoints/") for name in others) and not force:
+                raise HubError(
+                    f"{self.name} holds files that are no run of Tau Trainer ({', '.join(sorted(others)[:3])}); "
+                    "choose another name, or add --force to write this run beside and over them"
+                )
+            gone = [name for name in others if is_of_a_run(name) and name not in contents.files]
+            operations: list[Any] = [self._hub.CommitOperationDelete(path_in_repo=name) for name in gone]
+            for name, content in contents.files.items():
+                source = content if isinstance(content, bytes) else str(content)
+                operations.append(self._hub.CommitOperationAdd(path_in_repo=name, path_or_fileobj=source))
+            self._api.create_commit(self.name, operations, commit_message=message)
+        return f"{self._api.endpoint}/{self.name}", bool(told.private)
+
+    def listing(self, revision: str | None = None) -> Listing:
+        """What it holds at ``revision`` (a branch, tag or commit); None: now."""
+        with self._sentences("read"):
+            told = self._api.model_info(self.name, revision=revision, files_metadata=True)
+            return Listing(str(told.sha), {one.rfilename: int(one.size or 0) for one in told.siblings or ()})
+
+    def fetch(self, path: str, commit: str, folder: Path) -> None:
+        """Put the file ``path`` of a commit under ``folder``. The caller has made sure that it stays in there."""
+        with self._sentences("pull from"):
+            self._api.hf_hub_download(self.name, path, revision=commit, local_dir=folder)
+
+    @contextlib.contextmanager
+    def _sentences(self, doing: str) -> Iterator[None]:
+        """Whatever the library raises, as one sentence that says what to do."""
+        errors = self._hub.errors
+        try:
+            yield
+        except HubError:
+            raise
+        except errors.RevisionNotFoundError as error:
+            raise HubError(f"{self.name} has no such revision; leave --revision out for the newest") from error
+        except errors.RepositoryNotFoundError as error:
+            raise HubError(
+                f"there is no repository {self.name}, or you may not see it; check the name, and log in where it is "
+                "private: hf auth login, or set HF_TOKEN"
+            ) from error
+        except (errors.LocalTokenNotFoundError, errors.HfHubHTTPError) as error:
+            status = getattr(getattr(error, "response", None), "status_code", None)
+            if isinstance(error, errors.LocalTokenNotFoundError) or status in _NOT_ALLOWED:
+                why = _NOT_ALLOWED.get(status or 401, "")
+                raise HubError(
+                    f"cannot {doing} {self.name}: the Hub {why}; log in with hf auth login, or set HF_TOKEN to a token "
+                    "that may do this"
+                ) from error
+            raise HubError(f"cannot {doing} {self.name}: {_first_line(error)}; try again later") from error
+        except Exception as error:  # its transport's errors have no common base
+            raise HubError(
+                f"cannot {doing} {self.name}: {_first_line(error)}; check the network, and HF_ENDPOINT where it is set"
+            ) from error
+
+
+def check_name(name: str) -> None:
+    """Raises SettingsError for what cannot be a repository's name."""
+    if not _NAME.fullmatch(name) or ".." in name or "--" in name:
+        raise SettingsError(f"{name}: is no repository of the Hub; say OWNER/NAME, such as your-name/{name or 'run'}")
+
+
+def _first_line(error: Exception) -> str:
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {line}".rstrip(": .")
