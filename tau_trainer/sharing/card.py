@@ -26,7 +26,7 @@ _MOST_LISTED = 20
 
 def model_card(run: RunRecord, repository: str, models: Sequence[str]) -> str:
     """The card of ``run``, which will lie in ``repository`` with these ONNX files."""
-    head = yaml.safe_dump(_front_matter(run), sort_keys=False, allow_unicode=True)
+    head = yaml.safe_dump(_front_matter(run), sort_keys=False, allow_unicode=True, width=10_000)
     return f"---\n{head}---\n\n" + "\n".join(_body(run, repository, models)) + "\n"
 
 

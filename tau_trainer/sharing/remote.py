@@ -126,6 +126,9 @@ def check_name(name: str) -> None:
         raise SettingsError(f"{name}: is no repository of the Hub; say OWNER/NAME, such as your-name/{name or 'run'}")
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
+    """What began it: the library says in between only that something did not work."""
+    while error.__cause__ is not None:
+        error = error.__cause__
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {line}".rstrip(": .")

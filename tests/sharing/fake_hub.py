@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Hub
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Quiet."""
 
     def do_GET(self) -> None:
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._json({"error": f"no {path}"}, 404)
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815
 
     def do_POST(self) -> None:
         path, body = self._path(), self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -113,7 +113,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif re.fullmatch(r"/api/models/[^/]+/[^/]+/preupload/main", path):
             large = (".safetensors", ".onnx")
             files = [
-                {"path": one["path"], "shouldIgnore": False, "uploadMode": "lfs" if one["path"].endswith(large) else "regular"}
+                {
+                    "path": one["path"],
+                    "shouldIgnore": False,
+                    "uploadMode": "lfs" if one["path"].endswith(large) else "regular",
+                }
                 for one in json.loads(body)["files"]
             ]
             self._json({"files": files})
@@ -156,7 +160,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._json({"error": f"Invalid rev id: {revision}"}, 404, {"X-Error-Code": "RevisionNotFound"})
             return
         siblings = [{"rfilename": path, "size": len(data)} for path, data in commit[1].items()]
-        told = {"id": name, "modelId": name, "sha": commit[0], "private": repo.private, "siblings": siblings, "tags": []}
+        told = {
+            "id": name,
+            "modelId": name,
+            "sha": commit[0],
+            "private": repo.private,
+            "siblings": siblings,
+            "tags": [],
+        }
         self._json(told)
 
     def _file(self, name: str, revision: str, path: str) -> None:

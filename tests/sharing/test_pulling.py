@@ -1,0 +1,188 @@
+"""Pulling, from a Hub on this machine: what a run is comes back, and what somebody slipped in does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.errors import CheckpointError, HubError, SettingsError
+from tau_trainer.settings import dump_settings, load_settings
+from tau_trainer.sharing import Repository, contents_of, pull
+from tau_trainer.training.checkpoints import latest_checkpoint
+from tests.report.conftest import write_run
+from tests.sharing.fake_hub import Hub
+
+NAME = "somebody/run"
+
+
+@pytest.fixture
+def shared(remote: Hub, tmp_path: Path) -> Path:
+    """The folder of a run that was pushed."""
+    folder = write_run(tmp_path / "mine" / "first")
+    (folder / "TauAgent.onnx").write_bytes(b"onnx")
+    Repository(NAME).push(contents_of(folder, NAME), "Run", private=False, force=False)
+    return folder
+
+
+def slip_in(remote: Hub, files: dict[str, bytes]) -> None:
+    remote.repos[NAME].add({**remote.repos[NAME].files, **files})
+
+
+def nothing_left(results: Path) -> bool:
+    return not results.exists() or not list(results.iterdir())
+
+
+def test_a_run_comes_back(shared: Path, tmp_path: Path, remote: Hub) -> None:
+    said = list[str]()
+    pulled = pull(Repository(NAME), tmp_path / "results", say=said.append)
+    assert pulled.folder == tmp_path / "results" / "run"
+    assert pulled.commit == remote.repos[NAME].commits[-1][0]
+    assert pulled.notes == ()
+    assert len(said) == 1
+    assert said[0].startswith("pulling 10 files (")
+    back = {path.relative_to(pulled.folder).as_posix(): path for path in pulled.folder.rglob("*") if path.is_file()}
+    assert set(back) == set(remote.repos[NAME].files) - {".gitattributes"}
+    for name in ("log.jsonl", "evaluation.json", "TauAgent.onnx"):
+        assert back[name].read_bytes() == (shared / name).read_bytes()
+    mine, theirs = (
+        latest_checkpoint(folder / "checkpoints", "TauAgent").checkpoint for folder in (shared, pulled.folder)
+    )
+    assert mine is not None
+    assert theirs is not None
+    assert mine.manifest == theirs.manifest
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["run"], "no staging is left"
+
+
+def test_its_settings_are_called_after_its_new_place(shared: Path, tmp_path: Path) -> None:
+    pulled = pull(Repository(NAME), tmp_path / "results", "again")
+    settings, before = (load_settings(folder / "configuration.yaml") for folder in (pulled.folder, shared))
+    assert settings.checkpoint_settings.run_id == "again"
+    assert settings.checkpoint_settings.results_dir == str(tmp_path / "results")
+    assert settings.model_copy(update={"checkpoint_settings": before.checkpoint_settings}) == before
+
+
+def test_an_older_commit_can_be_asked_for(shared: Path, tmp_path: Path, remote: Hub) -> None:
+    first = remote.repos[NAME].commits[-1][0]
+    slip_in(remote, {"evaluation.json": b'{"accuracy": 0.1}'})
+    pulled = pull(Repository(NAME), tmp_path / "results", revision=first)
+    assert json.loads((pulled.folder / "evaluation.json").read_text())["accuracy"] == 0.9
+    with pytest.raises(HubError, match="has no such revision"):
+        pull(Repository(NAME), tmp_path / "results", "other", revision="nothing")
+
+
+def test_a_folder_that_exists_stays_as_it_is(shared: Path, tmp_path: Path, remote: Hub) -> None:
+    (tmp_path / "results" / "run").mkdir(parents=True)
+    remote.asked.clear()
+    with pytest.raises(SettingsError, match="exists already, and stays as it is"):
+        pull(Repository(NAME), tmp_path / "results")
+    assert remote.asked == [], "not even asked for"
+    assert list((tmp_path / "results" / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize("run_id", ["../x", "a/b", "con", ".hidden", ""])
+def test_a_run_id_is_a_folders_name(run_id: str, shared: Path, tmp_path: Path) -> None:
+    if run_id == "":
+        assert pull(Repository(NAME), tmp_path / "results", run_id).folder.name == "run"
+        return
+    with pytest.raises(SettingsError, match="cannot be a folder's name"):
+        pull(Repository(NAME), tmp_path / "results", run_id)
+
+
+@pytest.mark.parametrize(
+    "path", ["../evil.onnx", "/etc/evil.onnx", "checkpoints/../../evil.onnx", "a\\..\\evil.onnx", "C:evil"]
+)
+def test_paths_that_lead_out_are_refused_before_anything_is_fetched(
+    path: str, shared: Path, tmp_path: Path, remote: Hub
+) -> None:
+    slip_in(remote, {path: b"evil"})
+    remote.asked.clear()
+    with pytest.raises(HubError, match="which would lie outside of it; it is not pulled"):
+        pull(Repository(NAME), tmp_path / "results")
+    assert not [one for one in remote.asked if "resolve" in one]
+    assert nothing_left(tmp_path / "results")
+
+
+def test_what_no_run_has_is_left_there(shared: Path, tmp_path: Path, remote: Hub) -> None:
+    slip_in(remote, {"model.pt": b"pickle", "checkpoints/TauAgent-5000/optimizer.pkl": b"pickle", "setup.py": b"evil"})
+    pulled = pull(Repository(NAME), tmp_path / "results")
+    assert pulled.notes == (
+        "left there, as no run has such files: checkpoints/TauAgent-5000/optimizer.pkl, model.pt, setup.py",
+    )
+    assert not [path for path in pulled.folder.rglob("*") if path.suffix in (".pt", ".pkl", ".py")]
+    assert not [one for one in remote.asked if one.endswith((".pt", ".pkl", ".py"))], "never fetched"
+
+
+def test_weights_that_changed_on_the_way_are_refused(shared: Path, tmp_path: Path, remote: Hub) -> None:
+    remote.damaged.add("checkpoints/TauAgent-5000/tensors.safetensors")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        pull(Repository(NAME), tmp_path / "results")
+    assert nothing_left(tmp_path / "results")
+
+
+@pytest.mark.parametrize("name", ["configuration.yaml", "checkpoints/TauAgent-5000/manifest.json"])
+def test_a_repository_that_lacks_a_part_is_no_run(name: str, shared: Path, tmp_path: Path, remote: Hub) -> None:
+    files = dict(remote.repos[NAME].files)
+    del files[name]
+    remote.repos[NAME].add(files)
+    with pytest.raises((HubError, CheckpointError)):
+        pull(Repository(NAME), tmp_path / "results")
+    assert nothing_left(tmp_path / "results")
+
+
+def test_models_of_others_are_no_run(tmp_path: Path, remote: Hub) -> None:
+    remote.repo(NAME, {"Huggy.onnx": b"x", "configuration.yaml": b"{}"})
+    with pytest.raises(HubError, match="is no run of Tau Trainer: it lacks"):
+        pull(Repository(NAME), tmp_path / "results")
+    with pytest.raises(HubError, match="there is no repository somebody/nothing"):
+        pull(Repository("somebody/nothing"), tmp_path / "results")
+
+
+def test_settings_that_cannot_be_read_are_one_sentence(shared: Path, tmp_path: Path, remote: Hub) -> None:
+    slip_in(remote, {"configuration.yaml": b"!!python/object/apply:os.system ['echo evil']"})
+    with pytest.raises(HubError, match=r"configuration\.yaml cannot be read"):
+        pull(Repository(NAME), tmp_path / "results")
+    assert nothing_left(tmp_path / "results")
+
+
+def repushed(shared: Path, tmp_path: Path, **settings: object) -> tuple[Path, tuple[str, ...]]:
+    """Push the run with other settings, and pull it; the folder and what was said."""
+    given = {key.replace("__", "."): value for key, value in settings.items()}
+    (shared / "configuration.yaml").write_text(dump_settings(load_settings("tau3", given)), "utf-8")
+    Repository(NAME).push(contents_of(shared, NAME), "Run", private=False, force=False)
+    shutil.rmtree(tmp_path / "results", ignore_errors=True)
+    pulled = pull(Repository(NAME), tmp_path / "results")
+    return pulled.folder / "configuration.yaml", pulled.notes
+
+
+def test_no_program_of_a_strangers_choice_is_started(shared: Path, tmp_path: Path) -> None:
+    evil = {"env_settings__env_path": "/usr/bin/python3", "env_settings__env_args": ["-c", "evil"]}
+    path, notes = repushed(shared, tmp_path, **evil)
+    env = load_settings(path).env_settings
+    assert (env.env_path, env.env_args) == (None, None)
+    assert notes == ("it was trained with the build /usr/bin/python3; name yours with --env to go on",)
+
+
+@pytest.mark.parametrize("env", ["headless:tau", "gym:CartPole-v1", "editor"])
+def test_environments_of_ours_stay(env: str, shared: Path, tmp_path: Path) -> None:
+    path, notes = repushed(shared, tmp_path, env_settings__env_path=env, env_settings__env_args=["--agents", "4"])
+    settings = load_settings(path).env_settings
+    assert (settings.env_path, settings.env_args) == (env, ("--agents", "4"))
+    assert notes == ()
+
+
+@pytest.mark.parametrize("word", ["--write-build", "--write-build=x", "/etc/x", "..\\x", "--fault-once"])
+def test_no_file_of_a_strangers_choice_is_written(word: str, shared: Path, tmp_path: Path) -> None:
+    path, [note] = repushed(
+        shared, tmp_path, env_settings__env_path="headless:tau", env_settings__env_args=["--agents", word]
+    )
+    assert load_settings(path).env_settings.env_args is None
+    assert note.startswith("its env_args name files, so they are left out: --agents")
+
+
+def test_no_port_is_opened_to_the_world(shared: Path, tmp_path: Path) -> None:
+    path, [note] = repushed(shared, tmp_path, collection__listen="0.0.0.0")
+    assert load_settings(path).collection.listen is None
+    assert note.startswith("it listened on 0.0.0.0, which is left out")
