@@ -49,8 +49,8 @@ def push_command(
     from tau_trainer.sharing.remote import check_name
 
     check_name(repo)
-    repository = Repository(repo) if dry_run is None else None
     show_status(f"reading {folder}")
+    repository = Repository(repo) if dry_run is None else None
     contents = contents_of(folder, repo)
     for place in contents.revealing:
         show_status(f"note: configuration.yaml names a path of this machine: {place}")
@@ -87,7 +87,10 @@ def pull_command(
     """
     set_up_logging(debug=debug)
     from tau_trainer.sharing import Repository, pull
+    from tau_trainer.sharing.remote import check_name
 
+    check_name(repo)
+    show_status(f"asking the Hub for {repo}")
     pulled = pull(Repository(repo), Path(results_dir), run_id, revision, show_status)
     for note in pulled.notes:
         show_status(f"note: {note}")

@@ -18,7 +18,7 @@ def page(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_the_first_page(capsys: pytest.CaptureFixture[str]) -> None:
     text = page(["--help"], capsys)
-    for command in ("parallel", "learn", "check", "upgrade", "evaluate", "export", "headless", "data"):
+    for command in ("parallel", "learn", "check", "upgrade", "evaluate", "export", "report", "hub", "headless", "data"):
         assert f" {command} " in text
     assert "Begin with: tau-train parallel --pairs 4" in text
     assert text.index("parallel Train") < text.index("learn Train") < text.index("evaluate Evaluate")
@@ -47,6 +47,10 @@ def test_no_words_show_the_first_page(capsys: pytest.CaptureFixture[str]) -> Non
         ("upgrade", "FILES --output -o --in-place --force --debug"),
         ("evaluate", "RUN --results-dir --json --debug"),
         ("export", "RUN --output --results-dir --debug"),
+        ("report", "RUNS --output --force --results-dir --debug"),
+        ("hub", "push pull"),
+        ("hub push", "RUN REPO --public --message --dry-run --force --results-dir --debug"),
+        ("hub pull", "REPO --run-id --revision --results-dir --debug"),
         ("data", "embed audit concat targets"),
         ("data embed", "FILE --encoder"),
         ("data targets", "FILE --output --profile --force"),

@@ -33,6 +33,27 @@ def test_unknown_and_non_finite_values_are_left_out() -> None:
     assert history.overall("x") == {"A": Curve([30], [3.0])}
 
 
+def test_the_deviation_behind_each_point() -> None:
+    spread = {"statistics": {"x": {"count": 4, "std": 0.5}, "y": 5}}
+    resumed = {"type": "event", "kind": "resumed", "fields": {"behavior": "A", "step": 10}}
+    records = [summary(10, 1.0) | spread, summary(20, 2.0) | spread]
+    assert History.from_records(records).deviations["x"] == {("A", None): Curve([10, 20], [0.5, 0.5])}
+    assert History.from_records([*records, resumed]).deviations["x"] == {("A", None): Curve([10], [0.5])}
+
+
+def test_a_damaged_log_costs_what_is_damaged() -> None:
+    records = [summary(10, 10**400), summary(2**60, 1.0), summary(20, 3.0) | {"pairs": "?", "statistics": [1]}]
+    damaged = {"type": "summary", "behavior": "A", "step": 30, "values": "?", "pairs": {"0": "?"}}
+    history = History.from_records([*records, damaged])
+    assert history.overall("x") == {"A": Curve([20], [3.0])}
+    history.add_evaluation(
+        {"exported": "best", "policies": {"best": {"decisions": "?", "accuracy": 1.0}}, "baselines": 5}
+    )
+    history.add_evaluation([])
+    assert history.baselines == {}
+    assert history.overall(TEST_ACCURACY) == {}
+
+
 def test_a_resumed_run_forgets_what_it_repeats() -> None:
     resumed = {"type": "event", "kind": "resumed", "fields": {"behavior": "A", "step": 25}}
     records = [summary(10, 1.0), summary(20, 2.0), summary(30, 9.0), summary(40, 9.0), resumed, summary(35, 3.0)]

@@ -67,6 +67,18 @@ def test_what_is_known_beforehand_is_told_and_nothing_is_made(tmp_path: Path) ->
         RunFolder.check(tmp_path, "killed", resume=True, force=False)
 
 
+def test_whether_it_is_being_trained_can_be_asked_without_touching_it(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "a")
+    told = (folder.path / ".lock").read_text("utf-8")
+    assert RunFolder(folder.path, resumed=True).being_trained
+    folder.release()
+    assert not folder.being_trained
+    assert not (folder.path / ".lock").exists(), "asking leaves nothing"
+    (folder.path / ".lock").write_text(told, "utf-8")
+    assert not folder.being_trained, "the lock of a process that died"
+    assert (folder.path / ".lock").read_text("utf-8") == told
+
+
 def test_an_empty_folder_is_free(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     assert RunFolder.create(tmp_path, "one").path.is_dir()

@@ -1,0 +1,118 @@
+"""`tau-train hub`: what it says, and a whole run there and back."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+
+from tau_trainer.cli import main
+from tests.report.conftest import write_run
+from tests.sharing.conftest import hub_of
+from tests.sharing.fake_hub import TOKEN, Hub
+
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+
+
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    """A Hub where ``somebody`` is logged in, and an empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    with hub_of(monkeypatch, tmp_path) as running:
+        yield running
+
+
+def test_there_and_back(remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(Path("results", "first"))
+    assert main(["hub", "push", "first", "somebody/run"]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"pushed: {remote.address}/somebody/run (private)\n"
+    assert TOKEN not in out + err
+    assert not [name for name, data in remote.repos["somebody/run"].files.items() if TOKEN.encode() in data]
+    assert main(["hub", "pull", "somebody/run", "--run-id", "back"]) == 0
+    commit = remote.repos["somebody/run"].commits[-1][0]
+    out, err = capsys.readouterr()
+    assert out == f"pulled: {Path('results', 'back')} (commit {commit})\n"
+    assert TOKEN not in out + err
+    assert main(["report", "back"]) == 0
+
+
+def test_a_dry_run_asks_nobody(
+    remote: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    write_run(Path("results", "first"))
+    assert main(["hub", "push", "first", "somebody/run", "--dry-run", "dry"]) == 0
+    assert "README.md" in capsys.readouterr().out
+    assert Path("dry", "README.md").read_text("utf-8").startswith("---\nlibrary_name: ml-agents\n")
+    assert remote.asked == []
+
+
+def test_public_and_with_a_message(remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(Path("results", "first"))
+    assert main(["hub", "push", "first", "somebody/run", "--public", "--message", "Better"]) == 0
+    assert "(public)" in capsys.readouterr().out
+    assert not remote.repos["somebody/run"].private
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("hub push nothing somebody/run", "nothing: no run of this name in results"),
+        ("hub push first run", "run: is no repository of the Hub; say OWNER/NAME"),
+        ("hub push first somebody/run --dry-run results", "--dry-run results: is not an empty folder"),
+        ("hub pull somebody/nothing", "there is no repository somebody/nothing"),
+        ("hub pull run", "run: is no repository of the Hub; say OWNER/NAME"),
+        ("hub pull somebody/first", "'results/first' exists already, and stays as it is"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: str, sentence: str, remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(Path("results", "first"))
+    assert main(words.split()) == 2
+    errors = [line for line in capsys.readouterr().err.replace("\\", "/").splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert errors[0].startswith(f"error: {sentence}")
+
+
+@pytest.mark.parametrize("words", ["hub push first somebody/run", "hub pull somebody/run"])
+def test_without_the_extra(
+    words: str, remote: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    write_run(Path("results", "first"))
+    assert main(words.split()) == 2
+    assert "pip install 'tau-trainer[hub]'" in capsys.readouterr().err
+
+
+SMALL = [
+    *("--agents", "4", "--seed", "3"),
+    *("--set", "behaviors.*.hyperparameters.buffer_size=64", "--set", "behaviors.*.hyperparameters.batch_size=32"),
+    *("--set", "behaviors.*.network_settings.hidden_units=8", "--quiet"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_pulled_run_is_a_run(remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parallel", "--pairs", "1", "--max-steps", "400", "--run-id", "mine", *SMALL]) == 0
+    assert main(["hub", "push", "mine", "somebody/run"]) == 0
+    shutil.rmtree("results")
+    assert main(["hub", "pull", "somebody/run"]) == 0
+    folder = Path("results", "run")
+    assert main(["evaluate", "run"]) == 0
+    assert main(["export", "run", "--output", "again.onnx"]) == 0
+    assert Path("again.onnx").stat().st_size > 1000
+    first = ["parallel", "--pairs", "1", "--max-steps", "400", "--initialize-from", "run", "--run-id", "other", *SMALL]
+    assert main(first) == 0
+    assert "begins with the weights of" in Path("results", "other", "log.jsonl").read_text("utf-8")
+    before = load_file(folder / "checkpoints" / "TauAgent-400" / "tensors.safetensors")
+    assert main(["parallel", "--resume", "--run-id", "run", "--max-steps", "800", "--quiet"]) == 0
+    after = load_file(folder / "checkpoints" / "TauAgent-800" / "tensors.safetensors")
+    assert set(before) <= set(after)
+    assert '"kind":"resumed"' in (folder / "log.jsonl").read_text("utf-8")
+    assert main(["report", "run"]) == 0
+    assert "error" not in capsys.readouterr().err
