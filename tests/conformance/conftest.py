@@ -112,10 +112,10 @@ def play_here(
     told = EnvironmentParameters({**(parameters or {}), **samplers})
     game = create_scene(parse_args(["--scene", scene, *arguments]), told, seed=seed, areas=areas)
     batches = game.reset(told)
-    exchanges = [observed(game, batches, {})]
+    exchanges = [exchange(game, batches, {})]
     for step in range(steps):
         batches = _next(game, batches, told, step, step in resets, (later or {}).get(str(step), {}))
-        exchanges.append(observed(game, batches, exchanges[-1]))
+        exchanges.append(exchange(game, batches, exchanges[-1]))
     return {"specs": exchanges[-1].keys(), "exchanges": exchanges}
 
 
@@ -135,12 +135,12 @@ def _next(
         return game.reset(told)
     if later:
         game.update(told)
-    asked = zip(game.specs, batches, strict=True)
-    return game.step({spec.name: fixed_actions(spec.actions, batch, step) for spec, batch in asked})
+    return game.step({batch.behavior: fixed_actions(game, batch, step) for batch in batches})
 
 
-def fixed_actions(spec: ActionSpec, batch: StepBatch, step: int) -> Actions:
+def fixed_actions(game: Scene, batch: StepBatch, step: int) -> Actions:
     """The same whole numbers as `action_value` and `action_branch` in peer/drive.py."""
+    spec = _actions_of(game, batch)
     agents = batch.agent_ids.astype(np.int64)[:, None]
     index = np.arange(spec.continuous_size)[None, :]
     thousandths = (step * 7919 + agents * 104729 + index * 1299709) % 2001 - 1000
@@ -150,25 +150,33 @@ def fixed_actions(spec: ActionSpec, batch: StepBatch, step: int) -> Actions:
     return Actions((thousandths / 1000.0).astype(np.float32), discrete.astype(np.int32))
 
 
-def observed(game: Scene, batches: Sequence[StepBatch], before: Json) -> Json:
+def _actions_of(game: Scene, batch: StepBatch) -> ActionSpec:
+    return next(spec.actions for spec in game.specs if spec.name == batch.behavior)
+
+
+def exchange(game: Scene, batches: Sequence[StepBatch], before: Json) -> Json:
     """One exchange in the form of peer/drive.py; behaviors appear with their first agent."""
     present = [batch for batch in batches if len(batch) or batch.behavior in before]
-    branches = {spec.name: spec.actions.discrete_branches for spec in game.specs}
-    return {batch.behavior: fields_of(batch, branches[batch.behavior]) for batch in present}
+    return {batch.behavior: {**observed(batch), "masks": masks(_actions_of(game, batch), batch)} for batch in present}
 
 
-def fields_of(batch: StepBatch, branches: tuple[int, ...]) -> Json:
-    """One exchange of one behavior."""
+def masks(spec: ActionSpec, batch: StepBatch) -> list[Any] | None:
+    """The masks of each branch, as lists; None where there are no branches."""
+    if not spec.discrete_branches:
+        return None
+    flat = np.zeros((len(batch), spec.mask_size), np.bool_) if batch.action_mask is None else batch.action_mask
+    return [branch.tolist() for branch in np.split(flat, np.cumsum(spec.discrete_branches)[:-1], axis=1)]
+
+
+def observed(batch: StepBatch) -> Json:
+    """One exchange of one behavior in the form of peer/drive.py, without its masks."""
     ended = batch.terminals
-    mask = np.zeros((len(batch), sum(branches)), np.bool_) if batch.action_mask is None else batch.action_mask
-    masks = [branch.tolist() for branch in np.split(mask, np.cumsum(branches)[:-1], axis=1)] if branches else None
     return {
         "ids": batch.agent_ids.tolist(),
         "rewards": batch.reward.tolist(),
         "groups": batch.group_id.tolist(),
         "observations": digest(batch.obs),
         "finite": all(bool(np.isfinite(sensor).all()) for sensor in batch.obs),
-        "masks": masks,
         "ended": ended.agent_ids.tolist(),
         "ended_rewards": ended.reward.tolist(),
         "interrupted": ended.truncated.tolist(),
@@ -177,8 +185,9 @@ def fields_of(batch: StepBatch, branches: tuple[int, ...]) -> Json:
 
 
 def digest(sensors: Sequence[FloatArray]) -> str:
-    """One hash over the float32 bytes of all sensors."""
+    """One hash over the float32 bytes of all sensors; bytes of images count in 255ths, as the reference reads them."""
     total = hashlib.sha256()
     for sensor in sensors:
-        total.update(np.ascontiguousarray(sensor, np.float32).tobytes())
+        values = np.ascontiguousarray(sensor, np.float32)
+        total.update((values / 255.0 if sensor.dtype == np.uint8 else values).tobytes())
     return total.hexdigest()

@@ -281,6 +281,15 @@ def test_the_upward_rays_tell_a_high_wall_from_a_low_one() -> None:
     assert seen == [1.0, 0.0]
 
 
+@pytest.mark.parametrize(("x", "there"), [(3.85, False), (3.9, True), (8.85, True), (8.9, False)])
+def test_the_goal_is_as_wide_as_it_is_and_who_flies_over_it_is_not_there(x: float, there: bool) -> None:
+    scene = alone(block=(-8.0, -8.0), place=(x, 2.0))
+    assert any(len(batch.terminals) for batch in play_on(scene, (0, 0, 0, 0))) is there
+    scene = alone(block=(-8.0, -8.0), place=(x, 2.0))
+    arrived = [any(len(b.terminals) for b in play_on(scene, (0, 0, 0, int(step == 0)))) for step in range(4)]
+    assert arrived == [False, False, False, there]
+
+
 def test_observations_are_stacked_and_begin_empty() -> None:
     scene = alone(place=(0.0, -12.0), block=(8.0, -8.0))
     scene.begin(np.array([0]))
