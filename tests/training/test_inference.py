@@ -73,11 +73,24 @@ def test_a_run_is_played_without_end_and_stays_as_it_is(stage: Stage, tmp_path: 
     assert memory.states(0) == ["Preparing", "Playing", "Cancelled"]
     assert report.behaviors[0].mean_reward is not None
     assert report.behaviors[0].episodes > 0
+    assert report.decisions == report.behaviors[0].step, "both count what was played, not what was learned from"
+    assert any(pair.decisions_per_second > 0.0 for one in memory.snapshots for pair in one.pairs)
+    assert memory.snapshots[0].decisions < 300
     last = memory.snapshots[-1]
     assert (last.max_decisions, last.progress, last.eta_s, last.learning) == (0, None, None, False)
     assert {summary.training for summary in memory.summaries} == {False}
     assert [one.step for one in memory.summaries[:3]] == [100, 200, 300]
     assert memory.summaries[0].values["Environment/Cumulative Reward"]
+
+
+def test_the_command_lines_own_recorders_write_nothing_either(stage: Stage, tmp_path: Path) -> None:
+    train(basic(tmp_path), command="learn")
+    before = content(tmp_path)
+    session = ParallelTrainerManager().start(basic(tmp_path, checkpoint_settings__inference=True), "learn")
+    until(lambda: session.status().decisions > 500)
+    session.cancel()
+    assert session.wait(WAIT_S).outcome == "played"
+    assert content(tmp_path) == before
 
 
 def test_it_acts_with_the_weights_of_the_newest_checkpoint_and_learns_nothing(
