@@ -50,6 +50,10 @@ class EngineExitedError(EngineError):
     """The engine's process ended by itself."""
 
 
+class EngineLeftError(EngineExitedError):
+    """The engine said goodbye before it was asked to."""
+
+
 class EngineDisconnectedError(EngineError):
     """The connection to the engine broke."""
 

@@ -195,13 +195,12 @@ class TrainerCodec:
         Raises DecodeError.
         """
         self._action_specs.update(message.action_specs)
-        batches = []
-        for name, payload in sorted(message.agent_lists.items()):  # protobuf's own order differs from run to run
-            if payload:
-                if name not in self.specs:
-                    self._register(name, payload)
-                batches.append(self._decoders[name].decode(payload, self.specs[name]))
-        return batches
+        lists = sorted(message.agent_lists.items())  # protobuf's own order differs from run to run
+        # Behaviors stand in the order in which the engine describes them, as in mlagents-envs.
+        for name in (*message.action_specs, *(name for name, _ in lists)):
+            if name not in self.specs and message.agent_lists.get(name):
+                self._register(name, message.agent_lists[name])
+        return [self._decoders[name].decode(payload, self.specs[name]) for name, payload in lists if payload]
 
     def _register(self, name: str, payload: bytes) -> None:
         if name not in self._action_specs:

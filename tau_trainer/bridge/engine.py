@@ -38,6 +38,7 @@ from tau_trainer.errors import (
     EngineDisconnectedError,
     EngineError,
     EngineExitedError,
+    EngineLeftError,
     EngineStoppedError,
     EngineTimeoutError,
     VersionError,
@@ -61,7 +62,8 @@ class EngineOptions:
     num_areas: int = 1
     timeout_s: float = 60.0
     """The longest wait for one message of the engine."""
-    configuration: EngineSettings = field(default_factory=EngineSettings)
+    configuration: EngineSettings | None = field(default_factory=EngineSettings)
+    """None: it stays as the game has it."""
     trainer: Any = None
     """What engine 0 is told of us over the training analytics channel: its message; None: nothing."""
     may_leave: bool = False
@@ -172,7 +174,8 @@ class Engine:
         self._stage = _HANDSHAKE
         self._server.reply(encode_initialization(reply))
         self._check(parse_engine_message(await self._receive()))
-        self.channels.send_engine_configuration(self._options.configuration)
+        if self._options.configuration is not None:
+            self.channels.send_engine_configuration(self._options.configuration)
         if self._options.trainer is not None and self.index == 0 and engine.capabilities.training_analytics:
             self.channels.send_training_environment(self._options.trainer)
 
@@ -221,7 +224,7 @@ class Engine:
                 raise EngineStoppedError("the Unity editor stopped the game")
             if self._options.may_leave:
                 raise EngineStoppedError(f"{self._name} has left the game")
-            raise EngineExitedError(f"{self._name} said goodbye before it was asked to (status {message.status})")
+            raise EngineLeftError(f"{self._name} said goodbye before it was asked to (status {message.status})")
 
     def _wait(self) -> asyncio.Future[bytes]:
         """The engine's next message; the watcher puts an exception there if none can come."""

@@ -63,6 +63,11 @@ class Reader:
         self._data = data
         self._position = 0
 
+    @property
+    def at_end(self) -> bool:
+        """Whether everything was read."""
+        return self._position >= len(self._data)
+
     def numbers(self, form: str) -> tuple[float, ...]:
         """The numbers of a :mod:`struct` format; none past the end."""
         size = struct.calcsize(form)
@@ -174,6 +179,11 @@ def parse_environment_parameter(payload: bytes) -> tuple[str, float | Sampler]:
 _ANALYTICS_TYPE: Final = "type.googleapis.com/communicator_objects.TrainingEnvironmentInitialized"
 
 
+def training_environment_payload(message: Message) -> bytes:
+    """Payload of the training analytics channel (trainer to engine): a ``TrainingEnvironmentInitialized``."""
+    return bytes(Any(type_url=_ANALYTICS_TYPE, value=message.SerializeToString()).SerializeToString())
+
+
 class SideChannelHub:
     """The trainer's end of all side channels of one engine: queues what goes out, hands on what comes in."""
 
@@ -200,8 +210,7 @@ class SideChannelHub:
 
         For engines with that capability only. Unity's package forwards it only where the user has allowed analytics.
         """
-        wrapped = Any(type_url=_ANALYTICS_TYPE, value=message.SerializeToString())
-        self.send(TRAINING_ANALYTICS, bytes(wrapped.SerializeToString()))
+        self.send(TRAINING_ANALYTICS, training_environment_payload(message))
 
     def take(self) -> bytes:
         """Everything queued, for one reply; the queue is empty afterwards."""

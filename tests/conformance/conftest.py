@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,17 +46,36 @@ def peer(peer_python: Path, tmp_path: Path) -> Peer:
     """Runs one of the peer's scripts to its end and returns the JSON object that it printed."""
 
     def run(script: str, argument: Mapping[str, Any] | None = None, **variables: str) -> Json:
-        command = [str(peer_python), str(PEER_SCRIPTS / script), *([] if argument is None else [json.dumps(argument)])]
-        environment = {**os.environ, **variables}
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PEER_SECONDS, env=environment, cwd=tmp_path, check=False
-        )
-        assert done.returncode == 0, f"{script} ended with {done.returncode}:\n{done.stderr[-4000:]}"
-        seen = json.loads(done.stdout.splitlines()[-1])
-        assert isinstance(seen, dict)
-        return seen
+        return printed(peer_python, PEER_SCRIPTS / script, argument, tmp_path, variables)
 
     return run
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Peer:
+    """Runs one of the peer's scripts on our own API: a search and replace, on the interpreter of this test."""
+
+    def run(script: str, argument: Mapping[str, Any] | None = None) -> Json:
+        text = (PEER_SCRIPTS / script).read_text("utf-8")
+        (tmp_path / script).write_text(re.sub(r"mlagents_envs\b", "tau_trainer.envs.mlagents", text), "utf-8")
+        return printed(Path(sys.executable), tmp_path / script, argument, tmp_path, {"PYTHONPATH": str(ROOT)})
+
+    return run
+
+
+def printed(
+    python: Path, script: Path, argument: Mapping[str, Any] | None, folder: Path, variables: Mapping[str, str]
+) -> Json:
+    """The JSON object that a script printed last."""
+    command = [str(python), str(script), *([] if argument is None else [json.dumps(argument)])]
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PEER_SECONDS, env=environment, cwd=folder, check=False
+    )
+    assert done.returncode == 0, f"{script.name} ended with {done.returncode}:\n{done.stderr[-4000:]}"
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(seen, dict)
+    return seen
 
 
 @pytest.fixture
@@ -175,11 +196,14 @@ def observed(batch: StepBatch) -> Json:
         "ids": batch.agent_ids.tolist(),
         "rewards": batch.reward.tolist(),
         "groups": batch.group_id.tolist(),
+        "group_rewards": batch.group_reward.tolist(),
         "observations": digest(batch.obs),
         "finite": all(bool(np.isfinite(sensor).all()) for sensor in batch.obs),
         "ended": ended.agent_ids.tolist(),
         "ended_rewards": ended.reward.tolist(),
         "interrupted": ended.truncated.tolist(),
+        "ended_groups": ended.group_id.tolist(),
+        "ended_group_rewards": ended.group_reward.tolist(),
         "ended_observations": digest(ended.obs),
     }
 

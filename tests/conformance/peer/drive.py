@@ -1,5 +1,7 @@
 """Runs inside the environment of mlagents-envs: launches a build as `UnityEnvironment` and prints what it saw as JSON.
 
+With every `mlagents_envs.` replaced by `tau_trainer.envs.mlagents.` it does the same with our own.
+
 The only argument is a JSON object, see `Request`. Actions are a fixed function of step, agent and action index in
 whole numbers, so that another program can play the very same game.
 """
@@ -70,13 +72,13 @@ def main(request: Request) -> dict[str, Any]:
         log_folder=request["log_folder"],
         side_channels=[parameters, stats, configuration, properties],
     )
-    process = environment._process
+    process = getattr(environment, "_process", None)  # of mlagents-envs alone
     try:
         seen = play(environment, request, parameters, stats)
     finally:
         began = time.monotonic()
         environment.close()
-    return {**seen, "exit_code": process.poll(), "close_seconds": time.monotonic() - began}
+    return {**seen, "exit_code": process and process.poll(), "close_seconds": time.monotonic() - began}
 
 
 def play(
@@ -127,12 +129,15 @@ def observe(
             "ids": decisions.agent_id.tolist(),
             "rewards": decisions.reward.tolist(),
             "groups": [int(group) for group in decisions.group_id],
+            "group_rewards": decisions.group_reward.tolist(),
             "observations": digest(decisions.obs),
             "finite": all(bool(np.isfinite(sensor).all()) for sensor in decisions.obs),
             "masks": None if decisions.action_mask is None else [mask.tolist() for mask in decisions.action_mask],
             "ended": terminals.agent_id.tolist(),
             "ended_rewards": terminals.reward.tolist(),
             "interrupted": terminals.interrupted.tolist(),
+            "ended_groups": [int(group) for group in terminals.group_id],
+            "ended_group_rewards": terminals.group_reward.tolist(),
             "ended_observations": digest(terminals.obs),
         }
     return behaviors

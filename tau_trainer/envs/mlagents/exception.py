@@ -1,0 +1,51 @@
+"""Exceptions under mlagents-envs' names. Each is an EngineError too, so ``except TauError`` catches them all."""
+
+from __future__ import annotations
+
+from tau_trainer.errors import EngineError
+
+
+class UnityException(EngineError):  # noqa: N818 (their names)
+    """Anything about an environment."""
+
+
+class UnityEnvironmentException(UnityException):
+    """Starting or closing it, or its process ended."""
+
+
+class UnityCommunicationException(UnityException):
+    """The connection broke, or a side channel got what it never gets."""
+
+
+class UnityCommunicatorStoppedException(UnityException):
+    """The engine said goodbye by itself: Stop in the editor, or a build that quit."""
+
+
+class UnityObservationException(UnityException, RuntimeError):  # noqa: N818 (a bare RuntimeError there, for NaN)
+    """What it sent cannot be read, changed its shape, or is not finite."""
+
+
+class UnityActionException(UnityException):
+    """Actions of an unknown behavior, of another shape, or out of range."""
+
+
+class UnityTimeOutException(UnityException):
+    """It did not answer within ``timeout_wait`` seconds."""
+
+
+class UnitySideChannelException(UnityException):
+    """A side channel was asked for something that it cannot send."""
+
+
+class UnityWorkerInUseException(UnityException):
+    """The port of a worker is taken."""
+
+    def __init__(self, worker_id: int | str) -> None:
+        super().__init__(
+            f"the port of worker {worker_id} is taken by another program; close the environment that has it, or give "
+            "another worker_id or base_port"
+        )
+
+
+class UnityPolicyException(UnityException):
+    """For trainers on top of this API; nothing here raises it."""
