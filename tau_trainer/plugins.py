@@ -26,7 +26,11 @@ _OWN: dict[Kind, dict[str, str]] = {
         "mappo": "tau_trainer.settings.trainers:POCA_TRAINER",
     },
     # From settings to a tau_trainer.envs.EnvironmentSource, by the prefix of `--env`.
-    "environments": {"gym": "tau_trainer.envs.gymnasium:GymnasiumSource"},
+    "environments": {
+        "gym": "tau_trainer.envs.gymnasium:GymnasiumSource",
+        "pettingzoo": "tau_trainer.envs.pettingzoo:PettingZooSource",
+        "mlagents": "tau_trainer.envs.base_env:BaseEnvSource",
+    },
     # From sensor and network settings to a block, by `visual:<vis_encode_type>`; `lists` reads all lists of entities.
     "encoders": {
         "visual:simple": "tau_trainer.models.encoders.convolutional:Simple",

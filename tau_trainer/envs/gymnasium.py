@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import importlib
-import queue
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import gymnasium
 import numpy as np
-import yaml
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
-from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
+from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
+from tau_trainer.errors import SettingsError
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import (
     Actions,
@@ -36,11 +31,6 @@ from tau_trainer.specs import (
 )
 
 PREFIX = "gym:"
-
-_KILL_S = 5.0
-"""How long a step that runs is waited for when its environment is ended."""
-
-T = TypeVar("T")
 
 
 class GymnasiumSource:
@@ -66,7 +56,7 @@ class GymnasiumSource:
             raise SettingsError(
                 f"--env {env.env_path}: {str(error).rstrip('.')}; check the name, or install {which}"
             ) from error
-        self._arguments = dict(_argument(text) for text in env.env_args or ())
+        self._arguments = named_arguments(env.env_args or (), "gymnasium.make")
         self.warnings: tuple[str, ...] = ()
         if settings.environment_parameters:
             self.warnings = ("environment_parameters are for engines; Gymnasium's environments are told none of them",)
@@ -94,161 +84,23 @@ class GymnasiumSource:
             ) from error
 
 
-def _argument(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    with contextlib.suppress(yaml.YAMLError, ValueError):
-        if equals and name.isidentifier():
-            return name, yaml.safe_load(value)
-    raise SettingsError(f"--env-args {text}: must be NAME=VALUE, an argument of gymnasium.make")
-
-
-class _Thread(Executor):
-    """Does one thing at a time. The end of the program does not wait for it: somebody else's step may never end."""
-
-    def __init__(self, name: str) -> None:
-        self._work = queue.SimpleQueue[Callable[[], None] | None]()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
-
-    def _run(self) -> None:
-        while (work := self._work.get()) is not None:
-            work()
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Do it after what is there already."""
-        future = Future[T]()
-
-        def work() -> None:
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(fn(*args, **kwargs))
-                except BaseException as error:
-                    future.set_exception(error)
-
-        self._work.put(work)
-        return future
-
-    def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:
-        """End after what is there already."""
-        self._work.put(None)
-
-
-class GymnasiumEnvironment:
+class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
     """A vector environment behind :class:`~tau_trainer.envs.contract.Environment`; its copies are agents 0, 1, 2, ...
 
-    It steps in a thread of its own. A copy whose episode ended is told of at once and asks again with the first
-    observation of its next episode, whichever of Gymnasium's ways to reset it has.
+    A copy whose episode ended is told of at once and asks again with the first observation of its next episode,
+    whichever of Gymnasium's ways to reset it has. Copy ``i`` gets ``seed + i``.
     """
 
-    def __init__(
-        self,
-        index: int,
-        make: Callable[[], VectorEnv[Any, Any, Any]],
-        seed: int,
-        budget: RestartBudget | None = None,
-    ) -> None:
-        """``make`` is called at the start, and again where the environment failed; copy ``i`` gets ``seed + i``."""
-        self.index = index
-        self.exchanges = 0
-        self.specs: dict[str, BehaviorSpec] = {}
-        self._make = make
-        self._seed = seed
-        self._budget = budget or RestartBudget(0, 0, 1.0)
-        self._parameters: Parameters = {}
-        self._thread: _Thread | None = None
-        self._env: VectorEnv[Any, Any, Any] | None = None
-        self._asking: BoolArray = np.zeros(0, np.bool_)
-        self._step: asyncio.Future[list[StepBatch]] | None = None
+    _asking: BoolArray
 
-    @property
-    def restarts(self) -> int:
-        """How often it was made again."""
-        return self._budget.restarts
-
-    @property
-    def waits_for(self) -> str | None:
-        """What it is waited for to do; None while it waits for us."""
-        if self._env is None:
-            return f"environment {self.index} to start"
-        busy = self._step is not None and not self._step.done()
-        return f"environment {self.index} to take a step" if busy else None
-
-    async def start(self, parameters: Parameters) -> list[StepBatch]:
-        """Make it; the first step. Raises SettingsError for spaces that cannot be learned on, EngineError."""
-        self._parameters = parameters
-        self._thread = self._thread or _Thread(f"environment-{self.index}")
-        return await self._in_thread(self._start)
-
-    async def reset(self, parameters: Parameters) -> list[StepBatch]:
-        """Begin all episodes anew."""
-        self._parameters = parameters
-        return await self._in_thread(self._begin, None)
-
-    def tell(self, parameters: Parameters) -> None:
-        """Gymnasium's environments have no parameters."""
-
-    def answer(self, actions: Mapping[str, Actions]) -> None:
-        """Take a step in the thread."""
-        self._step = self._in_thread(self._advance, actions)
-
-    async def next(self) -> list[StepBatch]:
-        """What the step brought. Raises EngineError."""
-        assert self._step is not None
-        batches = await self._step
-        self.exchanges += 1
-        return batches
-
-    async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Make a fresh one, within the budget."""
-        return await self._budget.revive(error, lambda: self.start(self._parameters))
-
-    async def close(self) -> None:
-        """End it."""
-        await self.kill()
-
-    async def kill(self) -> None:
-        """End it; a step that runs is waited for, though not for ever."""
-        if self._thread is None:
-            return
-        thread, self._thread = self._thread, None
-        last: list[asyncio.Future[Any]] = [asyncio.get_running_loop().run_in_executor(thread, self._close)]
-        if self._step is not None:
-            last.append(self._step)
-        _, late = await asyncio.wait(last, timeout=_KILL_S)
-        for one in late:
-            one.cancel()
-        await asyncio.gather(*last, return_exceptions=True)  # what a step still brought concerns nobody any more
-        thread.shutdown()
-
-    def _in_thread(self, work: Callable[..., list[StepBatch]], *arguments: Any) -> asyncio.Future[list[StepBatch]]:
-        def guarded() -> list[StepBatch]:
-            try:
-                return work(*arguments)
-            except (EngineError, SettingsError):
-                raise
-            except Exception as error:  # whatever somebody else's environment raises
-                text = f"environment {self.index} failed: {type(error).__name__}: {error}"
-                raise EngineError(text) from error
-
-        assert self._thread is not None
-        return asyncio.get_running_loop().run_in_executor(self._thread, guarded)
-
-    def _close(self) -> None:
-        env, self._env = self._env, None
-        if env is not None:
-            with contextlib.suppress(Exception):  # it is given up, however it ends
-                env.close()
-
-    def _start(self) -> list[StepBatch]:
-        self._close()  # the one that failed
-        self._env = env = self._make()
+    def _opened(self, env: VectorEnv[Any, Any, Any]) -> None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        spec = BehaviorSpec(name, tuple(_sensors(env.single_observation_space)), _actions(env.single_action_space))
+        spec = BehaviorSpec(name, tuple(sensors(env.single_observation_space)), action_spec(env.single_action_space))
         self.specs = {name: spec}
-        return self._begin(self._seed)
 
     def _begin(self, seed: int | None) -> list[StepBatch]:
-        env, told = self._playing, self._parameters.get("seed")
-        obs, _ = env.reset(seed=int(told) if isinstance(told, float) else seed)
+        env = self._playing
+        obs, _ = env.reset(seed=seed)
         self._asking = np.ones(env.num_envs, np.bool_)
         nobody = np.zeros(env.num_envs, np.bool_)
         seen = self._seen(obs)
@@ -261,7 +113,7 @@ class GymnasiumEnvironment:
         if spec.name in actions:  # otherwise every copy was at its end
             chosen.continuous[self._asking] = actions[spec.name].continuous
             chosen.discrete[self._asking] = actions[spec.name].discrete
-        obs, reward, terminated, truncated, infos = env.step(_to_space(env.single_action_space, chosen))
+        obs, reward, terminated, truncated, infos = env.step(to_space(env.single_action_space, chosen))
         ended, mode = terminated | truncated, env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         # A copy that was not asked was being reset: what it brings is the beginning of an episode.
         ended &= self._asking
@@ -305,16 +157,10 @@ class GymnasiumEnvironment:
         )
 
     def _seen(self, obs: Any) -> Observations:
-        return tuple(_arrays(self._playing.single_observation_space, obs))
-
-    @property
-    def _playing(self) -> VectorEnv[Any, Any, Any]:
-        if self._env is None:
-            raise EngineError(f"environment {self.index} is closed")
-        return self._env
+        return tuple(arrays(self._playing.single_observation_space, obs))
 
 
-def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
+def sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
     """The sensors of a space, one for each part of a Dict or Tuple. Raises SettingsError."""
     for part, own, _ in _parts(space):
         if isinstance(own, spaces.Box):
@@ -336,9 +182,9 @@ def _parts(space: spaces.Space[Any], obs: Any = None, name: str = "") -> Iterato
         yield name or "observation", space, obs
 
 
-def _arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
+def arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
     """The arrays [n, *shape] of all sensors from ``n`` observations as a vector environment gives them."""
-    for sensor, (_, own, values) in zip(_sensors(space), _parts(space, obs), strict=True):
+    for sensor, (_, own, values) in zip(sensors(space), _parts(space, obs), strict=True):
         if isinstance(own, spaces.Discrete):
             yield np.eye(int(own.n), dtype=np.float32)[np.asarray(values) - int(own.start)]
         elif isinstance(own, spaces.MultiDiscrete | spaces.MultiBinary):
@@ -347,7 +193,7 @@ def _arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
             yield np.asarray(values, sensor.dtype).reshape(-1, *sensor.shape)
 
 
-def _actions(space: spaces.Space[Any]) -> ActionSpec:
+def action_spec(space: spaces.Space[Any]) -> ActionSpec:
     """What an agent decides. Raises SettingsError for a space that has no such form."""
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return ActionSpec(continuous_size=space.shape[0])
@@ -360,7 +206,7 @@ def _actions(space: spaces.Space[Any]) -> ActionSpec:
     raise SettingsError(f"the environment acts in {space}, which cannot be learned; wrap it")
 
 
-def _to_space(space: spaces.Space[Any], actions: Actions) -> NDArray[Any]:
+def to_space(space: spaces.Space[Any], actions: Actions) -> NDArray[Any]:
     """Actions of ``n`` agents as the space wants them: [-1, 1] becomes the whole range where there is one."""
     if isinstance(space, spaces.Box):
         bounded = np.isfinite(space.low) & np.isfinite(space.high)

@@ -495,7 +495,7 @@ def test_killing_it_in_the_middle_of_a_step_leaves_nothing_behind(slow: type[Slo
 
 
 def test_a_step_that_never_ends_is_not_waited_for_for_ever(slow: type[Slow], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tau_trainer.envs.gymnasium._KILL_S", 0.05)
+    monkeypatch.setattr("tau_trainer.envs.threaded._KILL_S", 0.05)
     environment = environment_of(vector(Slow, copies=1))
 
     async def main() -> None:

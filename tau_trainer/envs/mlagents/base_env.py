@@ -249,10 +249,11 @@ class ActionSpec(NamedTuple):
 
     def _validate_action(self, actions: ActionTuple, n_agents: int, name: str) -> ActionTuple:
         """The same actions. Raises UnityActionException where they are not for ``n_agents`` of this kind."""
-        for kind, given, size in (
+        kinds = [
             ("continuous", actions.continuous, self.continuous_size),
             ("discrete", actions.discrete, self.discrete_size),
-        ):
+        ]
+        for kind, given, size in kinds if self.continuous_size else reversed(kinds):
             shape = None if given is None else given.shape
             if shape != (n_agents, size):
                 raise UnityActionException(

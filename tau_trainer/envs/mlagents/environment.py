@@ -19,7 +19,7 @@ from tau_trainer.bridge.engine import Engine, EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT, COMMUNICATION_VERSION, EDITOR_PORT
-from tau_trainer.bridge.side_channels import SideChannelHub
+from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, SideChannelHub
 from tau_trainer.envs.mlagents.base_env import (
     ActionSpec,
     ActionTuple,
@@ -43,6 +43,7 @@ from tau_trainer.envs.mlagents.exception import (
     UnityWorkerInUseException,
 )
 from tau_trainer.envs.mlagents.side_channel import DefaultTrainingAnalyticsSideChannel, SideChannel
+from tau_trainer.envs.mlagents.side_channel.environment_parameters_channel import EnvironmentParametersChannel
 from tau_trainer.envs.mlagents.side_channel.side_channel_manager import SideChannelManager
 from tau_trainer.errors import (
     DecodeError,
@@ -128,10 +129,13 @@ class UnityEnvironment(BaseEnv):
         self._state: dict[BehaviorName, tuple[DecisionSteps, TerminalSteps]] = {}
         self._actions: dict[BehaviorName, ActionTuple] = {}
         channels = list(side_channels or ())
+        given = {channel.channel_id for channel in channels}
         analytics: DefaultTrainingAnalyticsSideChannel | None = None
-        if DefaultTrainingAnalyticsSideChannel.CHANNEL_ID not in [channel.channel_id for channel in channels]:
+        if DefaultTrainingAnalyticsSideChannel.CHANNEL_ID not in given:
             analytics = DefaultTrainingAnalyticsSideChannel()
             channels.append(analytics)
+        if ENVIRONMENT_PARAMETERS not in given:
+            channels.append(EnvironmentParametersChannel())  # says nothing unless an adapter has a seed to tell
         self._side_channel_manager = SideChannelManager(channels)
         self._hub = _Hub(self._side_channel_manager)
         self._blocking = _Blocking()

@@ -1,0 +1,1 @@
+"""Games as environments of Gymnasium and PettingZoo."""

@@ -1,0 +1,158 @@
+"""What agents see and do as Gymnasium's spaces, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS
+from tau_trainer.envs.mlagents.base_env import ActionSpec, ActionTuple, BaseEnv, BehaviorSpec, ObservationSpec
+from tau_trainer.errors import EngineError
+from tau_trainer.specs import BoolArray
+
+Seen = NDArray[Any] | tuple[NDArray[Any], ...]
+"""Observations as a space has them: an array, or several."""
+_SEED_RANGE = 1 << 24
+"""Seeds travel as float32 parameters, which hold whole numbers exactly up to here."""
+
+
+class UnityGymException(EngineError, gymnasium.error.Error):  # noqa: N818 (their name)
+    """A game that cannot be shown as this kind of environment, or a call that does not fit."""
+
+
+def sensor_space(sensor: ObservationSpec, *, uint8: bool = False) -> spaces.Box:
+    """Images are from 0 to 1, or with ``uint8`` from 0 to 255; nothing is known of other sensors."""
+    if len(sensor.shape) == 3:
+        return spaces.Box(0, 255, sensor.shape, np.uint8) if uint8 else spaces.Box(0, 1, sensor.shape, np.float32)
+    return spaces.Box(-np.inf, np.inf, sensor.shape, np.float32)
+
+
+class View:
+    """An agent's sensors as one observation: mlagents-envs' choice of what is shown.
+
+    All vectors are joined to one. With ``multiple`` a tuple: images, then lists of entities, then the vector. Without,
+    the first of these alone.
+    """
+
+    def __init__(self, spec: BehaviorSpec, *, uint8: bool, multiple: bool) -> None:
+        """Raises UnityGymException for agents that see nothing."""
+        ranks = [len(sensor.shape) for sensor in spec.observation_specs]
+        self._vectors = [i for i, rank in enumerate(ranks) if rank == 1]
+        images = [i for i, rank in enumerate(ranks) if rank == 3]
+        self._others = images + [i for i, rank in enumerate(ranks) if rank == 2]
+        self._uint8, self._multiple = uint8, multiple
+        parts: list[spaces.Space[Any]] = [sensor_space(spec.observation_specs[i], uint8=uint8) for i in self._others]
+        if self._vectors:
+            size = sum(spec.observation_specs[i].shape[0] for i in self._vectors)
+            parts.append(spaces.Box(-np.inf, np.inf, (size,), np.float32))
+        if not parts:
+            raise UnityGymException("the agents of this environment observe nothing; give them a sensor")
+        self.hidden = 0 if multiple else len(parts) - 1
+        """Parts that are not shown."""
+        self.space: spaces.Space[Any] = spaces.Tuple(parts) if multiple else parts[0]
+        self.renders = bool(images) and spec.observation_specs[images[0]].shape[0] in (1, 3)
+        """Whether the first image can be looked at."""
+
+    def of(self, obs: Sequence[NDArray[np.float32]]) -> Seen:
+        """Observations of ``n`` agents: one array [n, ...] a part."""
+        parts = [self._image(obs[i]) for i in self._others[: None if self._multiple else 1]]
+        if self._vectors and (self._multiple or not parts):
+            parts.append(np.concatenate([obs[i] for i in self._vectors], axis=1))
+        return tuple(parts) if self._multiple else parts[0]
+
+    def _image(self, values: NDArray[np.float32]) -> NDArray[Any]:
+        return np.rint(values * 255).astype(np.uint8) if self._uint8 and values.ndim == 4 else values
+
+
+class Choices:
+    """An agent's decisions as a space: a box from -1 to 1, choices, or both in a tuple.
+
+    ``flatten`` makes one number of several branches, the last of which changes fastest.
+    """
+
+    def __init__(self, spec: ActionSpec, *, flatten: bool = False) -> None:
+        """Raises UnityGymException for agents that decide nothing."""
+        self.spec = spec
+        self._branches = spec.discrete_branches
+        self._flat = flatten and len(self._branches) > 1
+        continuous = spaces.Box(-1, 1, (spec.continuous_size,), np.float32)
+        discrete: spaces.Space[Any] | None = None
+        if len(self._branches) == 1 or self._flat:
+            discrete = spaces.Discrete(math.prod(self._branches))
+        elif self._branches:
+            discrete = spaces.MultiDiscrete(list(self._branches))
+        if discrete is None and not spec.continuous_size:
+            raise UnityGymException("the agents of this environment decide nothing; give them actions")
+        self.hybrid = discrete is not None and spec.continuous_size > 0
+        self.space: spaces.Space[Any] = (
+            spaces.Tuple((continuous, discrete)) if self.hybrid and discrete is not None else discrete or continuous
+        )
+
+    def to_tuple(self, actions: Any, n: int) -> ActionTuple:
+        """Actions of ``n`` agents as the space, batched, has them. Raises UnityGymException."""
+        continuous, discrete = actions if self.hybrid else (None, actions) if self._branches else (actions, None)
+        chosen = self.spec.empty_action(n)
+        try:
+            if continuous is not None:
+                chosen.continuous[:] = np.asarray(continuous, np.float32).reshape(n, -1)
+            if discrete is not None:
+                numbers = np.asarray(discrete)
+                if self._flat:
+                    numbers = np.stack(np.unravel_index(numbers.reshape(n), self._branches), axis=1)
+                chosen.discrete[:] = numbers.reshape(n, -1)
+        except ValueError as error:
+            raise UnityGymException(f"actions do not fit {self.space}: {error}") from error
+        return chosen
+
+    def allowed(self, masks: Sequence[BoolArray] | None, n: int) -> Any:
+        """What ``n`` agents may choose, as ``space.sample`` wants it: int8, 1 = allowed, where ``masks`` say forbidden.
+
+        One [n, size] for a ``Discrete``, a tuple of them for a ``MultiDiscrete``.
+        """
+        if masks is None:
+            masks = [np.zeros((n, size), np.bool_) for size in self._branches]
+        free = [(~mask).astype(np.int8) for mask in masks]
+        if self._flat:
+            return reduce(lambda all_, one: (all_[:, :, None] * one[:, None, :]).reshape(n, -1), free)
+        return free[0] if len(free) == 1 else tuple(free)
+
+
+def mask_row(allowed: Any, row: int) -> Any:
+    """What one of the agents may choose."""
+    return tuple(mask[row] for mask in allowed) if isinstance(allowed, tuple) else allowed[row]
+
+
+def channels_of(env: BaseEnv) -> dict[Any, Any]:
+    """The side channels of an environment by id, ours or mlagents-envs'."""
+    manager = getattr(env, "_side_channel_manager", None)
+    return cast("dict[Any, Any]", getattr(manager, "_side_channels_dict", {}))
+
+
+def tell_seed(env: BaseEnv, rng: np.random.Generator) -> None:
+    """Tell the game the next seed, as its environment parameter ``seed``; one that does not read it goes on as ever."""
+    channel = channels_of(env).get(ENVIRONMENT_PARAMETERS)
+    if channel is not None:
+        channel.set_float_parameter("seed", float(rng.integers(_SEED_RANGE)))
+
+
+def begin(env: BaseEnv) -> None:
+    """Have the environment know its behaviors."""
+    if not env.behavior_specs:
+        env.reset()
+
+
+def only_behavior(env: BaseEnv) -> tuple[str, BehaviorSpec]:
+    """The one behavior of an environment. Raises UnityGymException where there are several."""
+    begin(env)
+    if len(env.behavior_specs) != 1:
+        names = ", ".join(f"'{name}'" for name in env.behavior_specs)
+        raise UnityGymException(f"Gymnasium knows one kind of agent, and here are {names}; use UnityParallelEnv")
+    ((name, spec),) = env.behavior_specs.items()
+    return name, spec

@@ -1,0 +1,124 @@
+"""Environments by name: our own headless scenes, and builds that a file lists. Nothing is ever fetched."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tau_trainer.envs.mlagents.environment import UnityEnvironment
+from tau_trainer.envs.mlagents.exception import UnityEnvironmentException
+from tau_trainer.envs.mlagents.registry.base_registry_entry import BaseRegistryEntry
+
+_HERE: Final = Path(__file__).parent / "scenes.yaml"
+_KEYS: Final = {"linux": "linux_url", "darwin": "darwin_url", "win32": "win_url"}
+
+
+class LocalRegistryEntry(BaseRegistryEntry):
+    """A build on this machine, or a scene of the headless engine."""
+
+    def __init__(
+        self,
+        identifier: str,
+        expected_reward: float | None,
+        description: str | None,
+        path: str | None,
+        additional_args: list[str] | None = None,
+    ) -> None:
+        """``path``: what UnityEnvironment takes as ``file_name``; None: there is none for this platform."""
+        super().__init__(identifier, expected_reward, description)
+        self._path = path
+        self._arguments = additional_args or []
+
+    def make(self, **kwargs: Any) -> UnityEnvironment:
+        """Start it. Raises UnityEnvironmentException where its build is elsewhere, and as UnityEnvironment does."""
+        kwargs.pop("file_name", None)
+        if self._path is None:
+            raise UnityEnvironmentException(f"'{self.identifier}' has no build for {sys.platform}; add one to its file")
+        if self._path.startswith(("http://", "https://")):
+            raise UnityEnvironmentException(
+                f"'{self.identifier}' is at {self._path}, and nothing is fetched here; unpack it and name its folder"
+            )
+        arguments = [*(kwargs.pop("additional_args", None) or ()), *self._arguments]
+        return UnityEnvironment(file_name=self._path, additional_args=arguments, **kwargs)
+
+
+class UnityEnvRegistry(Mapping[str, BaseRegistryEntry]):
+    """Entries by identifier: ``registry["Basic"].make()``."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, BaseRegistryEntry] = {}
+        self._manifests: list[Path] = []
+
+    def register(self, new_entry: BaseRegistryEntry) -> None:
+        """Add an entry, or put it in the place of the one with its identifier."""
+        self._entries[new_entry.identifier] = new_entry
+
+    def register_from_yaml(self, path_to_yaml: str) -> None:
+        """Add what a file lists, in ML-Agents' form; it is read when an entry is asked for first.
+
+        Under ``environments`` a list of ``identifier: {expected_reward, description, linux_url, darwin_url, win_url,
+        additional_args}``. The urls are paths of builds, from the file's folder, or ``headless:SCENE``; ``path`` is all
+        three of them.
+        """
+        self._manifests.append(Path(path_to_yaml))
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self._entries.clear()
+        self._manifests.clear()
+
+    def __getitem__(self, identifier: str) -> BaseRegistryEntry:
+        """Raises KeyError for an entry that is not there."""
+        self._read()
+        if identifier not in self._entries:
+            raise KeyError(f"The entry {identifier} is not present in the registry, which has {', '.join(self)}.")
+        return self._entries[identifier]
+
+    def __len__(self) -> int:
+        self._read()
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[str]:
+        self._read()
+        yield from self._entries
+
+    def _read(self) -> None:
+        while self._manifests:
+            for entry in _entries(self._manifests[0]):
+                self.register(entry)
+            del self._manifests[0]
+
+
+def _entries(manifest: Path) -> Iterator[BaseRegistryEntry]:
+    """What a file lists. Raises UnityEnvironmentException."""
+    try:
+        listed = yaml.safe_load(manifest.read_text("utf-8"))["environments"]
+        pairs = [(str(name), dict(values)) for one in listed for name, values in dict(one).items()]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise UnityEnvironmentException(
+            f"{manifest} cannot be read as a list of environments ({type(error).__name__}: {error}); "
+            "it needs a list `environments` of `name: {description: ..., path: ...}`"
+        ) from error
+    for name, values in pairs:
+        path = values.get("path", values.get(_KEYS.get(sys.platform, "")))
+        yield LocalRegistryEntry(
+            name,
+            values.get("expected_reward"),
+            values.get("description"),
+            None if path is None else _resolved(str(path), manifest.parent),
+            values.get("additional_args"),
+        )
+
+
+def _resolved(path: str, folder: Path) -> str:
+    """Paths begin at the file's folder; what is no path stays as it is."""
+    path = path.removeprefix("file://")
+    return path if ":" in path and not Path(path).is_absolute() else str(folder / path)
+
+
+default_registry = UnityEnvRegistry()
+default_registry.register_from_yaml(str(_HERE))

@@ -1,0 +1,304 @@
+"""PettingZoo's environments, played like a game: in parallel where they can be, else agent by agent in turns."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import concatenate, create_empty_array
+from numpy.typing import NDArray
+
+from tau_trainer.envs.contract import OnEvent, OnStat
+from tau_trainer.envs.gymnasium import action_spec, arrays, sensors, to_space
+from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
+from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.settings import RunSettings
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Observations, StepBatch, Terminals
+
+PREFIX = "pettingzoo:"
+
+
+class PettingZooSource:
+    """Makes the environments that ``--env pettingzoo:MODULE`` names, ``env_settings.num_areas`` copies in each.
+
+    The module has ``parallel_env`` or ``env``, as PettingZoo's own have; ``--env-args`` are arguments of that function.
+    """
+
+    invitation: str | None = None
+
+    def __init__(self, settings: RunSettings, count: int, log_folder: Path) -> None:
+        """Raises SettingsError where there is no such module, or it is none of PettingZoo's kind."""
+        env = settings.env_settings
+        self._env = env
+        module = _module((env.env_path or "").removeprefix(PREFIX))
+        self._kind, function = _PARALLEL if hasattr(module, _PARALLEL[1]) else _TURNS
+        if not hasattr(module, function):
+            raise SettingsError(
+                f"--env {env.env_path}: {module.__name__} has neither `parallel_env` nor `env`; name a module that "
+                "makes a PettingZoo environment"
+            )
+        self._function: Callable[..., Any] = getattr(module, function)
+        self._arguments = named_arguments(env.env_args or (), f"{module.__name__}.{function}")
+        self.warnings: tuple[str, ...] = ()
+        if settings.environment_parameters:
+            self.warnings = ("environment_parameters are for engines; PettingZoo's environments are told none of them",)
+
+    def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> PettingZooEnvironment:
+        """The environment of pair ``index``, not yet started."""
+        env = self._env
+        budget = RestartBudget(
+            env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s, on_event
+        )
+        return PettingZooEnvironment(index, self._make, env.seed + index * env.num_areas, budget)
+
+    def _make(self) -> Copies:
+        try:
+            return Copies([self._kind(self._function(**self._arguments)) for _ in range(self._env.num_areas)])
+        except TypeError as error:
+            if not self._arguments:
+                raise
+            given = " ".join(f"{name}={value}" for name, value in self._arguments.items())
+            raise SettingsError(f"--env-args {given}: {error}; leave out or correct what it takes not") from error
+
+
+def _module(name: str) -> Any:
+    """A module by its own name, or within PettingZoo (``butterfly.pistonball_v6``). Raises SettingsError."""
+    try:
+        return importlib.import_module(name)
+    except (ImportError, ValueError) as error:
+        wrong: Exception = error
+    try:
+        return importlib.import_module(f"pettingzoo.{name}")
+    except (ImportError, ValueError):
+        raise SettingsError(
+            f"--env {PREFIX}{name}: {wrong}; check the name, or install the package that brings it "
+            "(pip install 'tau-trainer[pettingzoo]' brings pettingzoo and mpe2)"
+        ) from wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one agent of one copy sees, and whether it asks what to do or its episode ended."""
+
+    agent: str
+    obs: Any
+    reward: float
+    info: Mapping[str, Any]
+    ended: bool = False
+    truncated: bool = False
+
+
+class Copy(Protocol):
+    """One PettingZoo environment. An agent may be heard of twice in a step: its episode ended, and the next begins."""
+
+    env: Any
+
+    def begin(self, seed: int | None) -> list[Heard]:
+        """Begin an episode; who asks."""
+
+    def advance(self, actions: Mapping[str, Any]) -> list[Heard]:
+        """Act for all who asked. Where nobody is left the next episode begins at once."""
+
+
+class Parallel:
+    """All agents act at the same time."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def begin(self, seed: int | None) -> list[Heard]:
+        """See :class:`Copy`."""
+        obs, infos = self.env.reset(seed=seed)
+        return [Heard(agent, obs[agent], 0.0, infos.get(agent, {})) for agent in self.env.agents]
+
+    def advance(self, actions: Mapping[str, Any]) -> list[Heard]:
+        """See :class:`Copy`."""
+        obs, rewards, terminations, truncations, infos = self.env.step(dict(actions))
+        here = set(self.env.agents)
+        heard = []
+        for agent in obs:
+            terminated = bool(terminations.get(agent, False))
+            # One that is gone without a word was taken away, which ends nothing for good.
+            ended = terminated or bool(truncations.get(agent, False)) or agent not in here
+            reward, info = float(rewards.get(agent, 0.0)), infos.get(agent, {})
+            heard.append(Heard(agent, obs[agent], reward, info, ended, ended and not terminated))
+        return heard if any(not one.ended for one in heard) else heard + self.begin(None)
+
+
+class Turns:
+    """One agent acts after the other, and hears its reward when it is its turn again."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def begin(self, seed: int | None) -> list[Heard]:
+        """See :class:`Copy`."""
+        self.env.reset(seed=seed)
+        return self._turn()
+
+    def advance(self, actions: Mapping[str, Any]) -> list[Heard]:
+        """See :class:`Copy`."""
+        ((_, action),) = actions.items()
+        self.env.step(action)
+        return self._turn()
+
+    def _turn(self) -> list[Heard]:
+        """Those whose episode ended, and the one who is next."""
+        heard = []
+        while True:
+            if not self.env.agents:
+                self.env.reset()
+            agent = self.env.agent_selection
+            obs, reward, terminated, truncated, info = self.env.last()
+            ended = bool(terminated or truncated)
+            heard.append(Heard(agent, obs, float(reward), info, ended, ended and not terminated))
+            if not ended:
+                return heard
+            self.env.step(None)
+
+
+_PARALLEL: tuple[Callable[[Any], Copy], str] = (Parallel, "parallel_env")
+_TURNS: tuple[Callable[[Any], Copy], str] = (Turns, "env")
+
+
+class Copies(list[Copy]):
+    """Environments that step together."""
+
+    def close(self) -> None:
+        """Close all of them."""
+        for copy in self:
+            copy.env.close()
+
+
+class PettingZooEnvironment(ThreadedEnvironment[Copies]):
+    """Copies of a PettingZoo environment behind :class:`~tau_trainer.envs.contract.Environment`.
+
+    Agents whose names differ in a number at the end and whose spaces are the same are one behavior, called by what
+    stands before that number (``adversary_0``, ``adversary_1``: ``adversary``); others are a behavior each. Copy ``i``
+    gets ``seed + i``. There are no groups.
+    """
+
+    def _opened(self, env: Copies) -> None:
+        self._behaviors: dict[str, str] = {}
+        self._ids: dict[tuple[int, str], int] = {}
+        self._names: list[tuple[int, str]] = []
+        """Copy and agent of each id."""
+        self._asked: dict[str, list[int]] = {}
+        """Ids of those that ask, by behavior, in the order in which actions are expected."""
+        self.specs = {}
+
+    def _begin(self, seed: int | None) -> list[StepBatch]:
+        return self._told([copy.begin(None if seed is None else seed + i) for i, copy in enumerate(self._playing)])
+
+    def _advance(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
+        copies = self._playing
+        chosen: list[dict[str, Any]] = [{} for _ in copies]
+        for behavior, asked in self._asked.items():
+            first, agent = self._names[asked[0]]
+            space: spaces.Space[Any] = copies[first].env.action_space(agent)
+            given = to_space(space, actions[behavior])
+            for row, number in enumerate(asked):
+                copy, agent = self._names[number]
+                chosen[copy][agent] = given[row]
+        return self._told([copy.advance(one) for copy, one in zip(copies, chosen, strict=True)])
+
+    def _told(self, heard: Sequence[Sequence[Heard]]) -> list[StepBatch]:
+        """What all copies say, by behavior."""
+        parts: dict[str, tuple[list[tuple[int, Heard]], list[tuple[int, Heard]]]] = {}
+        for copy, said in enumerate(heard):
+            for one in said:
+                asking, ended = parts.setdefault(self._behavior(copy, one.agent), ([], []))
+                (ended if one.ended else asking).append((self._id(copy, one.agent), one))
+        self._asked = {name: [number for number, _ in asking] for name, (asking, _) in parts.items() if asking}
+        return [self._batch(name, *part) for name, part in sorted(parts.items())]
+
+    def _behavior(self, copy: int, agent: str) -> str:
+        """The behavior of an agent, made when the first of its kind is met. Raises SettingsError for its spaces."""
+        if agent not in self._behaviors:
+            env = self._playing[copy].env
+            seen, acts = tuple(sensors(_seen_space(env.observation_space(agent)))), action_spec(env.action_space(agent))
+            for name in (re.sub(r"[_-]?\d+$", "", agent) or agent, agent):
+                known = self.specs.setdefault(name, BehaviorSpec(name, seen, acts))
+                if (known.observations, known.actions) == (seen, acts):
+                    self._behaviors[agent] = name
+                    break
+        return self._behaviors[agent]
+
+    def _id(self, copy: int, agent: str) -> int:
+        if (copy, agent) not in self._ids:
+            self._ids[copy, agent] = len(self._names)
+            self._names.append((copy, agent))
+        return self._ids[copy, agent]
+
+    def _batch(self, name: str, asking: list[tuple[int, Heard]], ended: list[tuple[int, Heard]]) -> StepBatch:
+        spec = self.specs[name]
+        asked, over = [one for _, one in asking], [one for _, one in ended]
+        terminals = Terminals(
+            agent_ids=np.array([number for number, _ in ended], np.int32),
+            obs=self._seen(name, over),
+            reward=np.array([one.reward for one in over], np.float32),
+            truncated=np.array([one.truncated for one in over], np.bool_),
+            group_id=np.zeros(len(over), np.int32),
+            group_reward=np.zeros(len(over), np.float32),
+        )
+        return StepBatch(
+            behavior=name,
+            agent_ids=np.array([number for number, _ in asking], np.int32),
+            obs=self._seen(name, asked),
+            reward=np.array([one.reward for one in asked], np.float32),
+            group_id=np.zeros(len(asked), np.int32),
+            group_reward=np.zeros(len(asked), np.float32),
+            terminals=terminals,
+            action_mask=_forbidden(asked, spec.actions.mask_size),
+        )
+
+    def _seen(self, name: str, heard: Sequence[Heard]) -> Observations:
+        """Observations of agents of one behavior: one array [n, ...] a sensor."""
+        if not heard:
+            return tuple(np.zeros((0, *sensor.shape), sensor.dtype) for sensor in self.specs[name].observations)
+        whole = self._playing[0].env.observation_space(heard[0].agent)
+        space = _seen_space(whole)
+        values = [one.obs["observation"] if space is not whole else one.obs for one in heard]
+        room: Any = create_empty_array(space, len(values))
+        return tuple(arrays(space, concatenate(space, values, room)))
+
+
+def _seen_space(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """What of an observation is seen: an ``action_mask`` beside it is none of it."""
+    masked = isinstance(space, spaces.Dict) and set(space) == {"observation", "action_mask"}
+    return space["observation"] if masked else space  # type: ignore[index]
+
+
+def _forbidden(asked: Sequence[Heard], size: int) -> BoolArray | None:
+    """The masks bool [n, size], True = forbidden, of agents of whom one at least has one: PettingZoo's 1 is allowed.
+
+    They stand in observations or infos. Raises EngineError for one of another size.
+    """
+    found = [_mask(one) for one in asked]
+    if not size or all(mask is None for mask in found):
+        return None
+    table = np.zeros((len(asked), size), np.bool_)
+    for row, mask in enumerate(found):
+        if mask is not None:
+            if mask.size != size:
+                raise EngineError(
+                    f"agent '{asked[row].agent}' has {size} choices and an action_mask of {mask.size}; one bit for each"
+                )
+            table[row] = mask == 0
+    return table
+
+
+def _mask(heard: Heard) -> NDArray[Any] | None:
+    mask = heard.info.get("action_mask")
+    if isinstance(heard.obs, Mapping) and "action_mask" in heard.obs:
+        mask = heard.obs["action_mask"]
+    if mask is None:
+        return None
+    return np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, tuple | list) else np.ravel(mask)

@@ -1,0 +1,204 @@
+"""Environments that step in this process: each in a thread of its own, so that the event loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future
+from typing import Any, Generic, Protocol, TypeVar
+
+import yaml
+
+from tau_trainer.envs.contract import Parameters
+from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+
+_KILL_S = 5.0
+"""How long a step that runs is waited for when its environment is ended."""
+
+T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """Whatever is played."""
+
+    def close(self) -> Any:
+        """End it."""
+
+
+EnvT = TypeVar("EnvT", bound=Closable)
+
+
+def named_arguments(texts: Iterable[str], function: str) -> dict[str, Any]:
+    """What ``--env-args NAME=VALUE ...`` says, for ``function``. Raises SettingsError."""
+    return dict(_argument(text, function) for text in texts)
+
+
+def _argument(text: str, function: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    with contextlib.suppress(yaml.YAMLError, ValueError):
+        if equals and name.isidentifier():
+            return name, yaml.safe_load(value)
+    raise SettingsError(f"--env-args {text}: must be NAME=VALUE, an argument of {function}")
+
+
+class _Thread(Executor):
+    """Does one thing at a time. The end of the program does not wait for it: somebody else's step may never end."""
+
+    def __init__(self, name: str) -> None:
+        self._work = queue.SimpleQueue[Callable[[], None] | None]()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Do it after what is there already."""
+        future = Future[T]()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self._work.put(work)
+        return future
+
+    def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:
+        """End after what is there already."""
+        self._work.put(None)
+
+
+class ThreadedEnvironment(ABC, Generic[EnvT]):
+    """The part of :class:`~tau_trainer.envs.contract.Environment` that is the same whatever is played in the thread."""
+
+    def __init__(
+        self, index: int, make: Callable[[], EnvT], seed: int | None = None, budget: RestartBudget | None = None
+    ) -> None:
+        """``make`` is called at the start, and again where the environment failed; ``seed``: of its first episodes."""
+        self.index = index
+        self.exchanges = 0
+        self.specs: dict[str, BehaviorSpec] = {}
+        self._make = make
+        self._seed = seed
+        self._budget = budget or RestartBudget(0, 0, 1.0)
+        self._parameters: Parameters = {}
+        self._thread: _Thread | None = None
+        self._env: EnvT | None = None
+        self._step: asyncio.Future[list[StepBatch]] | None = None
+
+    @abstractmethod
+    def _opened(self, env: EnvT) -> None:
+        """It was made: its behaviors, where they are known already, go to ``specs``."""
+
+    @abstractmethod
+    def _begin(self, seed: int | None) -> list[StepBatch]:
+        """Begin all episodes; the first step."""
+
+    @abstractmethod
+    def _advance(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
+        """Take a step."""
+
+    @property
+    def restarts(self) -> int:
+        """How often it was made again."""
+        return self._budget.restarts
+
+    @property
+    def waits_for(self) -> str | None:
+        """What it is waited for to do; None while it waits for us."""
+        if self._env is None:
+            return f"environment {self.index} to start"
+        busy = self._step is not None and not self._step.done()
+        return f"environment {self.index} to take a step" if busy else None
+
+    async def start(self, parameters: Parameters) -> list[StepBatch]:
+        """Make it; the first step. Raises SettingsError for spaces that cannot be learned on, EngineError."""
+        self._parameters = parameters
+        self._thread = self._thread or _Thread(f"environment-{self.index}")
+        return await self._in_thread(self._start)
+
+    async def reset(self, parameters: Parameters) -> list[StepBatch]:
+        """Begin all episodes anew."""
+        self._parameters = parameters
+        return await self._in_thread(self._first, None)
+
+    def tell(self, parameters: Parameters) -> None:
+        """They have changed, for environments that have any."""
+
+    def answer(self, actions: Mapping[str, Actions]) -> None:
+        """Take a step in the thread."""
+        self._step = self._in_thread(self._advance, actions)
+
+    async def next(self) -> list[StepBatch]:
+        """What the step brought. Raises EngineError."""
+        assert self._step is not None
+        batches = await self._step
+        self.exchanges += 1
+        return batches
+
+    async def recover(self, error: EngineError) -> list[StepBatch]:
+        """Make a fresh one, within the budget."""
+        return await self._budget.revive(error, lambda: self.start(self._parameters))
+
+    async def close(self) -> None:
+        """End it."""
+        await self.kill()
+
+    async def kill(self) -> None:
+        """End it; a step that runs is waited for, though not for ever."""
+        if self._thread is None:
+            return
+        thread, self._thread = self._thread, None
+        last: list[asyncio.Future[Any]] = [asyncio.get_running_loop().run_in_executor(thread, self._close)]
+        if self._step is not None:
+            last.append(self._step)
+        _, late = await asyncio.wait(last, timeout=_KILL_S)
+        for one in late:
+            one.cancel()
+        await asyncio.gather(*last, return_exceptions=True)  # what a step still brought concerns nobody any more
+        thread.shutdown()
+
+    def _in_thread(self, work: Callable[..., list[StepBatch]], *arguments: Any) -> asyncio.Future[list[StepBatch]]:
+        def guarded() -> list[StepBatch]:
+            try:
+                return work(*arguments)
+            except (EngineError, SettingsError):
+                raise
+            except Exception as error:  # whatever somebody else's environment raises
+                text = f"environment {self.index} failed: {type(error).__name__}: {error}"
+                raise EngineError(text) from error
+
+        assert self._thread is not None
+        return asyncio.get_running_loop().run_in_executor(self._thread, guarded)
+
+    def _close(self) -> None:
+        env, self._env = self._env, None
+        if env is not None:
+            with contextlib.suppress(Exception):  # it is given up, however it ends
+                env.close()
+
+    def _start(self) -> list[StepBatch]:
+        self._close()  # the one that failed
+        self._env = self._make()
+        self._opened(self._env)
+        return self._first(self._seed)
+
+    def _first(self, seed: int | None) -> list[StepBatch]:
+        """Begin all episodes, with the seed that was told if one was."""
+        told = self._parameters.get("seed")
+        return self._begin(int(told) if isinstance(told, float) else seed)
+
+    @property
+    def _playing(self) -> EnvT:
+        if self._env is None:
+            raise EngineError(f"environment {self.index} is closed")
+        return self._env

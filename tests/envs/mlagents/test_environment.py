@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.bridge.protocol import Command
+from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, pack_payload, stat_payload, unpack_payloads
+from tau_trainer.envs.mlagents import (
+    ActionTuple,
+    IncomingMessage,
+    RawBytesChannel,
+    StatsSideChannel,
+    UnityActionException,
+    UnityCommunicationException,
+    UnityCommunicatorStoppedException,
+    UnityEnvironment,
+    UnityEnvironmentException,
+    UnityException,
+    UnityObservationException,
+    UnityTimeOutException,
+    UnityWorkerInUseException,
+)
+from tau_trainer.envs.mlagents import environment as module
+from tau_trainer.envs.mlagents.environment import _behavior_spec, _steps
+from tau_trainer.errors import (
+    DecodeError,
+    EngineDisconnectedError,
+    EngineError,
+    EngineExitedError,
+    EngineLeftError,
+    EngineStoppedError,
+    EngineTimeoutError,
+    LaunchError,
+    TauError,
+    VersionError,
+)
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, empty_terminals
+from tests.envs.mlagents.engines import GOODBYE, SPEC, Talk, batch, message
+
+POSIX = pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's")
+NAME = "Basic?team=0"
+ID = uuid.UUID(int=99)
+HELLO = message(batch(SPEC, 4, 7), specs=[SPEC])
+
+
+def game(*arguments: str, scene: str = "basic", **keywords: Any) -> UnityEnvironment:
+    """A real headless engine."""
+    given: dict[str, Any] = {"base_port": 0, "timeout_wait": 20, "additional_args": ["--agents", "3", *arguments]}
+    return UnityEnvironment(f"headless:{scene}", **given | keywords)
+
+
+@pytest.fixture
+def basic() -> Iterator[UnityEnvironment]:
+    env = game()
+    yield env
+    if env._loaded:
+        env.close()
+
+
+def test_a_game(basic: UnityEnvironment) -> None:
+    assert list(basic.behavior_specs) == []
+    basic.step()  # the first is a reset
+    assert list(basic.behavior_specs) == [NAME]
+    spec = basic.behavior_specs[NAME]
+    assert spec.observation_specs[0].shape == (20,)
+    assert spec.action_spec.discrete_branches == (3,)
+    decisions, terminals = basic.get_steps(NAME)
+    assert decisions.agent_id.tolist() == [0, 1, 2]
+    assert len(terminals) == 0
+    assert decisions.action_mask is not None
+    assert [mask.shape for mask in decisions.action_mask] == [(3, 3)]
+    decisions.obs[0][:] = 0.0  # who has an array may write into it
+    basic.set_actions(NAME, ActionTuple(discrete=np.array([[2], [2], [1]])))
+    basic.step()
+    after, _ = basic.get_steps(NAME)
+    assert after.obs[0].sum() == 3.0
+    assert (after.obs[0][0] == after.obs[0][1]).all() or after[0].reward == np.float32(-0.01)
+    basic.reset()
+    assert basic.get_steps(NAME)[0].reward.tolist() == [0.0] * 3
+
+
+def test_what_is_not_set_is_zero_and_lasts_for_one_step() -> None:
+    talk = Talk(HELLO, HELLO, HELLO, HELLO, GOODBYE)
+    env = talk.environment()
+    env.reset()
+    env.set_action_for_agent(SPEC.name, 7, ActionTuple(np.array([[0.5]]), np.array([[2, 1]])))
+    env.step()
+    env.set_actions(SPEC.name, ActionTuple(np.array([[0.25], [-1.0]]), np.array([[1, 0], [0, 1]])))
+    env.set_action_for_agent(SPEC.name, 4, ActionTuple(np.array([[0.75]]), np.array([[2, 0]])))
+    env.step()
+    env.step()
+    with pytest.raises(UnityCommunicatorStoppedException, match="stopped the game"):
+        env.step()
+    env.close()
+    talk.finish()
+    sent = [said.actions.get(SPEC.name) for said in talk.heard]
+    assert [said.command for said in talk.heard[1:6]] == [Command.RESET, *[Command.STEP] * 4]
+    chosen = [(one.continuous.tolist(), one.discrete.tolist()) for one in sent[2:6] if one is not None]
+    nothing = ([[0.0], [0.0]], [[0, 0], [0, 0]])
+    assert chosen == [
+        ([[0.0], [0.5]], [[0, 0], [2, 1]]),
+        ([[0.75], [-1.0]], [[2, 0], [0, 1]]),
+        nothing,
+        nothing,
+    ]
+
+
+def test_actions_that_do_not_fit(basic: UnityEnvironment) -> None:
+    with pytest.raises(UnityActionException, match="there is no behavior 'Basic' in this environment; it has none"):
+        basic.set_actions("Basic", ActionTuple())
+    basic.reset()
+    with pytest.raises(UnityActionException, match=r"no behavior 'Other' .* it has 'Basic\?team=0'"):
+        basic.get_steps("Other")
+    with pytest.raises(UnityActionException, match=r"takes discrete actions of shape \(3, 1\) .* got \(2, 1\)"):
+        basic.set_actions(NAME, ActionTuple(discrete=np.zeros((2, 1))))
+    with pytest.raises(UnityActionException, match=r"takes discrete actions .* got None"):
+        basic.set_actions(NAME, ActionTuple())
+    for wrong in (3, -1):
+        with pytest.raises(UnityActionException, match=f"3 choices in branch 0, and row 1 .* asks for number {wrong}"):
+            basic.set_actions(NAME, ActionTuple(discrete=np.array([[0], [wrong], [0]])))
+    one = ActionTuple(discrete=np.array([[1]]))
+    with pytest.raises(UnityActionException, match="actions of shape"):
+        basic.set_action_for_agent(NAME, 0, ActionTuple(discrete=np.zeros((2, 1))))
+    with pytest.raises(IndexError, match="agent 9 of behavior 'Basic"):
+        basic.set_action_for_agent(NAME, 9, one)
+    basic.set_action_for_agent(NAME, 0, one)
+    basic.step()
+
+
+def test_a_closed_environment(basic: UnityEnvironment) -> None:
+    basic.reset()
+    basic.close()
+    for call in (basic.step, basic.reset, basic.close):
+        with pytest.raises(UnityEnvironmentException, match="closed; make another"):
+            call()
+
+
+def test_ports(basic: UnityEnvironment) -> None:
+    port = basic._engine.port
+    with pytest.raises(UnityWorkerInUseException, match="port of worker 1 is taken"):
+        game(base_port=port - 1, worker_id=1)
+    with pytest.raises(UnityWorkerInUseException):
+        game(base_port=65_536)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(UnityWorkerInUseException):
+            UnityEnvironment(base_port=taken.getsockname()[1])
+
+
+def test_what_cannot_be_started(tmp_path: Path) -> None:
+    with pytest.raises(UnityEnvironmentException, match=r"no program found .* give file_name the path"):
+        UnityEnvironment("no/such/build", base_port=0)
+    with pytest.raises(UnityEnvironmentException, match="one editor only, and it is worker 0, not 2"):
+        UnityEnvironment(worker_id=2)
+    with pytest.raises(UnityEnvironmentException, match=r"exit code 70.*its log ends with"):
+        game("--fault", "exit", log_folder=str(tmp_path), worker_id=3)
+    assert (tmp_path / "Player-3.log").is_file()
+    with pytest.raises(UnityEnvironmentException, match="speaks communicator API 2"):
+        game("--fault", "wrong-version")
+    with pytest.raises(UnityTimeOutException, match="did not connect"):
+        game("--fault", "slow-start", "--fault-seconds", "9", timeout_wait=1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected", "text"),
+    [
+        ("crash", UnityEnvironmentException, "exit code 70"),
+        ("stall", UnityTimeOutException, "within 1 s.*raise timeout_wait if"),
+    ],
+)
+def test_an_engine_that_fails(fault: str, expected: type[UnityException], text: str) -> None:
+    env = game("--fault", fault, "--fault-after", "2", scene="faulty", timeout_wait=1)
+    env.reset()
+    env.step()
+    with pytest.raises(expected, match=text):
+        env.step()
+    with pytest.raises(expected, match="it is over; close this environment"):
+        env.reset()
+    began = time.monotonic()
+    env.close()
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("fault", ["nan-observation", "nan-reward"])
+def test_what_is_not_finite_ends_nothing(fault: str) -> None:
+    env = game("--fault", fault, "--fault-after", "2", scene="faulty")
+    env.reset()
+    env.step()
+    with pytest.raises(UnityObservationException, match=r"NaN or infinity in .* of agent 0"):
+        env.step()
+    env.step()
+    env.close()
+
+
+def test_all_exceptions_are_of_this_package_and_each_of_the_bridge_has_one() -> None:
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, UnityException)]
+    assert len(kinds) >= 8
+    assert all(issubclass(kind, TauError) for kind in kinds)
+    raised = {}
+    env = UnityEnvironment.__new__(UnityEnvironment)
+    for error in (
+        LaunchError, VersionError, EngineExitedError, EngineLeftError, EngineStoppedError, EngineTimeoutError,
+        EngineDisconnectedError, DecodeError, EngineError,
+    ):  # fmt: skip
+        with pytest.raises(UnityException, match="text") as caught, env._translated():
+            raise error("text")
+        raised[error] = caught.type
+    assert raised == {
+        LaunchError: UnityEnvironmentException,
+        VersionError: UnityEnvironmentException,
+        EngineExitedError: UnityEnvironmentException,
+        EngineLeftError: UnityCommunicatorStoppedException,
+        EngineStoppedError: UnityCommunicatorStoppedException,
+        EngineTimeoutError: UnityTimeOutException,
+        EngineDisconnectedError: UnityCommunicationException,
+        DecodeError: UnityObservationException,
+        EngineError: UnityEnvironmentException,
+    }
+
+
+def test_a_connection_that_breaks() -> None:
+    talk = Talk(HELLO)
+    env = talk.environment()
+    env.reset()
+    talk.hang_up()
+    with pytest.raises(UnityCommunicationException, match="closed the connection"):
+        env.step()
+    env.close()
+
+
+def test_side_channels_go_both_ways_and_come_after_the_step() -> None:
+    seen: list[int] = []
+
+    class Own(RawBytesChannel):
+        def on_message_received(self, msg: IncomingMessage) -> None:
+            super().on_message_received(msg)
+            seen.append(len(env.get_steps(SPEC.name)[0]))
+            if msg.buffer == b"bad":
+                raise ZeroDivisionError
+
+    own, stats = Own(ID), StatsSideChannel()
+    said = pack_payload(ID, b"one") + pack_payload(stats.channel_id, stat_payload("Speed", 2.0))
+    talk = Talk(
+        HELLO,
+        message(batch(SPEC, 4), side_channel=said + pack_payload(ID, b"two")),
+        message(batch(SPEC, 4, 7), side_channel=pack_payload(ID, b"bad")),
+        GOODBYE,
+    )
+    env = talk.environment(side_channels=[own, stats])
+    own.send_raw_data(b"first")
+    env.reset()
+    own.send_raw_data(b"second")
+    env.step()
+    assert own.get_and_clear_received_messages() == [b"one", b"two"]
+    assert stats.get_and_reset_stats() == {"Speed": [(2.0, 0)]}
+    with pytest.raises(ZeroDivisionError):
+        env.step()
+    assert seen == [1, 1, 2]
+    assert len(env.get_steps(SPEC.name)[0]) == 2
+    with pytest.raises(UnityCommunicatorStoppedException):
+        env.step()
+    env.close()
+    sent = [dict(unpack_payloads(said.side_channel)) for said in talk.heard]
+    assert [ID in one for one in sent[:5]] == [False, True, True, False, False]
+    assert sent[1][ID] == b"first"
+    assert len(sent[1]) == 2, "and who plays with it, once"
+    assert all(ENVIRONMENT_PARAMETERS not in one for one in sent)
+
+
+def test_messages_for_nobody_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    stray = message(batch(SPEC, 4), side_channel=pack_payload(ID, b"x") * 2, specs=[SPEC])
+    talk = Talk(stray, stray, message(batch(SPEC, 4), side_channel=b"short"), GOODBYE)
+    env = talk.environment()
+    with caplog.at_level(logging.WARNING):
+        env.reset()
+        env.step()
+    assert caplog.text.count(str(ID)) == 1
+    with pytest.raises(UnityEnvironmentException, match="which side channel of the game"):
+        env.step()
+    with pytest.raises(UnityCommunicatorStoppedException):
+        env.step()
+    env.close()
+
+
+def test_behaviors_stand_as_the_engine_describes_them_and_those_without_agents_are_empty() -> None:
+    other = BehaviorSpec(
+        "Ant", (ObservationSpec("x", (3,), (DimensionProperty.NONE,)),), ActionSpec(discrete_branches=(4,))
+    )
+    talk = Talk(
+        message(batch(SPEC, 4), batch(other, 1, 2), specs=[SPEC, other]),
+        message(batch(other, 2), specs=[other]),
+        GOODBYE,
+    )
+    env = talk.environment()
+    env.reset()
+    assert list(env.behavior_specs) == [SPEC.name, "Ant"]
+    assert env.behavior_specs[SPEC.name].observation_specs[0].dimension_property == (DimensionProperty.UNSPECIFIED,)
+    env.step()
+    gone, _ = env.get_steps(SPEC.name)
+    here, _ = env.get_steps("Ant")
+    assert (len(gone), gone.action_mask, here.agent_id.tolist()) == (0, None, [2])
+    assert here.action_mask is not None
+    assert [mask.tolist() for mask in here.action_mask] == [[[False] * 4]]
+    with pytest.raises(UnityActionException):
+        env.set_actions(SPEC.name, ActionTuple(np.zeros((1, 1)), np.zeros((1, 2))))
+    with pytest.raises(UnityCommunicatorStoppedException):
+        env.step()
+    env.close()
+
+
+def test_masks_are_split_by_branch_and_images_from_bytes_become_floats() -> None:
+    wire = BehaviorSpec("A", (ObservationSpec("camera", (1, 2, 2), dtype=np.uint8),), ActionSpec(0, (3, 2)))
+    mask = np.array([[True, False, False, False, True]])
+    one = batch(wire, 1, mask=mask)
+    pixels = np.array([0, 1, 128, 255], np.uint8).reshape(1, 1, 2, 2)
+    one.obs = (pixels,)
+    one.terminals = empty_terminals(wire.observations, 1)
+    one.terminals.obs[0][:] = 51
+    decisions, terminals = _steps(_behavior_spec(wire), one)
+    assert decisions.action_mask is not None
+    assert [part.tolist() for part in decisions.action_mask] == [[[True, False, False]], [[False, True]]]
+    assert decisions.obs[0].dtype == terminals.obs[0].dtype == np.float32
+    assert decisions.obs[0].ravel().tolist() == (pixels.ravel().astype(np.float32) / 255.0).tolist()
+    assert np.unique(terminals.obs[0]).tolist() == [np.float32(0.2)]
+
+
+def test_where_a_loop_runs_already_as_in_a_notebook() -> None:
+    async def cell() -> list[int]:
+        env = game()
+        env.reset()
+        env.step()
+        agents = env.get_steps(NAME)[0].agent_id.tolist()
+        env.close()
+        return list(agents)
+
+    assert asyncio.run(cell()) == [0, 1, 2]
+
+
+@POSIX
+@pytest.mark.parametrize("notebook", [False, True])
+def test_ctrl_c_interrupts_a_step_and_the_game_can_be_closed(notebook: bool) -> None:
+    def play() -> None:
+        env = game("--fault", "stall", "--fault-after", "1", scene="faulty", timeout_wait=2)
+        env.reset()
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            env.step()
+        assert time.monotonic() - began < 1.8
+        env.close()
+
+    async def cell() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as a notebook's kernel has it
+        play()
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        if notebook:
+            asyncio.run(cell())
+        else:
+            play()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_the_editor_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), pytest.raises(UnityTimeOutException, match="press Play in the Unity editor"):
+        UnityEnvironment(base_port=0, timeout_wait=1)
+    assert "press Play in the editor" in caplog.text
