@@ -141,9 +141,9 @@ class UnityEnvironment(BaseEnv):
         self._blocking = _Blocking()
         try:
             with self._translated():
-                port = engine_ports(1, base_port + worker_id)[0] if base_port else 0
                 hidden = no_graphics or (no_graphics_monitor and worker_id != 0)
                 launch = _launch(file_name, hidden, additional_args or (), log_folder)
+                port = engine_ports(1, base_port + worker_id)[0] if base_port else 0
                 if launch is None:
                     _log.warning("waiting for the Unity editor on port %d: press Play in the editor", port)
                 # Engines are told their run's seed plus their number, and here the seed is the engine's own.

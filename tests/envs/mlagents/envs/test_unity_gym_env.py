@@ -40,7 +40,8 @@ def test_gymnasiums_own_checks(scene: str) -> None:
     try:
         env = gymnasium.make(f"{unity.__name__}:tau/Unity-v0", allow_multiple_obs=scene != "basic", **arguments)
     except UnityGymException as error:
-        assert "use UnityParallelEnv" in str(error), "only scenes of several behaviors are refused"
+        if "use UnityParallelEnv" not in str(error):  # scenes of several behaviors
+            raise
         return
     check_env(env.unwrapped)
 
