@@ -11,6 +11,7 @@ import pytest
 from tau_trainer.headless.build import write_build
 from tau_trainer.headless.scenes import SCENES
 from tests.conformance.conftest import free_port
+from tools.peers import ROOT
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 
@@ -89,3 +90,12 @@ def test_names_and_meanings(peer: Peer, ours: Peer) -> None:
     for part in theirs:
         for name in theirs[part]:
             assert own[part][name] == theirs[part][name], f"{part}: {name}"
+
+
+@pytest.mark.parametrize("scene", ["balance", "basic", "tau"])
+def test_a_real_object_is_played_as_by_hand(scene: str, peer: Peer, tmp_path: Path) -> None:
+    """`--env mlagents:MODULE:FUNCTION` with the real `UnityEnvironment`: what a pair sees is what the API tells."""
+    build = write_build(tmp_path / "build", scene, ("--agents", "3"))
+    seen = peer("trained.py", {"build": str(build), "port": free_port()}, PYTHONPATH=str(ROOT))
+    assert seen["as_a_pair"] == seen["by_hand"]
+    assert any(ended for _, _, ended, *_ in seen["as_a_pair"]["seen"])

@@ -1,5 +1,7 @@
 """Runs inside the environment of mlagents: `UnityEnvironment` answering every decision with zeros, until interrupted.
 
+With every `mlagents_envs.` replaced by `tau_trainer.envs.mlagents.` it drives our own.
+
 Arguments: build, worker id, first port, seed.
 """
 
