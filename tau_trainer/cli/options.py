@@ -116,9 +116,10 @@ class PairFlags:
 class EngineFlags:
     """How engines are started and run; names and meaning as in mlagents-learn."""
 
-    env: Annotated[Text, _text("A Unity build, headless:SCENE, gym:ID, or editor (press Play; port 5004).", "ENV")] = (
-        None
-    )
+    env: Annotated[
+        Text,
+        _text("A Unity build, headless:SCENE, gym:ID, pettingzoo:MODULE, or editor (press Play; port 5004).", "ENV"),
+    ] = None
     base_port: Annotated[Text, _number("First port to listen on. [default: 5005]", "P"), Sets("env_settings.")] = None
     listen: Annotated[
         Text,

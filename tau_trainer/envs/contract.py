@@ -1,7 +1,9 @@
 """What a pair needs of the thing it plays: one page, whoever fulfils it.
 
 The environment asks, we answer: a step is a list of :class:`~tau_trainer.specs.StepBatch`, one a behavior, with the
-agents that want a decision and those whose episode ended.
+agents that want a decision and those whose episode ended. Who steps in this process, and blocks meanwhile, derives from
+:class:`~tau_trainer.envs.threaded.ThreadedEnvironment`. Scripts of users stand on the other contract of this folder,
+:class:`~tau_trainer.envs.mlagents.base_env.BaseEnv`; :mod:`tau_trainer.envs.base_env` leads from that one to this.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ class EnvironmentSource(Protocol):
 def open_source(
     settings: RunSettings, count: int, log_folder: Path, engine_args: tuple[str, ...] = ()
 ) -> EnvironmentSource:
-    """What ``env_settings.env_path`` (``--env``) asks for: a plug-in by its prefix (``gym:``), else engines.
+    """What ``env_settings.env_path`` (``--env``) asks for: a plug-in by its prefix (``gym:``, ...), else engines.
 
     Args:
         settings: of the run.
