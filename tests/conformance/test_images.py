@@ -13,7 +13,7 @@ from tau_trainer.bridge.codec import TrainerCodec, encode_engine_message, parse_
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.specs import Observations, StepBatch
 from tests.conformance import pictures
-from tests.conformance.conftest import digest, fields_of, fixed_actions
+from tests.conformance.conftest import digest, fixed_actions, masks, observed
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 
@@ -38,7 +38,8 @@ def read_by_us(codec: TrainerCodec, batch: StepBatch) -> Json:
     specs = {pictures.SPEC.name: pictures.SPEC}
     data = encode_engine_message(specs=[pictures.SPEC], steps=[batch], observation_specs=specs)
     (found,) = codec.steps(parse_engine_message(data))
-    seen = fields_of(batch, pictures.SPEC.actions.discrete_branches)
+    seen = observed(batch)
+    seen["masks"] = masks(pictures.SPEC.actions, batch)
     seen["observations"] = digest(as_there(found.obs))
     seen["ended_observations"] = digest(as_there(found.terminals.obs))
     return seen
@@ -56,7 +57,7 @@ def test_images_are_the_same_for_both(play: Callable[..., Json]) -> None:
     (batch,) = game.reset(parameters)
     wanted = [read_by_us(codec, batch)]
     for step in range(STEPS):
-        (batch,) = game.step({batch.behavior: fixed_actions(pictures.SPEC.actions, batch, step)})
+        (batch,) = game.step({batch.behavior: fixed_actions(game, batch, step)})
         wanted.append(read_by_us(codec, batch))
     assert codec.specs == {pictures.SPEC.name: pictures.SPEC}
     found = [one[pictures.SPEC.name] for one in seen["exchanges"]]
