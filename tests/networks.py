@@ -149,6 +149,7 @@ def make_network(
         if network.normalizer is not None:
             rows = torch.randn(50, len(network.normalizer.mean), generator=generator)
             network.normalizer.merge((3.0 * rows + 0.5).numpy())
+        network.value.weight.normal_(0.0, 0.3, generator=generator)
     return network
 
 

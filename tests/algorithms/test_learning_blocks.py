@@ -15,6 +15,7 @@ import torch
 from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.sac import SAC
+from tau_trainer.errors import CheckpointError
 from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings, SACHyperparameters
 from tau_trainer.settings.trainers import PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
@@ -158,3 +159,19 @@ def test_every_parameter_of_every_block_learns(trainer: str) -> None:
     assert not still
     assert algorithm.network.normalizer is not None
     assert algorithm.network.normalizer.mean.shape == (2,), "vectors alone are normalised, those of goals too"
+
+
+@pytest.mark.parametrize(
+    ("sensor", "key", "other"),
+    [
+        (ObservationSpec("camera", (1, 20, 20), dtype=np.uint8), "vis_encode_type", "match3"),
+        (ObservationSpec("goal", (2,), (), GOAL), "goal_conditioning_type", "none"),
+    ],
+)
+def test_a_checkpoint_of_other_blocks_is_refused(sensor: ObservationSpec, key: str, other: str) -> None:
+    one, another = make("ppo", (NOISE, sensor), {}), make("ppo", (NOISE, sensor), {key: other})
+    with pytest.raises(CheckpointError, match=f"The checkpoint's {key.replace('_', ' ')} is '{other}'"):
+        one.load(*another.state())
+    plain = make("ppo", (NOISE,), {})
+    assert key not in plain.facts(), "where it means nothing, older checkpoints do not have it"
+    plain.load(*make("ppo", (NOISE,), {key: other}).state())
