@@ -17,7 +17,7 @@ import yaml
 
 from tau_trainer.tau.dataset import load_dataset
 from tools._bootstrap.progress import SetupError
-from tools.bench import builds, few_rows, learner, memory, running, scalars, tables, trainers, versus_mlagents
+from tools.bench import builds, few_rows, images, learner, memory, running, scalars, tables, trainers, versus_mlagents
 from tools.bench.timeline import Timeline
 from tools.bench.trainers import Case, Incumbent, Job
 from tools.bench.versus_mlagents import Result
@@ -204,6 +204,16 @@ def test_results_are_written_with_the_machine(tmp_path: Path) -> None:
     assert written["runs"] == [1]
     assert written["machine"]["cores"] == os.cpu_count()
     assert "| a |" in arguments.document.read_text()
+
+
+def test_images_are_read_while_they_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "SECONDS", 0.001)
+    found = [
+        {"shape": shape, "picture": "grid", "agents": 2, **images.measure(shape, images.grid, 2, 1)}
+        for shape in images.SHAPES
+    ]
+    assert all(one[name][0] > 0 for one in found for name in ("zlib", "pillow", "ours", "write"))
+    assert images.table(found).count("grid") == 2
 
 
 def test_memory_slope_is_what_one_more_pair_costs() -> None:
