@@ -50,7 +50,8 @@ FALL = 1.0
 TURN = float(np.deg2rad(30.0))
 STEP_REWARD = -0.0025
 RAYS = 7
-LENGTH = 20.0
+LENGTH, RAY_RADIUS = 20.0, 0.45
+"""Of the rays, in metres. Unity casts spheres of 0.5 m, and leaves out what they touch at the start."""
 TAGS = ("wall", "goal", "block")
 
 _RAY_SIZE = RAYS * (len(TAGS) + 2)
@@ -176,8 +177,9 @@ class WallJumpScene(LockstepScene):
         """What there is to see now, unstacked: [n, 35], [n, 35], [n, 4]."""
         block_low, block_high = self.block - HALF_BLOCK, self.block + HALF_BLOCK
         n = self.agents
-        low = np.stack([np.tile((-EDGE, WALL_NEAR), (n, 1)), np.tile(GOAL_LOW, (n, 1)), block_low], axis=1)
+        low = np.stack([np.tile((-EDGE, WALL_NEAR), (n, 1)), np.tile(GOAL_LOW, (n, 1)), block_low], axis=1) - RAY_RADIUS
         high = np.stack([np.tile((EDGE, WALL_FAR), (n, 1)), np.tile(GOAL_HIGH, (n, 1)), block_high], axis=1)
+        high += RAY_RADIUS
         way = distances(self.place, forward(self._heading[:, None] + _FAN), low, high)
         top = np.stack([self.wall, np.full(n, GOAL_TOP), np.full(n, BLOCK_TOP)], axis=1)[:, None]
         eye = (self.height + HALF_AGENT)[:, None, None]

@@ -259,17 +259,21 @@ def test_beside_the_platform_is_the_end(place: tuple[float, float], branches: tu
 def test_rays_see_wall_goal_and_block() -> None:
     scene = alone(block=(0.0, -6.0), place=(0.0, -11.5), wall=3.5, height=0.0)
     upward, level, own = scene._look()
-    np.testing.assert_allclose(level.reshape(7, 5)[0], [0, 0, 1, 0, 4.0 / 20.0])  # the block, 4 m ahead
+    np.testing.assert_allclose(level.reshape(7, 5)[0], [0, 0, 1, 0, (4.0 - 0.45) / 20.0], rtol=1e-6)  # the block
     assert upward.reshape(7, 5)[0].tolist() == [0, 0, 0, 1, 1]  # over it, and over the wall behind
     np.testing.assert_allclose(own[0], [0.0, 1.0 / 20.0, -7.5 / 20.0, 1.0])
     scene.block[0] = (8.0, -6.0)
     level = scene._look()[1].reshape(7, 5)
-    np.testing.assert_allclose(level[0], [1, 0, 0, 0, (WALL_NEAR + 11.5) / 20.0], rtol=1e-6)  # the wall
+    np.testing.assert_allclose(level[0], [1, 0, 0, 0, (WALL_NEAR - 0.45 + 11.5) / 20.0], rtol=1e-6)  # the wall
     np.testing.assert_allclose(level[5], [0, 0, 0, 1, 1])  # nothing to the right
+    scene.place[0] = (0.0, WALL_NEAR - HALF_AGENT)  # at the wall: it is ahead, but not to the sides
+    level = scene._look()[1].reshape(7, 5)
+    assert level[0, :4].tolist() == [1, 0, 0, 0]
+    assert level[5:, :4].tolist() == [[0, 0, 0, 1]] * 2
     scene.height[0] = 3.2  # the eye is above the wall
     assert scene._look()[1].reshape(7, 5)[0, :4].tolist() == [0, 0, 0, 1]
     scene.wall[0], scene.place[0] = 0.0, (6.0, -2.0)
-    np.testing.assert_allclose(scene._look()[1].reshape(7, 5)[0], [0, 1, 0, 0, (0.93 + 2.0) / 20.0], rtol=1e-6)
+    np.testing.assert_allclose(scene._look()[1].reshape(7, 5)[0], [0, 1, 0, 0, (0.93 - 0.45 + 2.0) / 20.0], rtol=1e-6)
 
 
 def test_the_upward_rays_tell_a_high_wall_from_a_low_one() -> None:
