@@ -62,8 +62,7 @@ class EngineOptions:
     num_areas: int = 1
     timeout_s: float = 60.0
     """The longest wait for one message of the engine."""
-    configuration: EngineSettings | None = field(default_factory=EngineSettings)
-    """None: it stays as the game has it."""
+    configuration: EngineSettings = field(default_factory=EngineSettings)
     trainer: Any = None
     """What engine 0 is told of us over the training analytics channel: its message; None: nothing."""
     may_leave: bool = False
@@ -174,8 +173,7 @@ class Engine:
         self._stage = _HANDSHAKE
         self._server.reply(encode_initialization(reply))
         self._check(parse_engine_message(await self._receive()))
-        if self._options.configuration is not None:
-            self.channels.send_engine_configuration(self._options.configuration)
+        self.channels.send_engine_configuration(self._options.configuration)
         if self._options.trainer is not None and self.index == 0 and engine.capabilities.training_analytics:
             self.channels.send_training_environment(self._options.trainer)
 

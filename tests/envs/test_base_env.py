@@ -81,7 +81,7 @@ def test_a_duck_typed_environment_by_hand() -> None:
     asyncio.run(main())
 
 
-def test_it_plays_the_same_game_as_an_engine_does() -> None:
+def test_it_plays_the_same_game_as_an_engine_does(tmp_path: Path) -> None:
     def games() -> UnityEnvironment:
         return UnityEnvironment("headless:balance", base_port=0, seed=7, additional_args=["--agents", "3"])
 
@@ -100,7 +100,7 @@ def test_it_plays_the_same_game_as_an_engine_does() -> None:
         await environment.close()
         return batches
 
-    (one,), (other,) = asyncio.run(through_the_api()), asyncio.run(as_an_engine(Path("unused")))
+    (one,), (other,) = asyncio.run(through_the_api()), asyncio.run(as_an_engine(tmp_path))
     assert (one.obs[0] == other.obs[0]).all()
     assert (one.reward == other.reward).all()
 

@@ -339,7 +339,6 @@ def test_engine_options(stage: Stage, tmp_path: Path) -> None:
     source = source_of(tmp_path, env_settings__timeout_wait=7, env_settings__num_areas=3, engine_settings__time_scale=3)
     (engine,) = launched(stage, source, 1)
     assert (engine.options.seed, engine.options.timeout_s, engine.options.num_areas) == (7, 7.0, 3)
-    assert engine.options.configuration is not None
     assert engine.options.configuration.time_scale == 3.0
     assert engine.options.trainer is not None
     assert engine.options.trainer.num_envs == 1

@@ -147,7 +147,7 @@ class UnityEnvironment(BaseEnv):
                 if launch is None:
                     _log.warning("waiting for the Unity editor on port %d: press Play in the editor", port)
                 # Engines are told their run's seed plus their number, and here the seed is the engine's own.
-                options = EngineOptions(seed - worker_id, num_areas, self._timeout_s, configuration=None)
+                options = EngineOptions(seed - worker_id, num_areas, self._timeout_s)
                 self._engine = self._blocking(_made(worker_id, port, launch, options, self._hub))
                 self._blocking(self._engine.start())
         except BaseException:
@@ -276,7 +276,10 @@ class UnityEnvironment(BaseEnv):
 
 
 class _Hub(SideChannelHub):
-    """The user's channels at the bridge. What came is kept until the step that it came with has been taken in."""
+    """The user's channels at the bridge, and nothing of ours: what a run would tell its engines is dropped.
+
+    What came is kept until the step that it came with has been taken in.
+    """
 
     def __init__(self, manager: SideChannelManager) -> None:
         super().__init__()

@@ -156,9 +156,13 @@ def test_games_that_are_none_of_this_kind() -> None:
         UnityToGymWrapper(Scripted([Say([0])], nothing))
 
 
-def test_making_fails_without_leaving_the_game_behind() -> None:
-    with pytest.raises(UnityGymException):
-        gymnasium.make("tau/Unity-v0", file_name="headless:balance")
+def test_making_fails_without_leaving_the_game_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = Scripted([Say([0, 1])])
+    with monkeypatch.context() as patch:
+        patch.setattr(unity, "UnityEnvironment", lambda *_, **__: game)
+        with pytest.raises(UnityGymException):
+            gymnasium.make("tau/Unity-v0", file_name="headless:balance")
+    assert game.closed == 1
     with pytest.raises(UnityEnvironmentException, match="no program found"):
         gymnasium.make("tau/Unity-v0", file_name="no/such/build")
 

@@ -121,12 +121,21 @@ def test_a_newcomer_takes_the_place_of_one_that_is_gone() -> None:
 def test_masks_and_several_sensors() -> None:
     spec = spec_of(ActionSpec.create_discrete((3,)), sensor(1, 2, 2), sensor(3))
     game = Scripted([Say([0, 1], forbidden=[[0], [1, 2]]), Say([1], {0: False}, [[0]]), Say([0, 1])], spec)
+    plain = UnityVectorEnv(game)
+    kept, _ = plain.reset()
+    assert kept.shape == (2, 1, 2, 2)
+    image = kept.copy()
+    plain.step(np.array([1, 1]))
+    assert (kept == image).all()
     env = UnityVectorEnv(game, uint8_visual=True, allow_multiple_obs=True)
     assert env.single_observation_space[0] == spaces.Box(0, 255, (1, 2, 2), np.uint8)  # type: ignore[index]
     obs, infos = env.reset()
     assert obs in env.observation_space
     assert infos["action_mask"].tolist() == [[0, 1, 1], [1, 0, 0]]
-    _, _, _, _, infos = env.step(np.array([2, 0]))
+    before = [part.copy() for part in obs]
+    later, _, _, _, infos = env.step(np.array([2, 0]))
+    assert same(obs, before), "who keeps observations keeps them as they were"
+    assert not same(later, before)
     assert game.given[-1][NAME].discrete.tolist() == [[2], [0]]
     assert infos["action_mask"][1].tolist() == [0, 1, 1]
     assert [part.shape for part in infos["final_obs"][0]] == [(1, 2, 2), (3,)]
