@@ -128,6 +128,7 @@ class AgentTrainerPair:
                 return await self.environment.recover(error)
         finally:
             self.absent = None
+            self._laps.lap("wait for a person")
 
     @contextmanager
     def _start(self) -> Iterator[None]:
@@ -145,6 +146,7 @@ class AgentTrainerPair:
     async def begin_anew(self) -> None:
         """Reset the environment: all episodes start from what the parameters say. Fails as :meth:`advance` does."""
         self.trainer.abandon()
+        self._laps.begin()
         await self._decide(self.environment.reset(self._parameters_now()))
 
     def _parameters_now(self) -> Parameters:

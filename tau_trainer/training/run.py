@@ -190,7 +190,7 @@ class TrainingRun:
             self._done,
             self._parameters,
             None if self.plan.inference else self.lessons,
-            self._keep,
+            None if self.plan.inference else self._keep,
             self.hub.timers.part("pairs", parallel=True).part(f"pair {index}"),
         )
 

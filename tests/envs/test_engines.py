@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tau_trainer.bridge.codec import EngineInitialization, decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.engine import EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
@@ -33,7 +35,9 @@ from tau_trainer.errors import (
     SettingsError,
 )
 from tau_trainer.settings import load_settings
-from tau_trainer.specs import StepBatch
+from tau_trainer.specs import ActionSpec, StepBatch
+from tests.bridge.conftest import client
+from tests.bridge.oracle import Agent, engine_message, simple_spec
 from tests.envs.playing import zeros
 from tests.training.fakes import SceneEngine, Stage, launched
 
@@ -523,6 +527,35 @@ def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
 
     asyncio.run(asyncio.wait_for(main(), 60))
     assert events == [f"{said}; press Play to go on with the run, or Ctrl-C to end it"] * 2
+
+
+def test_stop_is_answered_before_the_next_play_is_waited_for() -> None:
+    """The editor says goodbye with a call, and hangs until it has its answer."""
+    spec = simple_spec(ActionSpec(1), (2,))
+    one = engine_message([(spec, [Agent(4, (np.ones(2, np.float32),))])])
+
+    async def main() -> None:
+        worker = _editor_worker([])
+        with client(worker._port) as editor:
+            starting = asyncio.create_task(worker.start({}))
+            await asyncio.sleep(0.05)
+            await editor.call(encode_engine_message(initialization=EngineInitialization()))
+            second = editor.call(encode_engine_message())
+            await second
+            asked = editor.call(one)
+            batches = await starting
+            worker.answer(zeros(worker, batches))
+            await asked
+            stop = editor.call(encode_engine_message(status=400))
+            with pytest.raises(EngineStoppedError) as error:
+                await worker.next()
+            waiting = asyncio.create_task(worker.recover(error.value))
+            assert decode_trainer_message(await asyncio.wait_for(stop, 5), {}).status == 400
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        await worker.kill()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
 
 
 def test_an_editor_that_is_still_there_is_not_waited_for() -> None:

@@ -144,8 +144,9 @@ def test_what_validation_chose_is_played_unless_the_last_is_asked_for(
 
 
 def test_sac_and_pairs_are_played_too(stage: Stage, tmp_path: Path) -> None:
-    train(sac_settings(tmp_path))
-    report, memory = play(sac_settings(tmp_path), stage, command="parallel")
+    kept: dict[str, Any] = {"behaviors__TauAgent__hyperparameters__save_replay_buffer": True}
+    train(sac_settings(tmp_path, **kept))
+    report, memory = play(sac_settings(tmp_path, **kept), stage, command="parallel")
     assert report.outcome == "played"
     assert memory.states(1) == ["Preparing", "Playing", "Cancelled"]
 
@@ -173,6 +174,19 @@ def test_a_build_whose_window_is_closed_ends_it_well(stage: Stage, tmp_path: Pat
     assert (report.outcome, report.exit_code) == ("played", 0)
     assert memory.states(0) == ["Preparing", "Playing", "Completed"]
     assert [event.message for event in memory.events if event.kind == "stopped"] == ["engine 0 has left the game"]
+
+
+def test_stop_in_the_game_writes_nothing_into_the_run_that_is_played(stage: Stage, tmp_path: Path) -> None:
+    """Not even where validation chose a policy that is newer than what was read."""
+    train(tau_settings(tmp_path))
+
+    async def leave(engine: SceneEngine) -> None:
+        if engine.exchanges > 20:
+            raise EngineStoppedError("engine has left the game")
+
+    stage.before_step = leave
+    report, _ = play(tau_settings(tmp_path), stage, 10**9, "parallel")
+    assert report.outcome == "played"
 
 
 def test_a_build_that_crashes_is_started_again_within_the_budget_then_an_error(stage: Stage, tmp_path: Path) -> None:
