@@ -23,6 +23,8 @@ Shown = Callable[[float], str]
 """How a value is written."""
 _LABEL_GAP = 0.085
 """Smallest distance between two names of baselines, as a share of the chart's height."""
+_LONGEST_NAME = 11
+"""Letters of a baseline's name for which there is room beside a chart."""
 _MOST_TOLD = 10
 """Lines whose values a tooltip tells."""
 
@@ -197,7 +199,8 @@ def _levels(levels: Mapping[str, float], y: Scale) -> Markup | None:
         at, beside = (f"{100 * (1 - share):.4g}%" for share in (y.share(levels[name]), place))
         lines.append(element("line", x1="0", x2="100%", y1=at, y2=at, class_="level"))
         labels.append(element("line", x1="2", x2="10", y1=at, y2=beside, class_="lead"))
-        labels.append(element("text", name, x="13", y=beside, dy="0.32em", class_="name"))
+        short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+        labels.append(element("text", short, element("title", name), x="13", y=beside, dy="0.32em", class_="name"))
     beside = element("svg", *labels, x="100%", overflow="visible")
     return join([*lines, beside])
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 from tau_trainer.report import RunRecord, render
-from tests.report.conftest import write_run
+from tests.report.conftest import append, write_run
 
 if os.name == "nt":
     pytest.skip("the browser's pipe is made as POSIX has it", allow_module_level=True)
@@ -55,6 +57,28 @@ def test_it_fits_the_window_and_nothing_complains(page: Page, address: str, widt
     assert page.requests == [address], "it is one file"
     narrow = "[...document.querySelectorAll('.plot')].filter(one => one.getBoundingClientRect().width < 120).length"
     assert page.value(narrow) == 0
+    ends = "Math.max(...[...document.querySelectorAll('.plot text')].map(one => one.getBoundingClientRect().right))"
+    assert page.value(ends) <= width
+
+
+@pytest.mark.parametrize("width", [1280, 320])
+def test_long_names_break_the_lines_and_not_the_page(page: Page, tmp_path: Path, width: int) -> None:
+    long = "x" * 300
+    folder = write_run(tmp_path / "run")
+    values = {f"Game/{long}": 1.0, "Environment/Cumulative Reward": 1.0}
+    append(
+        folder,
+        *({"type": "summary", "behavior": f"{long}{i}", "step": 9, "elapsed": 1.0, "values": values} for i in range(2)),
+        {"type": "event", "kind": "baselines", "fields": {"values": {long: {"accuracy": 0.5, "reward": 0.5}}}},
+        {"type": "event", "kind": "warning", "fields": {"message": long}},
+        {"type": "result", "outcome": "completed", "verdict": long},
+    )
+    told = json.loads((folder / "run.json").read_text("utf-8"))
+    (folder / "run.json").write_text(json.dumps(told | {"command": [long]}), "utf-8")
+    longer = folder.rename(tmp_path / ("y" * 200))
+    (tmp_path / "report.html").write_text(render([RunRecord.load(longer)]), "utf-8")
+    page.open((tmp_path / "report.html").as_uri(), width)
+    assert page.value("document.documentElement.scrollWidth") <= width
     ends = "Math.max(...[...document.querySelectorAll('.plot text')].map(one => one.getBoundingClientRect().right))"
     assert page.value(ends) <= width
 

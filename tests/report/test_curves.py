@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,12 @@ from tau_trainer.metrics.history import Curve, History
 from tau_trainer.report.curves import Line, band, charts, group_of, thin, thin_band
 from tests.report.conftest import write_run
 
-values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300)
+sizes, seeds = st.integers(1, 400), st.integers(0, 10**6)
+
+
+def values(size: int, seed: int) -> list[float]:
+    drawn: list[float] = np.random.default_rng(seed).normal(size=size).tolist()
+    return drawn
 
 
 def summary(step: int, values: dict[str, float], behavior: str = "A", **more: Any) -> dict[str, Any]:
@@ -29,9 +35,10 @@ def lines_of(*histories: History, title: str) -> tuple[Line, ...]:
     return next(one for group in charts(histories).values() for one in group if one.title == title).lines
 
 
-@given(values, st.integers(4, 60))
-def test_a_thinned_curve_keeps_its_ends_and_extremes(y: list[float], most: int) -> None:
-    curve = Curve(list(map(float, range(len(y)))), y)
+@given(sizes, seeds, st.integers(4, 60))
+def test_a_thinned_curve_keeps_its_ends_and_extremes(size: int, seed: int, most: int) -> None:
+    y = values(size, seed)
+    curve = Curve(list(map(float, range(size))), y)
     thinned = thin(curve, most)
     assert len(thinned.x) <= max(most, 4)
     assert (thinned.x[0], thinned.x[-1]) == (curve.x[0], curve.x[-1])
@@ -40,9 +47,10 @@ def test_a_thinned_curve_keeps_its_ends_and_extremes(y: list[float], most: int) 
     assert all(curve.y[int(x)] == value for x, value in zip(thinned.x, thinned.y, strict=True)), "no value is made up"
 
 
-@given(values, st.integers(3, 60))
-def test_a_thinned_band_reaches_as_far(y: list[float], most: int) -> None:
-    x = list(map(float, range(len(y))))
+@given(sizes, seeds, st.integers(3, 60))
+def test_a_thinned_band_reaches_as_far(size: int, seed: int, most: int) -> None:
+    y = values(size, seed)
+    x = list(map(float, range(size)))
     high = [one + 1 for one in y]
     xs, lows, highs = thin_band(x, y, high, most)
     assert len(xs) == len(lows) == len(highs) <= most

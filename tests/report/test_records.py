@@ -80,6 +80,13 @@ def test_a_clock_that_goes_back_is_a_new_start(tmp_path: Path) -> None:
     assert [one.ended for one in RunRecord.load(folder).sessions] == [20.0, 5.0]
 
 
+def test_a_start_after_a_result_is_a_new_one_however_short_the_first_was(tmp_path: Path) -> None:
+    append(tmp_path, summary(0.1), {"type": "result", "outcome": "cancelled", "wall_seconds": 0.2}, summary(0.3, 2000))
+    record = RunRecord.load(tmp_path)
+    assert [one.ended for one in record.sessions] == [0.2, 0.3]
+    assert record.outcome == BROKEN_OFF
+
+
 def test_restarts_and_refused_updates_are_told_apart_from_other_warnings(run: Path) -> None:
     told = list[str]()
     restarts = RestartBudget(10, -1, 60.0, on_event=told.append)
