@@ -51,7 +51,7 @@ class AutogradEpochs:
         self._network, self._adam = network, parameters.adam
         parts = slice(0, parameters.decayed), slice(parameters.decayed, None)
         self._vectors = [_vector(parameters.adam, part) for part in parts]
-        self._optimizer = torch.optim.AdamW([{"params": [vector]} for vector in self._vectors], eps=1e-8, foreach=False)
+        self._optimizer = torch.optim.AdamW([{"params": [vector]} for vector in self._vectors], eps=1e-8, fused=True)
         for vector, part in zip(self._vectors, parts, strict=True):
             self._optimizer.state[vector] = {
                 "step": torch.zeros(()),
