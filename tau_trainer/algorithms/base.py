@@ -76,7 +76,7 @@ class Algorithm(ABC):
     """Whether an update computes with the interpreter's lock in its hands: then it had better have a process of its
     own, lest acting waits for it."""
     large: bool = False
-    """Whether single operations of an update, those on images say, are worth several threads each."""
+    """Whether single operations of an update, such as those on images, are worth several threads each."""
 
     @abstractmethod
     def ready(self, counters: Counters) -> Work | None:

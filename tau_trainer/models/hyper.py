@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _FEW = 2
 """Where a goal is shared by so many rows in the mean, each goal's weights are made once."""
+_AT_ONCE = 2**24
+"""Weights that are made at once: 64 MiB."""
 
 
 class HyperLayer(torch.nn.Module):
@@ -44,17 +46,17 @@ class HyperLayer(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, goal: torch.Tensor, tower: int, *, frozen: bool = False) -> torch.Tensor:
         """Features [n, H] of one tower from inputs [n, I] and goals [n, G]; ``frozen``: gradients go to ``x`` alone."""
-        bias = self.bias[tower].detach() if frozen else self.bias[tower]
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-            groups = None if goal.requires_grad else _by_goal(goal)
-            weights = self._weights(goal if groups is None else groups[0], tower)
+        rows = max(1, _AT_ONCE // (self.inputs * self.size))
+        groups = None if goal.requires_grad else _by_goal(goal, rows)
         if groups is None:
-            product = torch.bmm(x[:, None], weights)[:, 0]
+            each = zip(torch.split(x, rows), torch.split(goal, rows), strict=True)
+            products = [torch.bmm(part[:, None], self._weights(some, tower, frozen))[:, 0] for part, some in each]
+            product = torch.cat(products)
         else:
-            _, order, sizes = groups
-            parts = torch.split(x[order], sizes)
-            product = torch.cat([part @ weight for part, weight in zip(parts, weights, strict=True)])[order.argsort()]
-        return torch.nn.functional.silu(product + bias)
+            different, order, sizes = groups
+            each = zip(torch.split(x[order], sizes), self._weights(different, tower, frozen), strict=True)
+            product = torch.cat([part @ weights for part, weights in each])[order.argsort()]
+        return torch.nn.functional.silu(product + (self.bias[tower].detach() if frozen else self.bias[tower]))
 
     def together(self, x: torch.Tensor, goals: list[torch.Tensor], *, frozen: bool = False) -> torch.Tensor:
         """Features [towers, n, H] of all towers from their inputs [towers, n, I] and goals [n, G]."""
@@ -72,13 +74,14 @@ class HyperLayer(torch.nn.Module):
         bias = graph.constant("hyper.bias", self.bias[tower].detach().cpu().numpy())
         return graph.swish(graph.add("Add", [product, bias], "hyper.linear"), "hyper")
 
-    def _weights(self, goal: torch.Tensor, tower: int) -> torch.Tensor:
+    def _weights(self, goal: torch.Tensor, tower: int, frozen: bool) -> torch.Tensor:
         """Weights [n, I, H] for goals [n, G]."""
-        for layer in (self.first, self.second):
-            goal = torch.nn.functional.silu(torch.addmm(layer.bias[tower], goal, layer.weight[tower]))
-        goal = torch.nn.functional.layer_norm(goal, (self.size,), eps=NORM_EPSILON)
-        flat = torch.addmm(self.made.bias[tower], goal, self.made.weight[tower])
-        return flat.view(-1, self.inputs, self.size)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            for layer in (self.first, self.second):
+                goal = torch.nn.functional.silu(torch.addmm(layer.bias[tower], goal, layer.weight[tower]))
+            goal = torch.nn.functional.layer_norm(goal, (self.size,), eps=NORM_EPSILON)
+            flat = torch.addmm(self.made.bias[tower], goal, self.made.weight[tower])
+            return flat.view(-1, self.inputs, self.size)
 
 
 def make_body(
@@ -95,9 +98,9 @@ def make_body(
     return body, HyperLayer(body.size, goals, units, towers, generator)
 
 
-def _by_goal(goal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, list[int]] | None:
-    """Different goals [U, G], the rows ordered by goal [n], and how many have each; None where most are different."""
+def _by_goal(goal: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor, list[int]] | None:
+    """Different goals [U, G], the rows ordered by goal [n], and how many have each; None where most rows differ."""
     different, which, counts = torch.unique(goal, dim=0, return_inverse=True, return_counts=True)
-    if len(different) * _FEW > len(goal):
-        return None
-    return different, which.argsort(), counts.tolist()
+    if 0 < len(different) <= min(most, len(goal) // _FEW):
+        return different, which.argsort(), counts.tolist()
+    return None

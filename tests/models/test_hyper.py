@@ -53,14 +53,24 @@ def test_shared_goals_make_their_weights_once(monkeypatch: pytest.MonkeyPatch) -
     layer, sizes = made(), list[int]()
     inner = layer._weights
 
-    def weights(goal: torch.Tensor, tower: int) -> torch.Tensor:
+    def weights(goal: torch.Tensor, tower: int, frozen: bool) -> torch.Tensor:
         sizes.append(len(goal))
-        return inner(goal, tower)
+        return inner(goal, tower, frozen)
 
     monkeypatch.setattr(layer, "_weights", weights)
     layer(torch.randn(20, INPUTS), goals_of(20, 3), 0)
     layer(torch.randn(20, INPUTS), goals_of(20, 20), 0)
     assert sizes == [3, 20]
+    monkeypatch.setattr(module, "_AT_ONCE", 8 * INPUTS * UNITS)
+    whole = layer(torch.ones(20, INPUTS), goals_of(20, 10), 0)
+    assert sizes[2:] == [8, 8, 4], "large weights are made a few rows at a time"
+    torch.testing.assert_close(
+        whole, expected(layer, torch.ones(20, INPUTS), goals_of(20, 10), 0), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_nobody_asks() -> None:
+    assert made()(torch.zeros(0, INPUTS), torch.zeros(0, GOALS), 0).shape == (0, UNITS)
 
 
 @pytest.mark.parametrize("different", [2, 12])
@@ -70,7 +80,7 @@ def test_gradients_are_the_same_either_way(different: int, monkeypatch: pytest.M
     for grouped in (True, False):
         layer, given = made(), x.clone().requires_grad_()
         if not grouped:
-            monkeypatch.setattr(module, "_by_goal", lambda _: None)
+            monkeypatch.setattr(module, "_by_goal", lambda *_: None)
         layer(given, goal, 1).square().sum().backward()
         assert given.grad is not None
         gradients.append([given.grad, *(parameter.grad for parameter in layer.parameters())])
