@@ -41,6 +41,8 @@ GOAL_LOW, GOAL_HIGH = (4.37, 0.93), (8.37, 4.93)
 """Corners of the goal, x and z."""
 GOAL_TOP = 5.0
 HALF_AGENT, HALF_BLOCK, BLOCK_TOP = 0.5, 1.5, 2.0
+BLOCK_GAP = 2.0
+"""How far from the wall a block may stand at first."""
 RUN = 0.8
 """Way of one decision ahead or back, on the ground, in the air, and behind the block; sideways it is 0.6 of it."""
 RISE, RISING = 1.375, 2
@@ -100,7 +102,7 @@ class WallJumpScene(LockstepScene):
         """Behind the block, looking at a new wall."""
         x, block_x, block_z, kind = self.random.uniform(index, 4)
         self.place[index] = np.stack([18.0 * (x - 0.5), np.full(len(index), -12.0)], axis=1)
-        block_z = np.minimum(7.0 * block_z - 9.77, WALL_NEAR - HALF_BLOCK)
+        block_z = WALL_NEAR - HALF_BLOCK - BLOCK_GAP * block_z
         self.block[index] = np.stack([16.2 * (block_x - 0.5), block_z], axis=1)
         self.height[index] = self._fall[index] = self._heading[index] = 0.0
         self._rising[index] = 0
