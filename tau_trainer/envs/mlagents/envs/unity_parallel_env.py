@@ -37,9 +37,10 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
     all of them (what an agent does in the game meanwhile is not shown; it gets zeros). Agents that appear later join.
     One that does not ask in a step keeps its observation, and its action is not heard.
 
-    Observations are arrays, or tuples of them where an agent has several sensors; with discrete actions dictionaries of
-    ``observation`` and ``action_mask`` (int8, 1 = allowed, as PettingZoo has it; ML-Agents' own say the opposite).
-    ``infos`` have ``behavior_name``, ``group_id`` and ``group_reward``.
+    Observations are arrays, or where an agent has several sensors dictionaries of them by name. With discrete actions
+    they are dictionaries of ``observation`` and ``action_mask``: what ``action_space.sample`` takes, int8, 1 = allowed
+    (ML-Agents' own masks say the opposite). With continuous actions beside them no space can hold such a mask, and it
+    stands in ``infos``, which have ``behavior_name``, ``group_id`` and ``group_reward``.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
@@ -53,6 +54,8 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
         self.possible_agents: list[str] = []
         self._choices: dict[str, Choices] = {}
         self._spaces: dict[str, spaces.Space[Any]] = {}
+        self._sensors: dict[str, list[str]] = {}
+        """Names of a behavior's sensors."""
         self._rng: np.random.Generator | None = None
         self._left: set[str] = set()
         """Those whose episode has ended since the last reset."""
@@ -118,7 +121,6 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
                     agent = _agent(name, agent_id)
                     if agent in self._left:
                         continue  # its episode is over
-                    obs[agent] = self._observation(name, steps, row)
                     rewards[agent] = float(steps.reward[row])
                     ended[agent], cut[agent] = False, False
                     infos[agent] = {
@@ -126,12 +128,13 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
                         "group_id": int(steps.group_id[row]),
                         "group_reward": float(steps.group_reward[row]),
                     }
+                    obs[agent] = self._observation(name, steps, row, infos[agent])
                     if isinstance(steps, TerminalSteps):
                         cut[agent] = bool(steps.interrupted[row])
                         ended[agent] = not cut[agent]
                         self._left.add(agent)
         self.agents = sorted(agent for agent in obs if agent not in self._left)
-        self.possible_agents = sorted({*self.possible_agents, *obs})
+        self.possible_agents[:] = sorted({*self.possible_agents, *obs})  # UnityAECEnv has the same list
         self._last = {agent: obs[agent] for agent in self.agents}
         return obs, rewards, ended, cut, infos
 
@@ -142,24 +145,34 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
         choices = self._choices[name] = Choices(spec.action_spec)
         if self._action_seed is not None:
             choices.space.seed(self._action_seed)
-        sensors = [sensor_space(sensor) for sensor in spec.observation_specs]
-        space: spaces.Space[Any] = sensors[0] if len(sensors) == 1 else spaces.Tuple(sensors)
-        if spec.action_spec.discrete_size:
+        names: list[str] = []
+        for i, sensor in enumerate(spec.observation_specs):
+            names.append(f"{sensor.name}_{i}" if sensor.name in ("", *names) else sensor.name)
+        self._sensors[name] = names
+        sensors: dict[str, spaces.Space[Any]] = {}
+        sensors |= {one: sensor_space(sensor) for one, sensor in zip(names, spec.observation_specs, strict=True)}
+        space: spaces.Space[Any] = sensors[names[0]] if len(names) == 1 else spaces.Dict(sensors)
+        if spec.action_spec.discrete_size and not choices.hybrid:
             masks = [spaces.MultiBinary(size) for size in spec.action_spec.discrete_branches]
             mask: spaces.Space[Any] = masks[0] if len(masks) == 1 else spaces.Tuple(masks)
             space = spaces.Dict({"observation": space, "action_mask": mask})
         self._spaces[name] = space
 
-    def _observation(self, name: str, steps: DecisionSteps | TerminalSteps, row: int) -> Any:
-        seen: Any = tuple(sensor[row] for sensor in steps.obs)
-        seen = seen[0] if len(seen) == 1 else seen
+    def _observation(self, name: str, steps: DecisionSteps | TerminalSteps, row: int, info: dict[str, Any]) -> Any:
+        """What an agent sees; a mask that no space can hold is put into ``info``."""
+        seen: Any = {sensor: values[row] for sensor, values in zip(self._sensors[name], steps.obs, strict=True)}
+        seen = next(iter(seen.values())) if len(seen) == 1 else seen
         choices = self._choices[name]
         if not choices.spec.discrete_size:
             return seen
         masks = None
         if isinstance(steps, DecisionSteps) and steps.action_mask is not None:
             masks = [mask[row : row + 1] for mask in steps.action_mask]
-        return {"observation": seen, "action_mask": mask_row(choices.allowed(masks, 1), 0)}
+        allowed = mask_row(choices.allowed(masks, 1), 0)
+        if choices.hybrid:
+            info["action_mask"] = (None, allowed)
+            return seen
+        return {"observation": seen, "action_mask": allowed}
 
     def close(self) -> None:
         """Close the game; a second time nothing."""

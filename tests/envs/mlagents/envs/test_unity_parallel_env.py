@@ -24,6 +24,7 @@ ADVICE = (
     "We recommend agents to be named",
     "Agent's (min|max)imum observation space",
     "Observation space for each agent probably",
+    "Action space for each agent probably",
     "Observation is not a NumPy",
     "Observation numpy array is all zeros",
     "No agents present but",
@@ -87,26 +88,41 @@ def test_agents_leave_one_by_one_and_play_no_second_episode() -> None:
     assert env.agents == [agent(0), agent(1)]
 
 
+def test_newcomers_are_possible_in_turns_too() -> None:
+    turns = UnityAECEnv(Scripted([Say([0]), Say([0, 7]), Say([0, 7])]))
+    turns.reset()
+    assert turns.possible_agents == [agent(0)]
+    turns.step(np.array([0.5]))
+    assert turns.agents == turns.possible_agents == [agent(0), agent(7)]
+
+
 def test_behaviors_masks_groups_and_several_sensors() -> None:
-    names = ("Cat?team=0", "Dog?team=1")
-    hybrid = spec_of(ActionSpec.create_hybrid(1, (2, 3)), sensor(2), sensor(1, 2, 2))
+    names = ("Cat?team=0", "Dog?team=1", "Emu")
+    several = sensor(2, name="s"), sensor(1, 2, 2, name="s"), sensor(3, name="")
+    hybrid = spec_of(ActionSpec.create_hybrid(1, (2, 3)), *several)
+    choosing = spec_of(ActionSpec.create_discrete((2, 3)), *several)
     says = {names[0]: Say([1], groups=[4], forbidden=[[0, 3]]), names[1]: Say([1])}
-    game = Scripted([says] * 3, hybrid, spec_of(), names=names)
+    says[names[2]] = Say([1], forbidden=[[1, 2, 4]])
+    game = Scripted([says] * 3, hybrid, spec_of(), choosing, names=names)
     env = UnityParallelEnv(game, seed=3)
-    cat, dog = agent(1, names[0]), agent(1, names[1])
-    assert env.agents == [cat, dog]
+    cat, dog, emu = (agent(1, name) for name in names)
+    assert env.agents == [cat, dog, emu]
     obs, infos = env.reset()
     assert all(obs[one] in env.observation_space(one) for one in env.agents)
-    assert [mask.tolist() for mask in obs[cat]["action_mask"]] == [[0, 1], [1, 0, 1]]
-    assert [part.shape for part in obs[cat]["observation"]] == [(2,), (1, 2, 2)]
+    assert {name: part.shape for name, part in obs[cat].items()} == {"s": (2,), "s_1": (1, 2, 2), "_2": (3,)}
+    assert set(obs[emu]) == {"observation", "action_mask"}
+    assert [mask.tolist() for mask in obs[emu]["action_mask"]] == [[1, 0], [0, 1, 0]]
+    assert env.action_space(emu).sample(mask=obs[emu]["action_mask"]).tolist() == [0, 1]
+    mask = infos[cat].pop("action_mask")
     assert infos[cat] == {"behavior_name": names[0], "group_id": 4, "group_reward": 1.0}
     assert isinstance(env.action_space(cat), spaces.Tuple)
-    action = env.action_space(cat).sample(mask=(None, obs[cat]["action_mask"]))
+    action = env.action_space(cat).sample(mask=mask)
     assert action[1][0] == 1
+    assert action[1][1] in (0, 2)
     env.step({cat: action, dog: np.array([0.25])})
     assert game.given[-1][names[0]].discrete.tolist() == [action[1].tolist()]
     assert game.given[-1][names[1]].continuous.tolist() == [[0.25]]
-    again = UnityParallelEnv(Scripted([says], hybrid, spec_of(), names=names), seed=3)
+    again = UnityParallelEnv(Scripted([says], hybrid, spec_of(), choosing, names=names), seed=3)
     env.action_space(dog).seed(3)
     assert env.action_space(dog).sample() == again.action_space(dog).sample()
 
