@@ -24,6 +24,7 @@ from tau_trainer.specs import (
     ActionSpec,
     BehaviorSpec,
     BoolArray,
+    DimensionProperty,
     Observations,
     ObservationSpec,
     StepBatch,
@@ -31,6 +32,10 @@ from tau_trainer.specs import (
 )
 
 PREFIX = "gym:"
+
+_EVEN = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+_IMAGE = (DimensionProperty.NONE, _EVEN, _EVEN)
+"""What may be assumed of channels, height and width."""
 
 
 class GymnasiumSource:
@@ -161,16 +166,30 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
 
 
 def sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
-    """The sensors of a space, one for each part of a Dict or Tuple. Raises SettingsError."""
+    """The sensors of a space, one for each part of a Dict or Tuple; images channels first. Raises SettingsError."""
     for part, own, _ in _parts(space):
-        if isinstance(own, spaces.Box):
-            image = own.dtype == np.uint8 and len(own.shape) in (2, 3)
-            shape = (*own.shape, 1) if image and len(own.shape) == 2 else own.shape or (1,)
-            yield ObservationSpec(part, shape, dtype=np.uint8 if image else np.float32)
+        if isinstance(own, spaces.Box) and _is_image(own):
+            height, width, channels = own.shape if _channels_last(own) else (*own.shape[-2:], own.shape[0])
+            shape = (1, *own.shape) if len(own.shape) == 2 else (channels, height, width)
+            yield ObservationSpec(part, shape, _IMAGE, dtype=np.uint8 if own.dtype == np.uint8 else np.float32)
+        elif isinstance(own, spaces.Box):
+            yield ObservationSpec(part, own.shape or (1,))
         elif isinstance(own, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
             yield ObservationSpec(part, (spaces.utils.flatdim(own),))
         else:
             raise SettingsError(f"the environment observes {own}, which cannot be learned from; wrap it")
+
+
+def _is_image(box: spaces.Box) -> bool:
+    return len(box.shape) == 3 or (box.dtype == np.uint8 and len(box.shape) == 2)
+
+
+def _channels_last(box: spaces.Box) -> bool:
+    """Whether an image's channels are its last axis: the one beside two alike, else the shorter of first and last."""
+    if len(box.shape) != 3:
+        return False
+    first, middle, last = box.shape
+    return first == middle or (middle != last and last < first)
 
 
 def _parts(space: spaces.Space[Any], obs: Any = None, name: str = "") -> Iterator[tuple[str, spaces.Space[Any], Any]]:
@@ -189,6 +208,8 @@ def arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
             yield np.eye(int(own.n), dtype=np.float32)[np.asarray(values) - int(own.start)]
         elif isinstance(own, spaces.MultiDiscrete | spaces.MultiBinary):
             yield np.array([spaces.utils.flatten(own, one) for one in values], np.float32)
+        elif isinstance(own, spaces.Box) and _channels_last(own):
+            yield np.ascontiguousarray(np.moveaxis(np.asarray(values, sensor.dtype), -1, 1))
         else:
             yield np.asarray(values, sensor.dtype).reshape(-1, *sensor.shape)
 

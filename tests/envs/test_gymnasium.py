@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tau_trainer.envs import Environment, open_source
 from tau_trainer.envs.gymnasium import GymnasiumEnvironment, GymnasiumSource
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.specs import Actions, ActionSpec, ObservationSpec, StepBatch
+from tau_trainer.specs import Actions, ActionSpec, DimensionProperty, ObservationSpec, StepBatch
 from tests.envs.playing import play, zeros
 from tests.training.fakes import Memory, train
 
@@ -92,6 +92,8 @@ def flat(space: spaces.Space[Any], obs: Any) -> list[list[float]]:
         return [sensor for key, own in space.spaces.items() for sensor in flat(own, obs[key])]
     if isinstance(space, spaces.Tuple):
         return [sensor for own, part in zip(space.spaces, obs, strict=True) for sensor in flat(own, part)]
+    if space.shape in ((8, 6, 3), (5, 5, 9)):
+        return [[float(number) for channel in range(space.shape[2]) for number in obs[..., channel].ravel()]]
     return [np.asarray(spaces.flatten(space, obs), np.float32).ravel().tolist()]
 
 
@@ -205,12 +207,21 @@ def test_the_named_environment_is_gymnasiums_own_vector_environment(tmp_path: Pa
 
 # --- spaces -----------------------------------------------------------------------------------------------------------
 
+
+def image(*shape: int, dtype: DTypeLike = np.uint8) -> ObservationSpec:
+    none, even = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+    return ObservationSpec("observation", shape, (none, even, even), dtype=dtype)
+
+
 SENSORS = [
     (spaces.Box(-1, 1, (3,)), [ObservationSpec("observation", (3,))]),
     (spaces.Box(-1, 1, (3,), np.float64), [ObservationSpec("observation", (3,))]),
     (spaces.Box(-1, 1, ()), [ObservationSpec("observation", (1,))]),
-    (spaces.Box(0, 255, (8, 6, 3), np.uint8), [ObservationSpec("observation", (8, 6, 3), dtype=np.uint8)]),
-    (spaces.Box(0, 255, (8, 6), np.uint8), [ObservationSpec("observation", (8, 6, 1), dtype=np.uint8)]),
+    (spaces.Box(0, 255, (8, 6, 3), np.uint8), [image(3, 8, 6)]),
+    (spaces.Box(0, 255, (4, 8, 6), np.uint8), [image(4, 8, 6)]),
+    (spaces.Box(0, 255, (8, 6), np.uint8), [image(1, 8, 6)]),
+    (spaces.Box(0, 1, (5, 5, 9)), [image(9, 5, 5, dtype=np.float32)]),
+    (spaces.Box(0, 255, (9, 5, 5), np.uint8), [image(9, 5, 5)]),
     (spaces.Box(0, 255, (8,), np.uint8), [ObservationSpec("observation", (8,))]),
     (spaces.Discrete(4, start=-2), [ObservationSpec("observation", (4,))]),
     (spaces.MultiDiscrete([2, 3]), [ObservationSpec("observation", (5,))]),
