@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tau_trainer.metrics.history import Curve
 from tau_trainer.metrics.plot import spread
 from tau_trainer.report.curves import Chart, Line, thin, thin_band
 from tau_trainer.report.html import Markup, element, join
-from tau_trainer.report.numbers import compact, exact, percent
+from tau_trainer.report.numbers import Shown, compact, exact, percent
 
 _BOX = 1000
 """Width and height of the box that lines are drawn in, in its own units."""
@@ -19,8 +19,6 @@ _LEAST_SPAN = 1e-9
 """A span below this share of the values is one value."""
 _HUGE = 1e290
 MOST_COLORS = 6
-Shown = Callable[[float], str]
-"""How a value is written."""
 _LABEL_GAP = 0.085
 """Smallest distance between two names of baselines, as a share of the chart's height."""
 _LONGEST_NAME = 11

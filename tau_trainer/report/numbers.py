@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+Shown = Callable[[float], str]
+"""How a number is written."""
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -66,3 +68,9 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     if len(values) < 2:
         return mean, 0.0
     return mean, math.sqrt(math.fsum((one - mean) ** 2 for one in values) / (len(values) - 1))
+
+
+def when(text: object) -> str:
+    """``2026-11-22 10:36:05 UTC`` from ISO 8601."""
+    said = str(text)
+    return said[:19].replace("T", " ") + " UTC" if said.endswith("+00:00") else said

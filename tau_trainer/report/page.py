@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 
 from tau_trainer import __version__
-from tau_trainer.report import sections
+from tau_trainer.report import course, scores, setup
 from tau_trainer.report.chart import Detail, draw
 from tau_trainer.report.curves import ACCURACY, LESSONS, REWARD, Chart, charts
 from tau_trainer.report.html import Markup, element, join
@@ -35,7 +35,7 @@ def render(runs: Sequence[RunRecord]) -> str:
 def _document(runs: Sequence[RunRecord], drawn: Mapping[str, Sequence[Chart]], detail: Detail) -> str:
     style, script = _part("report.css"), _part("report.js")
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
-    title = sections.title(runs)
+    title = scores.title(runs)
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -50,7 +50,7 @@ def _document(runs: Sequence[RunRecord], drawn: Mapping[str, Sequence[Chart]], d
     names = element("nav", *(element("a", name, href=f"#{_anchor(name)}") for name, _ in parts))
     body = element(
         "body",
-        element("header", *sections.header(runs)),
+        element("header", *scores.header(runs)),
         names,
         element("main", *(_section(name, content) for name, content in parts)),
         element(
@@ -65,8 +65,8 @@ def _document(runs: Sequence[RunRecord], drawn: Mapping[str, Sequence[Chart]], d
 def _sections(
     runs: Sequence[RunRecord], drawn: Mapping[str, Sequence[Chart]], detail: Detail
 ) -> Iterator[tuple[str, Markup]]:
-    yield "Runs", sections.runs(runs)
-    yield "Evaluation", sections.evaluation(runs)
+    yield "Runs", scores.runs(runs)
+    yield "Evaluation", scores.evaluation(runs)
     left, last = (
         MOST_CHARTS,
         max((float(step) for run in runs for step in run.history.steps.values()), default=1.0) or 1.0,
@@ -88,15 +88,15 @@ def _sections(
         rest = (
             element("p", f"{more:,} scalars more are in log.jsonl and in TensorBoard.", class_="note") if more else None
         )
-        told = sections.lessons(runs) if group == LESSONS else None
+        told = course.lessons(runs) if group == LESSONS else None
         if figures or rest:
             yield group, join([note, element("div", *figures, class_="charts"), told, rest])
-    yield "Pairs", sections.pairs(runs)
-    yield "Checkpoints", sections.checkpoints(runs)
-    yield "Time", sections.time(runs)
-    yield "Faults", sections.happenings(runs)
-    yield "Settings", sections.settings(runs)
-    yield "Machine", sections.provenance(runs)
+    yield "Pairs", course.pairs(runs)
+    yield "Checkpoints", course.checkpoints(runs)
+    yield "Time", course.time(runs)
+    yield "Faults", course.happenings(runs)
+    yield "Settings", setup.settings(runs)
+    yield "Machine", setup.provenance(runs)
 
 
 def _section(name: str, content: Markup) -> Markup:

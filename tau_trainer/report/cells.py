@@ -1,0 +1,79 @@
+"""What tables of a report have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tau_trainer.report.html import Markup, cell, element, table
+from tau_trainer.report.numbers import Shown, mean_and_deviation
+from tau_trainer.report.records import RunRecord
+
+MOST_ROWS = 100
+"""Of a table that may grow without end; what is beyond is counted."""
+MOST_LETTERS = 400
+"""Of a text in a table."""
+NOTHING = Markup()
+"""A section that is left out."""
+
+
+def figures(head: Sequence[str], rows: Sequence[Sequence[object]], marked: Collection[int] = ()) -> Markup:
+    """A table of figures without the columns that nobody has a value for; ``marked`` rows stand out."""
+    kept = [i for i in range(len(head)) if i == 0 or any(row[i] not in ("-", "") for row in rows)]
+    lines = [
+        element("tr", *(cell(row[i]) for i in kept), class_="sum" if number in marked else None)
+        for number, row in enumerate(rows)
+    ]
+    return table((head[i] for i in kept), lines, class_="figures")
+
+
+def more(rows: Sequence[object]) -> Markup | None:
+    """How many rows there was no room for."""
+    count = len(rows) - MOST_ROWS
+    return element("p", f"{count:,} more are left out here.", class_="note") if count > 0 else None
+
+
+def or_dash(value: float | None, text: Shown) -> str:
+    """``value`` as ``text`` writes it; None is a dash."""
+    return "-" if value is None else str(text(value))
+
+
+def with_deviation(values: Sequence[float], text: Shown) -> str:
+    """Their mean, and how far they are apart where there are several."""
+    mean, deviation = mean_and_deviation(values)
+    return f"{text(mean)} ± {text(deviation).lstrip('+')}" if len(values) > 1 else str(text(mean))
+
+
+def setting_value(value: object) -> str:
+    """A setting as YAML would have it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return cut(f"{value:g}" if isinstance(value, float) else value)
+
+
+def cut(text: object) -> str:
+    """Not longer than a reader bears."""
+    said = str(text)
+    return said if len(said) <= MOST_LETTERS else f"{said[:MOST_LETTERS]}…"
+
+
+def plural(what: str, count: int) -> str:
+    """``what``, or several of it."""
+    return what if count == 1 else f"{what}s"
+
+
+def of_run(runs: Sequence[RunRecord], run: RunRecord) -> str:
+    """Whose a row is, where there are several runs."""
+    return f"{run.name}: " if len(runs) > 1 else ""
+
+
+def places(runs: Sequence[RunRecord]) -> list[str]:
+    """The dotted keys of all settings of these runs, once each."""
+    return list(dict.fromkeys(place for run in runs for place in run.configuration.settings))
+
+
+def values_of(runs: Sequence[RunRecord], place: str) -> list[str]:
+    """The different values of a setting, as text."""
+    found = [run.configuration.settings.get(place) for run in runs]
+    return list(dict.fromkeys("absent" if one is None else setting_value(one.value) for one in found))

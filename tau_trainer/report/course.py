@@ -1,0 +1,191 @@
+"""How it went: lessons, pairs, checkpoints, time, and what was said on the way.
+
+Each section is made from the records of one or several runs, and empty where there is nothing to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tau_trainer.metrics import keys
+from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, figures, more, of_run, or_dash, plural
+from tau_trainer.report.chart import MOST_COLORS, stack
+from tau_trainer.report.html import Markup, cell, element, join, table
+from tau_trainer.report.numbers import duration, percent, size, when
+from tau_trainer.report.numbers import reward as signed
+from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, Session, mapping, number
+
+
+def lessons(runs: Sequence[RunRecord]) -> Markup:
+    """When which lesson began."""
+    told = [(run, one) for run in runs for one in run.happenings if one.kind == "lesson"]
+    items = [element("li", f"{of_run(runs, run)}{duration(one.elapsed)}: {cut(one.text)}") for run, one in told]
+    return join([element("ul", *items[:MOST_ROWS], class_="plain"), more(items)]) if items else NOTHING
+
+
+def pairs(runs: Sequence[RunRecord]) -> Markup:
+    """What became of every pair, where there are several."""
+    rows = []
+    for run in runs:
+        reward = run.history.task.get("reward") or keys.CUMULATIVE_REWARD
+        curves = {pair: curve for (_, pair), curve in run.history.pairs(reward).items()}
+        told = mapping(run.evaluation.get("pairs"))
+        for name, pair in run.pairs.items() if len(run.pairs) > 1 else ():
+            # Independent pairs are called after their learner.
+            curve = curves.get(name) or next(
+                (one for key, one in curves.items() if str(key).endswith(f"-pair{name}")), None
+            )
+            own = mapping(told.get(name))
+            rows.append(
+                (
+                    element("th", f"{of_run(runs, run)}pair {name}", scope="row"),
+                    pair.state,
+                    or_dash(number(own.get("decisions")), lambda one: f"{one:,.0f}"),
+                    or_dash(curve.y[-1] if curve else None, signed),
+                    or_dash(number(own.get("validation_accuracy")), percent),
+                    f"{pair.restarts:,}",
+                )
+            )
+    head = ("pair", "state", "decisions", "last reward", "validation accuracy", "engine restarts")
+    return join([figures(head, rows[:MOST_ROWS]), more(rows)]) if rows else NOTHING
+
+
+def checkpoints(runs: Sequence[RunRecord]) -> Markup:
+    """What is saved, the best of each learner marked: by validation accuracy, else by the reward of its time."""
+    rows, marked = list[Sequence[object]](), set[int]()
+    for run in runs:
+        by_learner: dict[str, list[SavedPolicy]] = {}
+        for one in run.checkpoints:
+            by_learner.setdefault(one.learner, []).append(one)
+        for learner, saved in by_learner.items():
+            ranks = [_rank(run, one) for one in saved]
+            best = max((rank for rank in ranks if rank is not None), default=None)
+            for one, rank in zip(saved, ranks, strict=True):
+                first = rank is not None and rank == best and len(saved) > 1
+                tag = element("span", "best", class_="tag") if first else None
+                cells = (
+                    element("th", f"{of_run(runs, run)}{learner}-{one.step}", tag, scope="row"),
+                    f"{one.step:,}",
+                    or_dash(_reward_at(run, one), signed),
+                    or_dash(one.accuracy, percent),
+                    "-" if one.best is None else f"of decision {one.best:,}",
+                    when(one.created),
+                    size(one.size),
+                )
+                marked |= {len(rows)} if first else set()
+                rows.append(cells)
+    if not rows:
+        return NOTHING
+    head = (
+        "checkpoint",
+        "decisions",
+        "reward at that time",
+        "validation accuracy",
+        "best policy in it",
+        "written",
+        "size",
+    )
+    return join([figures(head, rows[:MOST_ROWS], marked), more(rows)])
+
+
+def _rank(run: RunRecord, one: SavedPolicy) -> float | None:
+    return one.accuracy if one.accuracy is not None else _reward_at(run, one)
+
+
+def _reward_at(run: RunRecord, one: SavedPolicy) -> float | None:
+    """Mean reward of training in the last summary before a checkpoint."""
+    for key in (run.history.task.get("reward", ""), keys.CUMULATIVE_REWARD, keys.GROUP_CUMULATIVE_REWARD):
+        curves = run.history.overall(key)
+        curve = (
+            curves.get(one.learner) or next(iter(curves.values()), None)
+            if len(curves) == 1
+            else curves.get(one.learner)
+        )
+        if curve is not None:
+            before = [y for x, y in zip(curve.x, curve.y, strict=True) if x <= one.step]
+            return before[-1] if before else None
+    return None
+
+
+def time(runs: Sequence[RunRecord]) -> Markup:
+    """How long was started, trained and finished; and what of the training was spent in updates and in waiting."""
+    rows, parts = list[tuple[object, ...]](), list[Markup]()
+    for run in runs:
+        starting = sum(_starting(one) for one in run.sessions)
+        training = sum(_training(one) for one in run.sessions)
+        rest = max(0.0, run.seconds - starting - training)
+        split = [("starting engines", starting), ("training", training), ("evaluating, saving, exporting", rest)]
+        update, held = (sum(getattr(one, name) for one in run.sessions) for name in ("update_seconds", "held_seconds"))
+        updates = sum(one.updates for one in run.sessions)
+        parts.append(stack(split, duration))
+        amounts = [duration(amount) for _, amount in split]
+        rows.append(
+            (
+                element("th", run.name, scope="row"),
+                duration(run.seconds),
+                *amounts,
+                f"{updates:,}",
+                duration(update),
+                duration(update / updates if updates else None),
+                duration(held),
+            )
+        )
+    legend = [element("li", name, class_=f"piece c{i % MOST_COLORS}") for i, name in enumerate(_SPLIT)]
+    head = ("run", "all", *_SPLIT, "updates", "in updates", "an update", "held for learning")
+    note = "Updates run beside acting, so their time is no loss; held is the time for which engines waited for them."
+    return join(
+        [
+            element("ul", *legend, class_="legend"),
+            *parts,
+            figures(head, rows),
+            element("p", note, class_="note"),
+        ]
+    )
+
+
+_SPLIT = ("starting engines", "training", "evaluating, saving, exporting")
+
+
+def _starting(session: Session) -> float:
+    return float(session.training if session.training is not None else session.ended)
+
+
+def _training(session: Session) -> float:
+    if session.training is None:
+        return 0.0
+    return max(0.0, float(session.trained if session.trained is not None else session.ended) - float(session.training))
+
+
+def happenings(runs: Sequence[RunRecord]) -> Markup:
+    """Counts of what went wrong, then every message, the same ones told once."""
+    counted = [f"{count:,} {plural(kind, count)}" for kind, count in _all_faults(runs).items()]
+    non_finite = sum(run.non_finite for run in runs)
+    if non_finite:
+        counted.append(
+            f"{non_finite:,} {plural('value', non_finite)} that {'was' if non_finite == 1 else 'were'} no number"
+        )
+    lead = element(
+        "p", ", ".join(counted) + "." if counted else "Nothing went wrong.", class_=None if counted else "good"
+    )
+    told: dict[tuple[str, str, str], list[float | None]] = {}
+    for run in runs:
+        for one in run.happenings:
+            if one.kind != "lesson":
+                told.setdefault((of_run(runs, run), one.kind, one.text), []).append(one.elapsed)
+    rows = [
+        element(
+            "tr",
+            *map(
+                cell, (duration(times[0]), element("span", kind, class_="tag"), f"{run}{cut(text)}", f"{len(times):,}")
+            ),
+            class_="fault" if kind in FAULTS else None,
+        )
+        for (run, kind, text), times in sorted(told.items(), key=lambda item: item[0][1] not in FAULTS)
+    ]
+    if not rows:
+        return lead
+    return join([lead, table(("after", "what", "message", "times"), rows[:MOST_ROWS], class_="messages"), more(rows)])
+
+
+def _all_faults(runs: Sequence[RunRecord]) -> dict[str, int]:
+    return {kind: count for kind in FAULTS if (count := sum(run.faults.get(kind, 0) for run in runs))}

@@ -1,0 +1,175 @@
+"""How well it went: the head of the page, several runs beside each other, the policy beside its baselines.
+
+Each section is made from the records of one or several runs, and empty where there is nothing to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tau_trainer.metrics import keys
+from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, figures, or_dash, places, values_of, with_deviation
+from tau_trainer.report.chart import bar
+from tau_trainer.report.html import Markup, element, join, table
+from tau_trainer.report.numbers import duration, percent
+from tau_trainer.report.numbers import reward as signed
+from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, RunRecord, mapping, number
+
+_KINDS = {"completed": "good", IN_PROGRESS: "running", "failed": "bad", BROKEN_OFF: "bad"}
+
+
+def title(runs: Sequence[RunRecord]) -> str:
+    """What stands on the window."""
+    return runs[0].name if len(runs) == 1 else f"{runs[0].name} and {len(runs) - 1} more"
+
+
+def header(runs: Sequence[RunRecord]) -> Iterator[Markup]:
+    """Title, outcome, the sentence of the evaluation, and the numbers that count."""
+    first = runs[0]
+    kinds = list(dict.fromkeys(run.outcome for run in runs))
+    yield element(
+        "h1", title(runs), *(element("span", one, class_=f"outcome {_KINDS.get(one, 'other')}") for one in kinds)
+    )
+    subject = [first.result.get("command"), first.configuration.environment, *_trainers(first)]
+    if len(runs) > 1:
+        subject.append(f"{len(runs)} runs")
+    yield element("p", " · ".join(cut(one) for one in subject if one), class_="subject")
+    for run in runs:
+        verdict = run.result.get("verdict")
+        if verdict:
+            yield element("p", element("b", f"{run.name}: ") if len(runs) > 1 else None, verdict, class_="verdict")
+        elif run.outcome == BROKEN_OFF:
+            text = f"{run.name} ended without a last word: it was killed, or its machine went down."
+            yield element("p", text, class_="verdict bad")
+    yield element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in _tiles(runs)))
+
+
+def _trainers(run: RunRecord) -> Iterator[str]:
+    for name, kind in list(run.configuration.trainers.items())[:4]:
+        yield f"{name}: {kind}"
+
+
+def _tiles(runs: Sequence[RunRecord]) -> Iterator[tuple[str, object]]:
+    yield "decisions", f"{sum(run.decisions for run in runs):,}"
+    for name, found in (("test accuracy", _scores(runs, "accuracy")), ("test reward", _scores(runs, "reward"))):
+        if found:
+            yield name, with_deviation(found, percent if name == "test accuracy" else signed)
+    final = [reward for run in runs if (reward := final_reward(run)) is not None]
+    if final:
+        yield "reward of the last summary", with_deviation(final, signed)
+    speeds = [speed for run in runs if (speed := _speed(run)) is not None]
+    if speeds:
+        yield "decisions a second", with_deviation(speeds, lambda one: f"{one:,.0f}")
+    yield "time", duration(sum(run.seconds for run in runs))
+    faults = sum(sum(run.faults.values()) for run in runs)
+    yield "faults", f"{faults:,}" if faults else "none"
+
+
+def _scores(runs: Sequence[RunRecord], name: str) -> list[float]:
+    return [score for run in runs if (score := number(run.evaluation.get(name))) is not None]
+
+
+def final_reward(run: RunRecord) -> float | None:
+    """Mean reward in the last summary that has one, of its first behavior: of an episode, or of a decision."""
+    for key in (run.history.task.get("reward", ""), keys.CUMULATIVE_REWARD, keys.GROUP_CUMULATIVE_REWARD):
+        for curve in run.history.overall(key).values():
+            return curve.y[-1]
+    return None
+
+
+def _speed(run: RunRecord) -> float | None:
+    told = number(run.result.get("decisions_per_second"))
+    if told is not None:
+        return told
+    for curve in run.history.overall(keys.DECISIONS_PER_SECOND).values():
+        return curve.y[-1]
+    return None
+
+
+def runs(runs: Sequence[RunRecord]) -> Markup:
+    """Several runs beside each other, their mean and deviation, and in which settings they differ."""
+    if len(runs) == 1:
+        return NOTHING
+    rows: list[Sequence[object]] = [
+        (
+            element("th", run.name, scope="row"),
+            run.outcome,
+            run.provenance.get("seed", "-"),
+            f"{run.decisions:,}",
+            or_dash(final_reward(run), signed),
+            or_dash(number(run.evaluation.get("accuracy")), percent),
+            or_dash(_speed(run), lambda one: f"{one:,.0f}"),
+            duration(run.seconds),
+        )
+        for run in runs
+    ]
+    final = [reward for run in runs if (reward := final_reward(run)) is not None]
+    accuracy, speed = _scores(runs, "accuracy"), [one for run in runs if (one := _speed(run)) is not None]
+    summed: list[object] = [element("th", "mean ± standard deviation", scope="row"), "", "", ""]
+    summed += [
+        with_deviation(values, text) if values else "-" for values, text in ((final, signed), (accuracy, percent))
+    ]
+    summed += [with_deviation(speed, lambda one: f"{one:,.0f}") if speed else "-", ""]
+    head = ("run", "outcome", "seed", "decisions", "last reward", "test accuracy", "decisions/s", "time")
+    body = figures(head, [*rows, summed], [len(rows)])
+    differing = [place for place in places(runs) if place not in _OWN and len(values_of(runs, place)) > 1]
+    if differing:
+        names = ", ".join(differing[:MOST_ROWS])
+        note = element("p", f"These runs differ in more than their seed: {names}.", class_="note warn")
+        return join([body, note])
+    return join(
+        [body, element("p", "These runs have the same settings but for their seed and their name.", class_="note")]
+    )
+
+
+_OWN = ("checkpoint_settings.run_id", "checkpoint_settings.results_dir", "env_settings.seed", "env_settings.base_port")
+"""Settings in which runs of one thing differ."""
+
+
+def evaluation(runs: Sequence[RunRecord]) -> Markup:
+    """Policies between the baselines of the first run, worst first, on test rows."""
+    scored = [run for run in runs if number(run.evaluation.get("accuracy")) is not None]
+    if not scored:
+        return NOTHING
+    first = scored[0].evaluation
+    entries = [(str(name), mapping(scores), False) for name, scores in mapping(first.get("baselines")).items()]
+    several = len(runs) > 1
+    entries += [(f"policy of {run.name}" if several else "policy", run.evaluation, True) for run in scored]
+    found = [(name, number(one.get("accuracy")), number(one.get("reward")), own) for name, one, own in entries]
+    rewards = [reward for _, _, reward, _ in found if reward is not None]
+    low, high = min([0.0, *rewards]), max([1e-9, *rewards])
+    rows = list[Markup]()
+    for name, accuracy, reward, own in sorted(found, key=lambda row: (row[1] or 0.0, row[2] or 0.0)):
+        strongest = name == first.get("strongest") and not own
+        mark = element("span", "strongest baseline", class_="tag") if strongest else None
+        kind = "own" if own else "other"
+        cells = (
+            element("th", name, mark, scope="row"),
+            element("td", or_dash(accuracy, percent), class_="number"),
+            element("td", bar(accuracy or 0.0, 0.0, 1.0, kind), class_="bars"),
+            element("td", or_dash(reward, signed), class_="number"),
+            element("td", bar(reward or 0.0, low, high, kind), class_="bars"),
+        )
+        rows.append(element("tr", *cells, class_="sum" if own else None))
+    body = table(("on test rows", "accuracy", "", "reward", ""), rows, class_="scores")
+    return join([body, *_evaluation_notes(scored)])
+
+
+def _evaluation_notes(scored: Sequence[RunRecord]) -> Iterator[Markup]:
+    told = scored[0].evaluation
+    rows = [f"{int(count):,} {text}" for name, text in _ROWS.items() if (count := number(told.get(name))) is not None]
+    if rows:
+        yield element("p", "Rows: " + ", ".join(rows) + ".", class_="note")
+    for run in scored:
+        domains = mapping(run.evaluation.get("accuracy_by_domain"))
+        parts = [f"{cut(name)} {percent(share)}" for name, one in domains.items() if (share := number(one)) is not None]
+        if parts:
+            name = f" of {run.name}" if len(scored) > 1 else ""
+            yield element("p", f"Accuracy by domain{name}: {', '.join(parts)}.", class_="note")
+
+
+_ROWS = {
+    "rows": "are tested and choose nothing",
+    "rows_validation": "chose the policy",
+    "rows_train": "were learned from",
+}

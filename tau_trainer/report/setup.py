@@ -1,0 +1,84 @@
+"""What it was made with: every setting beside its default, command, source, machine and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, places, setting_value, values_of
+from tau_trainer.report.configuration import Setting
+from tau_trainer.report.html import Markup, cell, element, join, table
+from tau_trainer.report.numbers import size, when
+from tau_trainer.report.records import RunRecord, mapping, number
+
+
+def settings(runs: Sequence[RunRecord]) -> Markup:
+    """Every setting; those that are not the default, or not the same in all runs, marked."""
+    sections: dict[str, list[Markup]] = {}
+    changed = 0
+    for place in places(runs):
+        known = [one for run in runs if (one := run.configuration.settings.get(place)) is not None]
+        marked = any(one.changed for one in known)
+        changed += marked
+        sections.setdefault(_section_of(place), []).append(_setting(place, known, values_of(runs, place), marked))
+    if not sections:
+        return NOTHING
+    folds = [
+        element(
+            "details", element("summary", name), table(("key", "value", "default"), rows, class_="settings"), open=""
+        )
+        for name, rows in sections.items()
+    ]
+    lead = f"{changed:,} of {len(places(runs)):,} settings are not the default; they are marked."
+    return join([element("p", lead), element("div", *folds, class_="columns")])
+
+
+def _setting(place: str, known: Sequence[Setting], values: Sequence[str], marked: bool) -> Markup:
+    key = place.removeprefix(f"{_section_of(place)}.")
+    cells = (element("th", key, scope="row"), ", ".join(values), setting_value(known[0].default) if marked else "")
+    return element("tr", *map(cell, cells), class_="changed" if marked else None)
+
+
+def _section_of(place: str) -> str:
+    parts = place.split(".")
+    if len(parts) == 1:
+        return "general"
+    return ".".join(parts[:2]) if parts[0] == "behaviors" and len(parts) > 2 else parts[0]
+
+
+def provenance(runs: Sequence[RunRecord]) -> Markup:
+    """Command, source, machine and versions of each run; runs that say the same are told once."""
+    blocks: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for run in runs:
+        if run.provenance:
+            blocks.setdefault(tuple(_facts(run)), []).append(run.name)
+    parts = []
+    for facts, names in blocks.items():
+        rows = [(element("th", name, scope="row"), value) for name, value in facts]
+        parts.append(element("div", element("h3", ", ".join(names)) if len(runs) > 1 else None, table((), rows)))
+    return element("div", *parts[:MOST_ROWS]) if parts else NOTHING
+
+
+def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
+    told, machine = run.provenance, mapping(run.provenance.get("hardware"))
+    command = told.get("command")
+    git = mapping(told.get("git"))
+    source = f"{git.get('commit')}{', with uncommitted changes' if git.get('dirty') else ''}" if git else None
+    memory = number(machine.get("memory_bytes"))
+    cores, usable = machine.get("cores"), machine.get("usable_cores")
+    gpus = machine.get("gpus")
+    yield from (
+        (name, cut(value))
+        for name, value in (
+            ("started", when(told.get("started"))),
+            ("command", " ".join(map(str, command)) if isinstance(command, list) else command),
+            ("seed", told.get("seed")),
+            ("source", source),
+            ("processor", machine.get("cpu")),
+            ("cores", f"{cores}, of which {usable} could be used" if cores != usable and usable else cores),
+            ("memory", size(memory) if memory is not None else None),
+            ("graphics", ", ".join(map(str, gpus)) if isinstance(gpus, list) and gpus else "none used"),
+            ("system", machine.get("system")),
+            *((str(name), version) for name, version in mapping(told.get("versions")).items()),
+        )
+        if value is not None
+    )
