@@ -184,8 +184,9 @@ class Checkpointer:
                 continue
             self.failures.pop(learner.name, None)
             self._saved_versions[learner.name] = version
-            await self.write_status(learner)
             self._hub.event("checkpoint", behavior=learner.name, step=decisions, path=str(path))
+        if learners:
+            await self.write_status(learners[-1])
 
     async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """A deterministic run's checkpoint: all learners at once, nothing left open; engines must begin anew then."""
