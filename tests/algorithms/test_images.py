@@ -135,3 +135,24 @@ def test_after_an_update_that_failed_images_are_those_that_came() -> None:
     for own, after, terminated in zip(rows["input_1"], rows["next_1"], rows["terminated"], strict=True):
         if not terminated:
             np.testing.assert_array_equal(after, played[own.tobytes()]["next"][2])
+
+
+def test_a_ring_of_images_goes_on_from_a_checkpoint_to_the_bit() -> None:
+    """Nothing is open at a checkpoint, so what waited for the next row keeps what it has."""
+    options = replayed.settings(batch_size=8, buffer_size=100, steps_per_update=8, save_replay_buffer=True)
+    first, second = sac(SPEC, options), sac(SPEC, options, seed=2)
+    collector = replayed.Collector(first)
+    for _ in range(3):
+        first.update(collector.collect(), 0.0, None)
+    arrays, facts = first.state()
+    assert len(arrays["replay.aside.input_1"]) == first.replay.spares > 0
+    second.load({name: values.copy() for name, values in arrays.items()}, facts)
+    first.memory.clear()
+    for _ in range(3):
+        work = collector.collect()
+        for learner in (first, second):
+            learner.update(work, 0.5, None)
+        (wanted, facts), (found, told) = first.state(), second.state()
+        assert facts == told
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(found[name], values, name)
