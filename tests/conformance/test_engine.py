@@ -47,8 +47,8 @@ def test_scene_is_the_same_game_over_the_wire_as_in_process(case: str, play: Pla
     assert over_wire == exchanges(mirror(scene, arguments, **wishes))
 
 
-EXAMPLES = {"hallway": 7, "sorter": 6, "walljump": 9}
-"""Twins of ML-Agents' examples, with masks, lists of entities and several behaviors, and how many agents play."""
+EXAMPLES = {"gridworld": 4, "hallway": 7, "foodcollector": 6, "sorter": 6, "walljump": 9}
+"""Twins of ML-Agents' examples, and how many agents play: images, masks, lists of entities, several behaviors."""
 
 
 @pytest.mark.parametrize("scene", EXAMPLES)
