@@ -297,6 +297,8 @@ def run_soft_steps(
             drawn.forbidden[begin:end],
             drawn.rewards[begin:end],
             drawn.goes_on[begin:end],
+            drawn.state,
+            drawn.begins,
         )
         statistics[index] = compute_soft_gradient(numbers, weights, gradient, target, space, batch, noise[begin:end])
         adam_step(optimizer, numbers.learning_rate, taken + index + 1)

@@ -15,10 +15,11 @@ from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
-from tau_trainer.columns import Arrays, Column
+from tau_trainer.columns import Arrays, Column, Rows
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import Links, Replay, Rollout, RolloutMemory, Work, WorkData
 from tau_trainer.metrics import keys
+from tau_trainer.models.actor_critic import MEMORY
 from tau_trainer.settings import OffPolicyHyperparameters
 
 _STEPS_AT_ONCE = 64
@@ -47,6 +48,10 @@ class Transitions(NamedTuple):
     """float32 [n, S], of all streams, times their strength."""
     goes_on: torch.Tensor
     """float32 [n, 1]: 0 after a real end. An episode that a limit cut goes on as far as its values are concerned."""
+    state: torch.Tensor
+    """float32 [n, towers, M], of recurrent networks: their state when the decision was made; else of length 0."""
+    begins: torch.Tensor
+    """bool [n], of recurrent networks: where a sequence begins; the rows are sequences that lie end to end."""
 
     def part(self, rows: slice) -> Transitions:
         """Views of some of them."""
@@ -63,14 +68,13 @@ class OffPolicy(GradientAlgorithm):
     :attr:`name`, builds its network, and takes gradient steps.
 
     Raises:
-        SettingsError: the network has a memory, or rewards come by component.
+        SettingsError: rewards come by component.
     """
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.numbers = cast("OffPolicyHyperparameters", setup.settings.hyperparameters)
-        if setup.settings.network_settings.memory is not None:
-            raise SettingsError(f"{self.name} does not train recurrent networks yet; remove network_settings.memory")
+        self.recurrence = setup.settings.network_settings.memory
         if setup.reward_width > 1:
             raise SettingsError(f"{self.name} learns from one reward a decision; set the reward's credit to aggregate")
         self.parameters = FlatParameters(self.build(), self.device)
@@ -146,6 +150,7 @@ class OffPolicy(GradientAlgorithm):
         if not steps:
             return {}
         most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (own.batch_size * self.replay.row_bytes)))
+        most = 1 if self.recurrence else most
         blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
         numbers = torch.cat([self.learn(self.draw(block), block, rate) for block in blocks])
         self.check_finite(numbers)
@@ -157,10 +162,25 @@ class OffPolicy(GradientAlgorithm):
         }
 
     def draw(self, minibatches: int) -> Transitions:
-        """So many minibatches, one after the other, each drawn uniformly and with replacement."""
+        """So many minibatches, one after the other, each drawn uniformly and with replacement.
+
+        Of recurrent networks: sequences whose first transitions are drawn so, cut where the minibatch is full.
+        """
         rows = minibatches * self.numbers.batch_size
-        places = torch.randint(len(self.replay), (rows,), generator=self.generator)
-        return self._transitions(self.replay.take(places.numpy()))
+        if self.recurrence is None:
+            return self._transitions(self.replay.take(self._drawn(rows)))
+        sequences = [
+            self.replay.walk(self._drawn(rows // self.recurrence.sequence_length), self.recurrence.sequence_length)
+        ]
+        while (lacking := rows - sum(len(places) for places, _ in sequences)) > 0:
+            places, begins = sequences[-1]  # they tell how long sequences are
+            starts = self._drawn(-(-lacking * int(begins.sum()) // len(places)))
+            sequences.append(self.replay.walk(starts, self.recurrence.sequence_length))
+        places, begins = (np.concatenate(parts)[:rows] for parts in zip(*sequences, strict=True))
+        return self._transitions(self.replay.take(places))._replace(begins=self.tensor(begins))
+
+    def _drawn(self, count: int) -> Rows:
+        return torch.randint(len(self.replay), (max(1, count),), generator=self.generator).numpy()
 
     def _transitions(self, rows: Mapping[str, NDArray[Any]]) -> Transitions:
         """What was stored, on the device and normalised."""
@@ -177,42 +197,47 @@ class OffPolicy(GradientAlgorithm):
             forbidden=tensors["forbidden"].to(self.device),
             rewards=tensors["rewards"].to(self.device),
             goes_on=1.0 - tensors["terminated"].to(self.device, torch.float32)[:, None],
+            state=tensors.get(MEMORY, torch.zeros(0)).to(self.device),
+            begins=torch.zeros(0),
         )
 
     def _new_replay(self) -> Replay:
         nobody = tuple(column.empty(0) for column in self.memory.columns[: len(self.spec.observations)])
-        vectors, *others = (
+        seen = [
             Column(f"input_{i}", values.shape[1:], values.dtype)
             for i, values in enumerate(self.network.arrange(nobody))
-        )
+        ]
+        twice = [] if self.recurrence else [seen[0], Column("next_0", seen[0].shape)]
         choices = self.network.action.choices
         columns = [
-            vectors,
-            Column("next_0", vectors.shape),
+            *twice,
+            *self.network.state_columns,
             Column("continuous", (choices.continuous_size,)),
             Column("discrete", (choices.discrete_size,), np.int32),
             Column("forbidden", (choices.mask_size,), np.bool_),
             Column("rewards", (len(self.streams),)),
             Column("terminated", (), np.bool_),
         ]
-        return Replay(columns, self.numbers.buffer_size, {f"next_{i}": one for i, one in enumerate(others, 1)})
+        return Replay(columns, self.numbers.buffer_size, {f"next_{i}": seen[i] for i in range(bool(twice), len(seen))})
 
     def _links(self, rollout: Rollout) -> Links | None:
-        """Which transition came after which, where images or lists are seen: these are kept once."""
+        """Which transition came after which, where images or lists are kept once, or sequences are learned from."""
         if not self.replay.followed:
             return None
-        _, *others = self.network.arrange(rollout.bootstrap_observations)
-        return Links.of(rollout, {f"input_{i}": values for i, values in enumerate(others, 1)})
+        last = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.bootstrap_observations))}
+        return Links.of(rollout, {column.name: last[column.name] for column in self.replay.followed.values()})
 
     def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
         """Transitions as the ring keeps them."""
         rows = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.observations))}
-        rows["next_0"] = self.network.vectors(
-            tuple(
-                rollout.next_observations(i) if len(sensor.shape) == 1 else rollout.observations[i]
-                for i, sensor in enumerate(self.spec.observations)
+        if self.recurrence is None:
+            rows["next_0"] = self.network.vectors(
+                tuple(
+                    rollout.next_observations(i) if len(sensor.shape) == 1 else rollout.observations[i]
+                    for i, sensor in enumerate(self.spec.observations)
+                )
             )
-        )
+        rows |= {column.name: rollout.column(column.name) for column in self.network.state_columns}
         mask = np.zeros((len(rollout), self.network.action.choices.mask_size), np.bool_)
         if rollout.mask is not None:
             mask = self.network.action.forbidden(rollout.mask)

@@ -10,6 +10,8 @@
 - The policy follows the first Q, averaged over streams; the smaller of both teaches V.
 - All losses are worked out with the weights of before, so one optimizer step for everything is the same as one each.
 - The observation statistics take in what came before it is learned from.
+- Recurrent networks learn from sequences: a first transition is drawn, and up to ``sequence_length`` of the same agent
+  and episode follow. Policy and V begin with the state that was stored, the Qs with nothing, as in ML-Agents.
 
 Where actions are both continuous and discrete, ML-Agents adds the continuous entropy to V's target with the wrong sign
 and counts Q twice in the policy's loss. Here both follow from one objective, whatever the actions are:
@@ -31,6 +33,7 @@ from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
 from tau_trainer.algorithms.parameters import adam_step
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_head import LOG_SIGMA_RANGE
+from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.distributions import GAUSSIAN_ENTROPY, squashed_log_prob
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.soft_actor_critic import SoftActorCritic
@@ -65,12 +68,14 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
         noise: float32 [n, c], standard normal: what actions are drawn with.
         gammas: float32 [S].
     """
-    choices, answer = module.network.action.choices, module.network(batch.inputs)
+    begins = batch.begins if len(batch.begins) else None
+    choices = module.network.action.choices
+    answer = module.network(batch.inputs, batch.state if begins is not None else None, begins)
     size, branches = choices.continuous_size, choices.discrete_branches
     logarithms = module.log_coefficients
     coefficients = logarithms.detach().exp()
     with torch.no_grad():
-        after = module.target.values(batch.following)
+        after = module.target.values(batch.following) if begins is None else values_after(module.target, batch)
         backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, after)  # [n, S]
     drawn = noise
     # What the entropy costs [n]: alpha log pi of the continuous actions, and of the branches the mean expectation.
@@ -84,7 +89,7 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
         coefficient_loss = -logarithms[0] * (log_prob.detach().mean() - size)
         entropy = log_sigma.detach().mean() + GAUSSIAN_ENTROPY
     seen = module.q.see(batch.inputs)
-    q, q_of_drawn = module.q(seen, batch.continuous), module.q(seen, drawn, frozen=True)
+    q, q_of_drawn = module.q(seen, batch.continuous, begins), module.q(seen, drawn, begins, frozen=True)
     if branches:
         logits = answer.outputs[:, module.network.action.logits :].masked_fill(batch.forbidden, MASKED_LOGIT)
         bounds = branch_bounds(branches)
@@ -113,6 +118,19 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
         entropy=entropy,
         values=answer.values.detach().mean(dim=0),
     )
+
+
+def values_after(target: ActorCritic, batch: Transitions) -> torch.Tensor:
+    """What a recurrent target says [n, S] of the observations that came after, each at the end of its own past."""
+    rows = torch.arange(len(batch.begins), device=batch.begins.device)
+    last = torch.cat((batch.begins[1:], batch.begins.new_ones(1)))
+    # Every sequence, and behind it what came after its last transition.
+    order = torch.cat((2 * rows, 2 * rows[last] + 1)).argsort()
+    inputs = [torch.cat((one, two[last]))[order] for one, two in zip(batch.inputs, batch.following, strict=True)]
+    state = torch.cat((batch.state, batch.state[last]))[order]
+    begins = torch.cat((batch.begins, batch.begins.new_zeros(int(last.sum()))))[order]
+    places = order.argsort()[: len(rows)]
+    return target.values(inputs, state, begins)[places + 1]
 
 
 class SAC(OffPolicy):

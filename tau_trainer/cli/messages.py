@@ -90,7 +90,7 @@ class _Stderr(logging.StreamHandler[TextIO]):
     """Writes to whatever stderr is at that moment: a live table puts its own in place, to scroll lines above it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.setStream(sys.stderr)
+        self.stream = sys.stderr  # `setStream` would flush the one before, which may be closed
         super().emit(record)
 
 

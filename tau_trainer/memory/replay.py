@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays, Column, ColumnTable, Rows
 from tau_trainer.memory.trajectories import Rollout
+from tau_trainer.specs import BoolArray
 
 _AFTER = Column("after", (), np.intp)
 """Where what came after a row is found: a place, or ``-1 - spare``. Its own place where nothing comes after."""
@@ -183,6 +184,27 @@ class Replay:
             rows[name] = self._table[column.name].take(np.maximum(after, 0), axis=0)
             rows[name][aside] = self._spares[column.name][-1 - after[aside]]
         return rows
+
+    def walk(self, starts: Rows, longest: int) -> tuple[Rows, BoolArray]:
+        """From some places on through what came after them, up to ``longest`` rows each. Needs followed columns.
+
+        Returns:
+            The places of these sequences, laid end to end, [n], and where one begins, bool [n].
+        """
+        after = self._table["after"]
+        places = np.full((len(starts), longest), -1, np.intp)
+        places[:, 0] = here = starts
+        going = np.ones(len(starts), np.bool_)
+        for step in range(1, longest):
+            following = after[here]
+            going &= (following >= 0) & (following != here)
+            if not going.any():
+                break
+            here = np.where(going, following, here)
+            places[going, step] = here[going]
+        begins = np.zeros(places.shape, np.bool_)
+        begins[:, 0] = True
+        return places[places >= 0], begins[places >= 0]
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         columns = (*self.columns, _AFTER) if self.followed else self.columns

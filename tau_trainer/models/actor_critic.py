@@ -24,7 +24,7 @@ from tau_trainer.specs import BehaviorSpec, FloatArray, Observations
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
-    from tau_trainer.settings import NetworkSettings
+    from tau_trainer.settings import MemorySettings, NetworkSettings
 
 ACTOR = 0
 """The actor's tower. The critic's is the last."""
@@ -79,10 +79,7 @@ class ActorCritic(torch.nn.Module):
         self.body, self.hyper = make_body(size, goal, settings, self.towers, generator)
         size = self.body.size if self.hyper is None else self.hyper.size
         if settings.memory is not None:
-            make = plugins.load("memories", settings.memory.type)
-            with drawn_from(generator):
-                self.memories.extend(make(size, settings.memory) for _ in range(self.towers))
-            size = self._memory(ACTOR).size
+            self.memories, size = make_memories(size, settings.memory, self.towers, generator)
         self.action = ActionHead(size, spec.actions, generator, settings.action_levels, squashed=squashed)
         self.value = ValueHead(size, streams)
 
@@ -200,3 +197,13 @@ def as_tensor(values: NDArray[Any]) -> torch.Tensor:
     """An array as a tensor on the CPU, without a copy where torch allows it (it may not wrap read-only memory)."""
     source = values if values.flags.writeable else values.copy()
     return torch.from_numpy(np.ascontiguousarray(source))
+
+
+def make_memories(
+    inputs: int, settings: MemorySettings, towers: int, generator: torch.Generator
+) -> tuple[torch.nn.ModuleList, int]:
+    """A recurrent memory for each tower, and how many features come out."""
+    make = plugins.load("memories", settings.type)
+    with drawn_from(generator):
+        memories = [make(inputs, settings) for _ in range(towers)]
+    return torch.nn.ModuleList(memories), memories[0].size

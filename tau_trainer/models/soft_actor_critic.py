@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tau_trainer.models.actor_critic import ActorCritic
+from tau_trainer.models.actor_critic import ActorCritic, make_memories
+from tau_trainer.models.blocks import Recurrent
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.observation_encoder import Inputs, Seen, make_encoders
 
@@ -49,6 +50,9 @@ class TwinQ(torch.nn.Module):
         self.body, self.hyper = make_body(size + choices.continuous_size, goal, settings, TWINS, generator)
         outputs = streams * max(1, choices.mask_size)
         size = self.body.size if self.hyper is None else self.hyper.size
+        self.memories = torch.nn.ModuleList()
+        if settings.memory is not None:
+            self.memories, size = make_memories(size, settings.memory, TWINS, generator)
         self.weight = torch.nn.Parameter(torch.zeros(TWINS, size, outputs))
         self.bias = torch.nn.Parameter(torch.zeros(TWINS, 1, outputs))
 
@@ -56,10 +60,21 @@ class TwinQ(torch.nn.Module):
         """What each of the two makes of observations."""
         return [encoder(inputs) for encoder in self.encoders] or [Seen(inputs[0], inputs[0])] * TWINS
 
-    def forward(self, seen: Sequence[Seen], continuous: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
+    def forward(
+        self,
+        seen: Sequence[Seen],
+        continuous: torch.Tensor,
+        begins: torch.Tensor | None = None,
+        *,
+        frozen: bool = False,
+    ) -> torch.Tensor:
         """Q [2, n, S, A] of what they :meth:`see` and continuous actions [n, c] in [-1, 1].
 
-        ``frozen``: gradients go to the actions alone.
+        Args:
+            seen: by each of the two.
+            continuous: the actions.
+            begins: bool [n], where sequences begin; a memory begins each of them empty, as in ML-Agents.
+            frozen: gradients go to the actions alone.
         """
         if frozen:
             seen = [Seen(*(values.detach() for values in one)) for one in seen]
@@ -67,8 +82,18 @@ class TwinQ(torch.nn.Module):
         x = self.body.together(x, frozen=frozen)
         if self.hyper is not None:
             x = self.hyper.together(x, [one.goal for one in seen], frozen=frozen)
+        if begins is not None:
+            x = torch.stack([self._remembered(tower, x[tower], begins, frozen=frozen) for tower in range(TWINS)])
         weight, bias = (self.weight.detach(), self.bias.detach()) if frozen else (self.weight, self.bias)
         return torch.baddbmm(bias, x, weight).view(TWINS, len(continuous), self.streams, -1)
+
+    def _remembered(self, tower: int, x: torch.Tensor, begins: torch.Tensor, *, frozen: bool) -> torch.Tensor:
+        memory = self.memories[tower]
+        assert isinstance(memory, Recurrent)
+        memory.requires_grad_(not frozen)
+        features = memory.unrolled(x, x.new_zeros(len(x), memory.state_size), begins)
+        memory.requires_grad_(True)
+        return features
 
 
 class SoftActorCritic(torch.nn.Module):

@@ -34,7 +34,6 @@ def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
         yield (*place, "self_play"), f"asks for self-play, {_YET}; remove it"
     if settings.behavioral_cloning is not None:
         yield (*place, "behavioral_cloning"), f"asks for imitation, {_YET}; remove it"
-    yield from _network(place, settings)
     yield from _signals(place, settings)
 
 
@@ -49,11 +48,6 @@ def _lessons(file: RunSettings) -> Iterator[Finding]:
                 place = "environment_parameters", name, "curriculum", i, "completion_criteria", "behavior"
                 near = did_you_mean(criteria.behavior, file.behaviors)
                 yield place, f"asks for behavior {criteria.behavior}, which `behaviors` does not have; {near}"
-
-
-def _network(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
-    if settings.network_settings.memory is not None and not trainer_type(settings.trainer_type).recurrent:
-        yield (*place, "network_settings", "memory"), f"asks for a recurrent network, {_YET}; remove it"
 
 
 def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:

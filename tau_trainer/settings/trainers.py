@@ -135,12 +135,10 @@ class TrainerType:
     """Its keys; ``trainer_type`` and ``hyperparameters`` need defaults."""
     algorithm: str | None
     """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`; None: read and checked, not trained yet."""
-    recurrent: bool = True
-    """Whether it trains networks with a memory."""
 
 
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
-SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.sac:SAC", recurrent=False)
+SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.sac:SAC")
 POCA_TRAINER = TrainerType(POCATrainerSettings, None)
 
 

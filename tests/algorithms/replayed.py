@@ -45,6 +45,7 @@ class Collector:
         self.transitions: list[dict[str, Any]] = []
         self._open: dict[int, dict[str, Any]] = {}
         self._steps = 0
+        self._state = {column.name: column.empty(AGENTS) for column in learner.network.state_columns}
 
     def collect(self, steps: int = 12) -> WorkData:
         """The work of so many further decisions of every agent."""
@@ -53,16 +54,20 @@ class Collector:
         for _ in range(steps):
             obs = self._observe(AGENTS)
             mask = self.rng.random((AGENTS, size)) < 0.3 if size else None
-            decision = policy.act(obs, mask, self.rng)
+            before, decision = self._state, policy.act(obs, mask, self.rng, state=self._state)
+            self._state = {name: values.copy() for name, values in decision.state.items()}
             rewards = self._rewards(AGENTS)
             values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
             actions = {"continuous": decision.continuous, "discrete": decision.discrete}
-            memory.append(np.arange(AGENTS), rewards, {**values, **actions, "mask": mask}, policy.version)
+            memory.append(
+                np.arange(AGENTS), rewards, {**values, **actions, **decision.extras, "mask": mask}, policy.version
+            )
             self._close(range(AGENTS), rewards, obs, terminated=False)
             branches = self.learner.spec.actions.discrete_branches
             for agent in range(AGENTS):
                 self._open[agent] = {
                     "obs": _of(obs, agent),
+                    "state": np.array([values[agent] for values in before.values()]),
                     "continuous": decision.continuous[agent],
                     "discrete": decision.discrete[agent],
                     "forbidden": effective_mask(mask, branches)[agent] if mask is not None else np.zeros(0, np.bool_),
@@ -77,6 +82,8 @@ class Collector:
         rewards, obs = self._rewards(1), self._observe(1)
         self.learner.memory.end(np.array([agent]), rewards, obs, np.array([truncated]))
         self._close([agent], rewards, obs, terminated=not truncated)
+        for values in self._state.values():
+            values[agent] = 0
 
     def _close(self, agents: Any, rewards: dict[str, Any], obs: Any, *, terminated: bool) -> None:
         for row, agent in enumerate(agents):

@@ -187,11 +187,11 @@ def test_value_after_a_limit_and_after_a_real_end(truncated: bool, expected: flo
     assert estimate == pytest.approx(expected, rel=0.08)
 
 
-def make_sac(inputs: int, actions: ActionSpec) -> SAC:
+def make_sac(inputs: int, actions: ActionSpec, memory: MemorySettings | None = None, gamma: float = 0.0) -> SAC:
     settings = SACTrainerSettings(
         hyperparameters=SACHyperparameters(batch_size=64, learning_rate=3e-3, steps_per_update=8, init_entcoef=0.1),
-        network_settings=NetworkSettings(hidden_units=32),
-        reward_signals={"extrinsic": RewardSignalSettings(gamma=0.0)},
+        network_settings=NetworkSettings(hidden_units=32, memory=memory),
+        reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
     )
     spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), actions)
     return SAC(Setup(spec, settings, seed=1))
@@ -217,3 +217,20 @@ def test_sac_learns_a_contextual_bandit(actions: ActionSpec) -> None:
         loop.learn_when_full()
     assert np.mean(misses[:20]) > 0.45
     assert np.mean(misses[-50:]) < (0.3 if actions.continuous_size and actions.discrete_size else 0.2), misses[-50:]
+
+
+def test_sac_remembers_a_cue() -> None:
+    """One of two cues, three steps with nothing to see, then one action that should name the cue; blind: a half."""
+    steps = 5
+    loop = Loop(make_sac(3, ActionSpec(0, (2,)), MemorySettings(memory_size=32, sequence_length=8), 0.9))
+    hits: list[float] = []
+    for _ in range(120):
+        cue = loop.rng.integers(2, size=AGENTS)
+        for step in range(steps):
+            decision = loop.act(one_hot(cue if step == 0 else np.full(AGENTS, 2), 3), np.zeros((AGENTS, 1), np.float32))
+            loop.learn_when_full()
+        hit = (decision.discrete[:, 0] == cue).astype(np.float32)
+        loop.end(loop.rows, hit[:, None], one_hot(cue, 3), truncated=False)
+        hits.append(float(hit.mean()))
+    assert np.mean(hits[:10]) < 0.7
+    assert np.mean(hits[-20:]) > 0.9, hits

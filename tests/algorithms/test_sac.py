@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from tau_trainer.algorithms.off_policy import Transitions
-from tau_trainer.algorithms.sac import SAC, losses
-from tau_trainer.errors import SettingsError
+from tau_trainer.algorithms.sac import SAC, losses, values_after
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
+from tau_trainer.models.observation_encoder import Seen
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, ObservationSpec, ObservationType
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.reference_sac import gradients, textbook
-from tests.algorithms.replayed import sac, settings, trained
+from tests.algorithms.replayed import Collector, sac, settings, trained
 from tests.networks import IMAGE, LIST
 
 GOAL = ObservationSpec("goal", (3,), (), ObservationType.GOAL_SIGNAL)
@@ -53,6 +53,8 @@ def random_batch(learner: SAC, rows: int = 9, seed: int = 0) -> tuple[Transition
         forbidden=forbidden,
         rewards=normal(rows, len(learner.streams)),
         goes_on=(torch.arange(rows)[:, None] % 3 > 0).float(),
+        state=torch.zeros(0),
+        begins=torch.zeros(0),
     )
     return batch, normal(rows, size)
 
@@ -249,7 +251,65 @@ def test_blocks_of_q_learn_from_q_alone(sensors: tuple[ObservationSpec, ...]) ->
         assert moved == own, name
 
 
-@pytest.mark.usefixtures("toys")
-def test_what_it_does_not_train_is_told() -> None:
-    with pytest.raises(SettingsError, match=r"^sac does not train recurrent networks yet; remove network_settings\.me"):
-        sac(CONTINUOUS, settings({"memory": MemorySettings(memory_size=6, sequence_length=8)}))
+RECURRENT = {"memory": MemorySettings(memory_size=6, sequence_length=4), "normalize": True}
+
+
+def test_a_recurrent_target_sees_what_came_after_at_the_end_of_its_past() -> None:
+    learner = sac(HYBRID, settings(RECURRENT))
+    random_everywhere(learner)
+    batch, _ = random_batch(learner)
+    begins = torch.tensor([True, False, False, True, True, False, False, False, True])
+    batch = batch._replace(state=torch.randn(9, 2, 6), begins=begins)
+    inside = torch.arange(9)[~begins]
+    batch.following[0][inside - 1] = batch.inputs[0][inside]
+    found = values_after(learner.module.target, batch)
+    state = batch.state[:1]
+    for row in range(9):
+        here = slice(row, row + 1)
+        state = batch.state[here] if begins[row] else state
+        state = learner.module.target([batch.inputs[0][here]], state).state
+        wanted = learner.module.target.values([batch.following[0][here]], state)
+        torch.testing.assert_close(found[here], wanted, msg=f"row {row}")
+
+
+def test_recurrent_qs_begin_every_sequence_with_nothing_and_teach_actions_alone_where_frozen() -> None:
+    learner = sac(HYBRID, settings(RECURRENT))
+    random_everywhere(learner)
+    batch, _ = random_batch(learner)
+    q, seen = learner.module.q, learner.module.q.see(batch.inputs)
+    begins = torch.arange(9) % 4 == 0
+    continuous = batch.continuous.clone().requires_grad_()
+    found = q(seen, continuous, begins, frozen=True)
+    for first, last in ((0, 4), (4, 8), (8, 9)):
+        alone = [Seen(*(values[first:last] for values in one)) for one in seen]
+        torch.testing.assert_close(
+            found[:, first:last], q(alone, continuous[first:last], torch.zeros(last - first) > 0)
+        )
+    found.sum().backward()
+    assert continuous.grad is not None
+    assert continuous.grad.any(dim=1).all()
+    learner.parameters.adam.gradient.zero_()
+    q(seen, batch.continuous, begins, frozen=True)
+    q(seen, batch.continuous, begins).sum().backward()
+    moved = {name for name, one in q.named_parameters() if one.grad is not None and one.grad.any()}
+    assert {name for name in moved if name.startswith("memories")} == {
+        f"memories.{tower}.{name}" for tower in range(2) for name in ("input.weight", "input.bias", "hidden.weight")
+    }
+
+
+def test_minibatches_of_a_recurrent_network_are_sequences_in_time() -> None:
+    """A row's state is what the policy carried, and what came after it is what the next row of its sequence sees."""
+    learner = sac(HYBRID, settings(RECURRENT, batch_size=30))
+    collector = Collector(learner)
+    learner.update(collector.collect(20), 0.0, None)
+    batch = learner.draw(1)
+    assert batch.begins.shape == (30,)
+    assert batch.begins[0]
+    assert int(batch.begins.sum()) < 20
+    inside = torch.arange(30)[~batch.begins]
+    torch.testing.assert_close(batch.inputs[0][inside], batch.following[0][inside - 1])
+    lengths = torch.diff(torch.cat((batch.begins.nonzero()[:, 0], torch.tensor([30]))))
+    assert int(lengths.max()) == 4
+    rows = torch.from_numpy(np.concatenate([one["state"][None] for one in collector.closed()]))
+    same = (batch.state.flatten(1)[:, None] == rows.flatten(1)).all(dim=2)
+    assert same.any(dim=1).all()

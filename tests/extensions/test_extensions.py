@@ -178,7 +178,8 @@ def play(model: Path, environment: str, forget: bool = False) -> float:
         policy.state[:] = 0
         done = False
         while not done:
-            action = policy.act(obs[None], names.DETERMINISTIC_DISCRETE)
+            seen = obs.transpose(2, 0, 1) if obs.ndim == 3 else obs  # channels first, as Unity has them
+            action = policy.act(seen[None], names.DETERMINISTIC_DISCRETE)
             obs, reward, done, _, _ = env.step(int(action[0, 0]))
             total += float(reward)
             policy.state *= not forget

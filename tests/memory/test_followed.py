@@ -49,6 +49,22 @@ def assert_same(once: Replay, twice: Replay) -> None:
     for name, values in again.state()[0].items():
         np.testing.assert_array_equal(values, arrays[name], name)
     assert again.spares == once.spares == len(arrays["aside.obs_1"])
+    assert_walks(once)
+
+
+def assert_walks(replay: Replay) -> None:
+    """From every place on, what came after a row is what the next row of its sequence saw; none is cut too early."""
+    places, begins = replay.walk(np.arange(len(replay)), 3)
+    assert begins.sum() == len(replay)
+    rows = replay.take(places)
+    inside = np.flatnonzero(~begins)
+    np.testing.assert_array_equal(rows["obs_1"][inside], rows["next_1"][inside - 1])
+    after = replay.state()[0]["after"]
+    last = np.append(begins[1:], True)[: len(places)]
+    age = np.arange(len(places)) - np.maximum.accumulate(np.where(begins, np.arange(len(places)), 0))
+    ends = (after[places] < 0) | (after[places] == places)
+    assert (ends | (age == 2))[last].all()
+    assert not ends[~last].any()
 
 
 @given(_happening, st.integers(1, 12))

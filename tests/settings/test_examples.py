@@ -163,6 +163,13 @@ behaviors:
     hyperparameters: {batch_size: 64, buffer_size: 12000, learning_rate_schedule: constant}
     network_settings: {normalize: true, vis_encode_type: match3}
 """,
+    "sac/Hallway": """
+behaviors:
+  Hallway:
+    trainer_type: sac
+    hyperparameters: {batch_size: 512, buffer_size: 200000, init_entcoef: 0.1}
+    network_settings: {memory: {sequence_length: 64, memory_size: 128}}
+""",
     "sac/Worm": """
 behaviors:
   Worm:
@@ -199,16 +206,6 @@ behaviors:
       samples_per_update: 0}
 """,
         "behaviors.Pyramids.behavioral_cloning asks for imitation",
-    ),
-    "sac/Hallway": (
-        """
-behaviors:
-  Hallway:
-    trainer_type: sac
-    hyperparameters: {batch_size: 512, buffer_size: 200000, init_entcoef: 0.1}
-    network_settings: {memory: {sequence_length: 64, memory_size: 128}}
-""",
-        "behaviors.Hallway.network_settings.memory asks for a recurrent network",
     ),
     "poca/SoccerTwos": (
         """

@@ -66,7 +66,7 @@ def test_cancel_at_once_saves_and_goes(
     report = session.wait(40)
     assert report.exit_code == 0
     saved = {path.name for path in report.folder.iterdir()}
-    assert saved == {"configuration.yaml", "run.json", "log.jsonl", "checkpoints"}, "nothing else was made"
+    assert saved == {"configuration.yaml", "run.json", "log.jsonl", "checkpoints", "run_logs"}, "nothing else was made"
     assert list((report.folder / "checkpoints").glob("TauAgent-*"))
     assert report.evaluation is None
     assert memory.results[0].baselines == {}, "nothing was worked out that nobody waits for"

@@ -252,7 +252,7 @@ def test_a_connection_that_breaks() -> None:
     env = talk.environment()
     env.reset()
     talk.hang_up()
-    with pytest.raises(UnityCommunicationException, match="closed the connection"):
+    with pytest.raises(UnityCommunicatorStoppedException, match="closed the connection"):
         env.step()
     env.close()
 
