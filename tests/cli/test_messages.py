@@ -63,3 +63,7 @@ def test_log_records_go_to_the_stderr_of_that_moment(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "stderr", shown)
     logging.getLogger("tau_trainer.test").warning("w")
     assert shown.getvalue() == "warning: w\n"
+    shown.close()
+    monkeypatch.setattr(sys, "stderr", again := io.StringIO())
+    logging.getLogger("tau_trainer.test").warning("x")
+    assert again.getvalue() == "warning: x\n", "whatever has become of the one before"
