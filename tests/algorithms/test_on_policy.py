@@ -351,6 +351,10 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: made(network={"normalize": True, "num_layers": 1}), "num layers"),
         (lambda: made(network={"normalize": False}), "normalize"),
         (lambda: made(shared_critic=True), "shared critic"),
+        (
+            lambda: made(network={"normalize": True, "memory": MemorySettings(memory_size=6, sequence_length=8)}),
+            "memory",
+        ),
         (lambda: ppo(CONTINUOUS, settings(NORMALIZED, TWO_STREAMS)), "discrete branches"),
         (lambda: ppo(HYBRID, settings(NORMALIZED, TWO_STREAMS), width=4), "reward components"),
         (lambda: ppo(behavior(HYBRID, LIST), settings(NORMALIZED, TWO_STREAMS)), "observations"),

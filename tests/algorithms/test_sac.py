@@ -288,8 +288,11 @@ def test_recurrent_qs_begin_every_sequence_with_nothing_and_teach_actions_alone_
     found.sum().backward()
     assert continuous.grad is not None
     assert continuous.grad.any(dim=1).all()
-    learner.parameters.adam.gradient.zero_()
-    q(seen, batch.continuous, begins, frozen=True)
+    assert not learner.parameters.adam.gradient.any()
+    x = q.body.together(torch.stack([torch.cat((one.features, batch.continuous), dim=1) for one in seen]))
+    empty = [memory(x[tower], torch.zeros(9, 6))[0] for tower, memory in enumerate(q.memories)]
+    wanted = torch.baddbmm(q.bias, torch.stack(empty), q.weight).view(2, 9, 1, -1)
+    torch.testing.assert_close(q(seen, batch.continuous, torch.ones(9) > 0), wanted)
     q(seen, batch.continuous, begins).sum().backward()
     moved = {name for name, one in q.named_parameters() if one.grad is not None and one.grad.any()}
     assert {name for name in moved if name.startswith("memories")} == {
@@ -313,3 +316,4 @@ def test_minibatches_of_a_recurrent_network_are_sequences_in_time() -> None:
     rows = torch.from_numpy(np.concatenate([one["state"][None] for one in collector.closed()]))
     same = (batch.state.flatten(1)[:, None] == rows.flatten(1)).all(dim=2)
     assert same.any(dim=1).all()
+    assert len(batch.state.unique(dim=0)) > 10  # type: ignore[no-untyped-call]
