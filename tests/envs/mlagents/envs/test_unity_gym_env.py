@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import itertools
 import warnings
 from collections.abc import Iterator
@@ -43,7 +44,8 @@ def test_gymnasiums_own_checks(scene: str) -> None:
         if "use UnityParallelEnv" not in str(error):  # scenes of several behaviors
             raise
         return
-    check_env(env.unwrapped)
+    with contextlib.closing(env):
+        check_env(env.unwrapped)
 
 
 def test_an_episode() -> None:
