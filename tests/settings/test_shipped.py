@@ -75,8 +75,8 @@ def test_mlagents_files_hold_mlagents_own_numbers() -> None:
     basic = load_settings(find_config("Basic")).behaviors["Basic"]
     assert (basic.hyperparameters.batch_size, basic.network_settings.hidden_units, basic.time_horizon) == (32, 20, 3)
     grid = load_settings(find_config("GridWorld")).behaviors["GridWorld"]
-    assert (grid.hyperparameters.batch_size, grid.hyperparameters.buffer_size, grid.time_horizon) == (32, 256, 5)
-    assert (grid.reward_signals["extrinsic"].gamma, grid.max_steps) == (0.9, 500_000)
+    assert (grid.hyperparameters.learning_rate, grid.reward_signals["extrinsic"].gamma) == (3e-4, 0.9)
+    assert (grid.network_settings.num_layers, grid.network_settings.hidden_units) == (1, 128)
     food = load_settings(find_config("FoodCollector")).behaviors["GridFoodCollector"]
     assert (food.hyperparameters.batch_size, food.hyperparameters.buffer_size, food.time_horizon) == (1024, 10240, 64)
 
