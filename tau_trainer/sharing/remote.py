@@ -123,7 +123,12 @@ class Repository:
 def check_name(name: str) -> None:
     """Raises SettingsError for what cannot be a repository's name."""
     if not _NAME.fullmatch(name) or ".." in name or "--" in name:
-        raise SettingsError(f"{name}: is no repository of the Hub; say OWNER/NAME, such as your-name/{name or 'run'}")
+        raise SettingsError(f"{name}: is no repository of the Hub; say OWNER/NAME, such as your-name/{_plain(name)}")
+
+
+def _plain(name: str) -> str:
+    """What may be meant: the last part, without what no name may hold."""
+    return re.sub(r"[^\w.-]|\.\.|--", "", name.rpartition("/")[2]) or "run"
 
 
 def _first_line(error: BaseException) -> str:

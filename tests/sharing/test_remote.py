@@ -10,6 +10,7 @@ import pytest
 
 from tau_trainer.errors import HubError, SettingsError
 from tau_trainer.sharing import Contents, Repository
+from tau_trainer.sharing.remote import check_name
 from tests.sharing.fake_hub import TOKEN, Hub
 
 NAME = "somebody/run"
@@ -91,8 +92,9 @@ def test_no_network_is_one_sentence(remote: Hub, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", ["", "run", "a/b/c", "a b/c", "../x", "a/..", "https://huggingface.co/a/b", "a/b--c"])
 def test_names_that_are_none(name: str) -> None:
-    with pytest.raises(SettingsError, match="say OWNER/NAME"):
+    with pytest.raises(SettingsError, match="say OWNER/NAME, such as your-name/") as caught:
         Repository(name)
+    check_name(str(caught.value).rpartition(" ")[2])
 
 
 def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

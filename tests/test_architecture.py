@@ -1,0 +1,74 @@
+"""The house is as docs/architecture.md says: who imports whom, and no circles between folders."""
+
+from __future__ import annotations
+
+import ast
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "tau_trainer"
+FOLDERS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+
+
+def imported() -> dict[str, set[str]]:
+    """The folders that each folder imports anywhere, for types alone too."""
+    found: dict[str, set[str]] = {folder: set() for folder in FOLDERS}
+    for folder in FOLDERS:
+        for path in (PACKAGE / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom):
+                    assert node.level == 0, f"{path} imports by dots"
+                    names = [f"{node.module}.{alias.name}" for alias in node.names]
+                parts = [name.split(".") for name in names]
+                found[folder] |= {one[1] for one in parts if one[0] == "tau_trainer" and len(one) > 1} & FOLDERS
+    return {folder: others - {folder} for folder, others in found.items()}
+
+
+def allowed() -> dict[str, set[str]]:
+    """The table of docs/architecture.md."""
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rows = re.search(r"\| folder \| imports \|\n\| --- \| --- \|\n((?:\|.*\n)+)", text)
+    assert rows is not None
+    table: dict[str, set[str]] = {}
+    for row in rows[1].splitlines():
+        folders, others = (set(re.findall(r"`(\w+)`", cell)) for cell in row.strip("| ").split(" | "))
+        if "everything above but" in row:
+            others = table.keys() - others
+        table |= dict.fromkeys(folders, others)
+    return table
+
+
+def test_every_folder_stands_in_the_table() -> None:
+    assert allowed().keys() == FOLDERS
+
+
+def test_folders_import_what_the_table_says() -> None:
+    table = allowed()
+    strangers = {folder: others - table[folder] for folder, others in imported().items()}
+    assert {folder: others for folder, others in strangers.items() if others} == {}
+
+
+def test_the_table_names_nothing_that_is_not_imported() -> None:
+    found = imported()
+    # `training` may import whatever stands above it.
+    unused = {folder: others - found[folder] for folder, others in allowed().items() if folder != "training"}
+    assert {folder: others for folder, others in unused.items() if others} == {}
+
+
+def test_torch_is_loaded_by_those_who_compute() -> None:
+    """Command line, settings and engine start without it: it takes seconds."""
+    found = {
+        folder
+        for folder in FOLDERS
+        for path in (PACKAGE / folder).rglob("*.py")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "torch" for alias in node.names)
+    }
+    assert found == {"algorithms", "export", "models", "training"}
+
+
+def test_there_are_no_circles() -> None:
+    TopologicalSorter(imported()).prepare()
