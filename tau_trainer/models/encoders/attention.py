@@ -61,8 +61,13 @@ class EntityAttention(ListEncoder):
     def forward(self, lists: Sequence[torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
         functional = torch.nn.functional
         own = None if self.own is None else functional.silu(self.own(seen))
-        embedded = [self._embed(i, entities, own) for i, entities in enumerate(lists)]
-        present = torch.cat([entities.square().sum(dim=2) > ABSENT for entities in lists], dim=1)
+        there = [entities.square().sum(dim=2) > ABSENT for entities in lists]
+        lengths = [longest(one) for one in there]  # most lists are far from full, and what is absent counts for nothing
+        embedded = [
+            self._embed(i, entities[:, :length], own)
+            for i, (entities, length) in enumerate(zip(lists, lengths, strict=True))
+        ]
+        present = torch.cat([one[:, :length] for one, length in zip(there, lengths, strict=True)], dim=1)
         x = functional.layer_norm(functional.silu(torch.cat(embedded, dim=1)), (WIDTH,), eps=NORM_EPSILON)
         query, key, value = (
             layer(x).unflatten(2, (HEADS, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
@@ -146,3 +151,9 @@ class EntityAttention(ListEncoder):
         length = graph.total(square, f"{entities}.length", axis=2)
         there = graph.add("Less", [graph.scalar(f"{entities}.zero", ABSENT), length], f"{entities}.there")
         return graph.add("Cast", [there], f"{entities}.present", to=int(TensorProto.FLOAT))
+
+
+def longest(there: torch.Tensor) -> int:
+    """Rows of lists up to the last that is there in any of them, at least 1; ``there`` is bool [n, most]."""
+    rows = there.any(dim=0).nonzero()
+    return int(rows[-1]) + 1 if len(rows) else 1

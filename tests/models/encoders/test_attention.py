@@ -113,6 +113,14 @@ def test_order_and_gaps_do_not_matter() -> None:
     torch.testing.assert_close(attention([moved], others), attention([entities], others))
 
 
+@pytest.mark.parametrize(("counts", "worked_out"), [([(2, 1), (3, 0)], 4), ([(0, 0)], 2), ([(5, 3)], 8)])
+def test_no_work_is_done_for_rows_that_nobody_fills(counts: Sequence[Sequence[int]], worked_out: int) -> None:
+    attention, seen = made(4), []
+    attention.query.register_forward_hook(lambda _, given, __: seen.append(given[0].shape[1]))
+    attention(lists(counts), torch.randn(len(counts), 4))
+    assert seen == [worked_out]
+
+
 def test_a_small_entity_is_there() -> None:
     """ML-Agents takes an entity whose squares sum to less than 0.01 for absent."""
     attention, nobody = made(4, SHAPES[:1]), torch.zeros(1, 5, 4)
