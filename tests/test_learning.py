@@ -79,6 +79,19 @@ def test_cartpole_is_solved(tmp_path: Path, seed: int) -> None:
     assert last_returns(report, "CartPole-v1") >= 475.0
 
 
+@pytest.mark.timeout(400)
+def test_the_lunar_lander_lands(tmp_path: Path) -> None:
+    """Gymnasium calls LunarLander-v3 solved at a mean return of 200; a random policy has -200."""
+    report = run(
+        "LunarLander.yaml",
+        "learn",
+        tmp_path,
+        env_settings__seed=1,
+        **{"behaviors__LunarLander-v3__max_steps": 400_000},
+    )
+    assert last_returns(report, "LunarLander-v3") >= 200.0
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_sac_reaches_90_on_balance(tmp_path: Path, seed: int) -> None:
     """ML-Agents' own settings for 3DBall."""

@@ -59,10 +59,10 @@ def test_debug_tells_who_speaks(capsys: pytest.CaptureFixture[str]) -> None:
 def test_log_records_go_to_the_stderr_of_that_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A live table puts its own in place, so that what is written there scrolls by above it."""
     set_up_logging()
-    shown = io.StringIO()
+    shown = io.TextIOWrapper(written := io.BytesIO(), "utf-8")  # who flushes it once it is closed, fails
     monkeypatch.setattr(sys, "stderr", shown)
     logging.getLogger("tau_trainer.test").warning("w")
-    assert shown.getvalue() == "warning: w\n"
+    assert written.getvalue() == b"warning: w\n"
     shown.close()
     monkeypatch.setattr(sys, "stderr", again := io.StringIO())
     logging.getLogger("tau_trainer.test").warning("x")

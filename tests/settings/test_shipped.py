@@ -12,7 +12,7 @@ from tau_trainer.settings import Curriculum, dump_settings, find_config, load_se
 
 def test_what_is_shipped() -> None:
     mlagents = ["3DBall", "3DBallSAC", "Basic", "FoodCollector", "GridWorld", "Hallway", "Sorter", "WallJump"]
-    assert sorted(shipped_names()) == sorted([*mlagents, "CartPole", "Pendulum", "tau3", "tau384"])
+    assert sorted(shipped_names()) == sorted([*mlagents, "CartPole", "LunarLander", "Pendulum", "tau3", "tau384"])
 
 
 @pytest.mark.parametrize("name", shipped_names())

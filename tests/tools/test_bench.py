@@ -12,12 +12,28 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scenes import gridworld, sorter
 from tau_trainer.tau.dataset import load_dataset
 from tools._bootstrap.progress import SetupError
-from tools.bench import builds, few_rows, images, learner, memory, running, scalars, tables, trainers, versus_mlagents
+from tools.bench import (
+    ablated,
+    builds,
+    few_rows,
+    images,
+    learner,
+    memory,
+    running,
+    scalars,
+    scenes,
+    tables,
+    trainers,
+    versus_mlagents,
+)
 from tools.bench.timeline import Timeline
 from tools.bench.trainers import Case, Incumbent, Job
 from tools.bench.versus_mlagents import Result
@@ -290,3 +306,49 @@ def test_few_rows_are_as_a_users(tmp_path: Path, number: int) -> None:
     again = few_rows.write_set(tmp_path / "again.json", number)
     assert again.read_bytes() == (tmp_path / "few.json").read_bytes()
     assert load_dataset(few_rows.write_set(tmp_path / "other.json", 7)).answers != data.answers
+
+
+def summary(step: int, reward: float | None, behavior: str = "Hallway") -> str:
+    values = {} if reward is None else {"Environment/Cumulative Reward": reward}
+    return json.dumps({"type": "summary", "behavior": behavior, "step": step, "elapsed": step / 10, "values": values})
+
+
+def test_a_scene_has_its_mark_where_a_summary_says_so(tmp_path: Path) -> None:
+    log, rewards = tmp_path / "log.jsonl", [-1.0, 0.2, 0.7, 0.5, 0.9]
+    lines = [summary(100 * i, reward) for i, reward in enumerate(rewards)]
+    other = [json.dumps({"type": "event"}), summary(1, 0.9, "Another"), summary(2, None)]
+    log.write_text("\n".join([*other, *lines]), encoding="utf-8")
+    found = scenes.outcome("hallway", "", 3, log)
+    assert (found.decisions, found.seconds, found.whole) == (200, 20.0, 40.0)
+    assert found.end == pytest.approx(0.7)
+    log.write_text("\n".join(lines[:2]), encoding="utf-8")
+    never = scenes.outcome("hallway", "memory", 3, log)
+    assert math.isnan(never.decisions)
+    assert "hallway without memory seed 3: never" in scenes.line(never)
+    text = scenes.table([found, replace(found, seed=4, decisions=300), never])
+    assert "| `hallway` | 0.7 | 2 of 2 | 250 (200-300) |" in text
+    assert "| `hallway`, no memory | 0.7 | 0 of 1 | - |" in text
+    log.write_text("\n".join(other), encoding="utf-8")
+    assert scenes.outcome("hallway", "", 3, log).failure == "no episode ended"
+
+
+def test_ablated_scenes_keep_to_themselves_what_they_are_there_for() -> None:
+    told = gridworld.GridWorldScene(agents=3, seed=1).reset(EnvironmentParameters())[0].obs
+    untold = ablated.GridWorldWithoutGoal(agents=3, seed=1).reset(EnvironmentParameters())[0].obs
+    np.testing.assert_array_equal(untold[0], told[0])
+    assert told[1].any(axis=1).all()
+    assert untold[1].shape == told[1].shape
+    assert not untold[1].any()
+    tiles = sorter.SorterScene(agents=3, seed=1).reset(EnvironmentParameters())[0].obs
+    flat = ablated.SorterOfVectors(agents=3, seed=1)
+    seen = flat.reset(EnvironmentParameters())[0].obs
+    assert [sensor.shape for sensor in flat.specs[0].observations] == [(460,), (4,)]
+    np.testing.assert_array_equal(seen[0], tiles[0].reshape(3, 460))
+
+
+@posix
+def test_an_ablated_engine_starts_as_a_build_does(tmp_path: Path) -> None:
+    build = scenes._ablated_build(tmp_path, "gridworld")
+    done = subprocess.run([str(build)], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "no trainer to connect to" in done.stderr
