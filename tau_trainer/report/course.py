@@ -139,8 +139,27 @@ def time(runs: Sequence[RunRecord]) -> Markup:
             *parts,
             figures(head, rows),
             element("p", note, class_="note"),
+            *(_laps(runs, who) for who in ("pairs", "learners")),
         ]
     )
+
+
+def _laps(runs: Sequence[RunRecord], who: str) -> Markup | None:
+    """What pairs, or learners, spent the time of the last session on, all of them together; None: nothing tells."""
+    rows, head = list[tuple[object, ...]](), list[str]()
+    found = []
+    for run in runs:
+        spent: dict[str, float] = {}
+        for one in mapping(mapping(mapping(run.timers.get("children")).get(who)).get("children")).values():
+            for name, lap in mapping(mapping(one).get("children")).items():
+                spent[name] = spent.get(name, 0.0) + (number(mapping(lap).get("total")) or 0.0)
+        if total := sum(spent.values()):
+            found.append((run, spent, total))
+            head += [name for name in spent if name not in head]
+    for run, spent, total in found:
+        shares = (percent(spent[name] / total) if name in spent else "-" for name in head)
+        rows.append((element("th", run.name, scope="row"), *shares))
+    return figures((f"time of the {who}", *head), rows) if rows else None
 
 
 _SPLIT = ("starting engines", "training", "evaluating, saving, exporting")

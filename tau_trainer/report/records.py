@@ -107,6 +107,8 @@ class RunRecord:
     """``evaluation.json``; empty where there is none."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """``run.json``."""
+    timers: Mapping[str, Any] = field(default_factory=dict)
+    """``timers.json``, of the last session; empty where there is none."""
     configuration: Configuration = field(default_factory=Configuration)
     checkpoints: list[SavedPolicy] = field(default_factory=list)
 
@@ -131,6 +133,7 @@ class RunRecord:
         run.history = run.history.merge_independent()
         run.history.add_evaluation(run.evaluation)
         run.provenance = run._read_json(files.run_json)
+        run.timers = run._read_json(files.timers)
         run.configuration = Configuration.load(files.configuration)
         if run.configuration.fault is not None:
             run.happenings.append(Happening("damaged file", run.configuration.fault))

@@ -208,9 +208,8 @@ def _kept(
     facts = {names[package]: version for package, version in versions().items() if package in names and version}
     facts["communication_protocol_version"] = COMMUNICATION_VERSION
     facts["command_line_arguments"] = " ".join(sys.argv if command_line is None else command_line)
-    file = folder.engine_logs / "timers.json"
     others = [plugins.load("recorders", name)(settings, folder.path) for name in plugins.names("recorders")]
-    return [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(file, timers, facts), *others]
+    return [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(folder.timers, timers, facts), *others]
 
 
 def _say(shown: Recorder | None, sentence: str) -> None:

@@ -163,6 +163,11 @@ class RunFolder:
         return self.path / "run_logs"
 
     @property
+    def timers(self) -> Path:
+        """``run_logs/timers.json``: what the time was spent on, as in ML-Agents."""
+        return self.engine_logs / "timers.json"
+
+    @property
     def failed_start(self) -> Path:
         """Beside the run's folder: what the engines of a run wrote that came to nothing."""
         return self.path.with_name(f"{self.path.name}.failed-start")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tau_trainer.metrics import JsonLines, MetricsHub
+from tau_trainer.files import atomic_write_json
+from tau_trainer.metrics import JsonLines, MetricsHub, Timer
 from tau_trainer.report import RunRecord, render
 from tau_trainer.report.page import MOST_BYTES
 from tests.report.conftest import append, summaries, write_run
@@ -43,6 +44,23 @@ class Balanced(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.stack.pop() == tag
+
+
+def test_the_time_of_pairs_and_learners_is_split_by_their_timers(run: Path) -> None:
+    timers = Timer()
+    for name, decide, wait in (("pair 0", 3.0, 1.0), ("pair 1", 2.0, 2.0)):
+        pair = timers.part("pairs", parallel=True).part(name)
+        pair.part("decide").total, pair.part("wait for the environment").total = decide, wait
+    timers.part("learners", parallel=True).part("TauAgent").part("update").total = 7.0
+    (run / "run_logs").mkdir()
+    atomic_write_json(run / "run_logs" / "timers.json", timers.tree())
+    told = section(page(run), "time")
+    assert "time of the pairs decide wait for the environment first 62.5 % 37.5 %" in told
+    assert "time of the learners update first 100.0 %" in told
+    (run / "run_logs" / "timers.json").write_text('{"children": {"pairs": {"children": [1]}}}', "utf-8")
+    assert "time of the" not in section(page(run), "time")
+    (run / "run_logs" / "timers.json").write_text("{", "utf-8")
+    assert "timers.json cannot be read" in section(page(run), "faults")
 
 
 def test_everything_is_there(run: Path) -> None:
