@@ -14,6 +14,7 @@ from tau_trainer import plugins
 from tau_trainer.models import ActorCritic, Encoder, ListEncoder, Policy, Recurrent, make_policy
 from tau_trainer.models.graph import GraphWriter
 from tau_trainer.settings import MemorySettings, NetworkSettings
+from tau_trainer.settings.exploration import ExplorationSettings
 from tau_trainer.specs import BehaviorSpec, DimensionProperty, ObservationSpec
 
 IMAGE = ObservationSpec("camera", (2, 4, 3), dtype=np.uint8)
@@ -128,6 +129,7 @@ def make_network(
     streams: Mapping[str, int] | None = None,
     shared_critic: bool = False,
     squashed: bool = False,
+    exploration: ExplorationSettings | None = None,
     seed: int = 0,
     **settings: Any,
 ) -> ActorCritic:
@@ -139,6 +141,7 @@ def make_network(
         streams or {"extrinsic": 1},
         shared_critic=shared_critic,
         squashed=squashed,
+        exploration=exploration,
         generator=generator,
     )
     with torch.no_grad():

@@ -14,22 +14,26 @@ from numpy.typing import NDArray
 
 from tau_trainer import plugins
 from tau_trainer.columns import Column
+from tau_trainer.exploration import Exploration, make_exploration
 from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.blocks import Recurrent, drawn_from
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, make_encoders, sensors_of
 from tau_trainer.models.value_head import ValueHead
-from tau_trainer.specs import BehaviorSpec, FloatArray, Observations
+from tau_trainer.specs import BehaviorSpec, Float64Array, FloatArray, Observations
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
     from tau_trainer.settings import MemorySettings, NetworkSettings
+    from tau_trainer.settings.exploration import ExplorationSettings
 
 ACTOR = 0
 """The actor's tower. The critic's is the last."""
 MEMORY = "memory"
 """Column of the recurrent state, [towers, M]."""
+CLOCK = "clock"
+"""Buffer of a network that has an exploration: what that counts, float64; see :mod:`tau_trainer.exploration.base`."""
 
 
 class Answer(NamedTuple):
@@ -52,6 +56,7 @@ class ActorCritic(torch.nn.Module):
         streams: name of each reward stream and its width.
         shared_critic: one tower for both.
         squashed: whether continuous actions are; see :class:`ActionHead`.
+        exploration: outputs are not sampled from: the best action is disturbed so. None: they are.
         generator: source of the initial weights.
 
     Raises:
@@ -66,6 +71,7 @@ class ActorCritic(torch.nn.Module):
         *,
         shared_critic: bool = False,
         squashed: bool = False,
+        exploration: ExplorationSettings | None = None,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
@@ -82,6 +88,10 @@ class ActorCritic(torch.nn.Module):
             self.memories, size = make_memories(size, settings.memory, self.towers, generator)
         self.action = ActionHead(size, spec.actions, generator, settings.action_levels, squashed=squashed)
         self.value = ValueHead(size, streams)
+        self.exploration: Exploration | None = None
+        if exploration is not None:
+            self.exploration = make_exploration(exploration, self.action.choices)
+            self.register_buffer(CLOCK, torch.from_numpy(self.exploration.clock()))
 
     @property
     def plain(self) -> bool:
@@ -94,6 +104,14 @@ class ActorCritic(torch.nn.Module):
         if not self.memories:
             return ()
         return (Column(MEMORY, (self.towers, self._memory(ACTOR).state_size)),)
+
+    def tick(self, discrete: NDArray[np.integer[Any]]) -> None:
+        """Count decisions whose branches had these values [n, b], where exploration depends on it."""
+        if self.exploration is not None:
+            self.get_buffer(CLOCK).copy_(torch.from_numpy(self.exploration.tick(self._clock(), discrete)))
+
+    def _clock(self) -> Float64Array:
+        return self.get_buffer(CLOCK).cpu().numpy()
 
     def vectors(self, obs: Observations) -> FloatArray:
         """All vector sensors side by side: float32 [n, D]."""

@@ -16,8 +16,9 @@ from typing_extensions import override
 
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import NonFiniteError
+from tau_trainer.exploration import gumbel
 from tau_trainer.models.action_head import ACTION_LIMIT, LOG_SIGMA_RANGE
-from tau_trainer.models.actor_critic import ACTOR, MEMORY, ActorCritic, as_tensor
+from tau_trainer.models.actor_critic import ACTOR, CLOCK, MEMORY, ActorCritic, as_tensor
 from tau_trainer.models.distributions import LOG_SQRT_2PI
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.normalizer import OBSERVATION_CLIP
@@ -50,8 +51,8 @@ class Decision:
     version: int
     """Of the policy that decided."""
     extras: Arrays
-    """What else the algorithm may want to remember: ``log_prob`` [n, c + b] (where nothing is squashed), ``memory``
-    (state before), values, ..."""
+    """What else the algorithm may want to remember: ``log_prob`` [n, c + b] (where nothing is squashed and the network
+    has no exploration), ``memory`` (state before), values, ..."""
     state: Arrays
     """The policy's :attr:`Policy.state_columns`, to be given back at these agents' next decision."""
     leveled: int = 0
@@ -88,12 +89,14 @@ class Policy(ABC):
         weights: everything that acting depends on, by name, read-only: what is sent to another process.
         version: number of updates behind these weights.
         state_columns: what must be kept of each agent from decision to decision.
+        explores: whether what it does when it is not deterministic is its own best, disturbed.
     """
 
     spec: BehaviorSpec
     weights: Arrays
     version: int
     state_columns: tuple[Column, ...] = ()
+    explores: bool = False
 
     @abstractmethod
     def act(
@@ -130,7 +133,7 @@ def make_policy(template: ActorCritic, weights: Arrays, version: int) -> Policy:
 
 
 class _ActorPolicy(Policy):
-    """Samples from what an actor-critic network says."""
+    """Samples from what an actor-critic network says, or takes the best and explores, where the network says how."""
 
     def __init__(self, template: ActorCritic, weights: Arrays, version: int) -> None:
         for values in weights.values():
@@ -140,6 +143,12 @@ class _ActorPolicy(Policy):
         self.version = version
         self.state_columns = template.state_columns
         self._template = template
+        self._exploration = template.exploration
+        self.explores = self._exploration is not None
+        if self._exploration is not None:
+            self.state_columns += self._exploration.state_columns
+            clock = weights[CLOCK]
+            self._numbers = self._exploration.numbers(float(clock[0]), clock[1:])
         self._action = template.action
         self._size = self._action.choices.continuous_size
         self._bounds = branch_bounds(self._action.choices.discrete_branches)
@@ -168,20 +177,30 @@ class _ActorPolicy(Policy):
         # The clip of a normaliser would hide an infinite observation, so inputs are looked at as well as outputs.
         if not (all(all_finite(values) for values in obs) and all_finite(outputs)):
             raise NonFiniteError(self._describe_non_finite(obs))
-        rows, source, squashed = len(outputs), None if deterministic else rng, self._action.squashed
+        rows, squashed, exploration = len(outputs), self._action.squashed, self._exploration
+        source = None if deterministic or exploration is not None else rng
         log_prob = np.empty((rows, self.spec.actions.components), np.float32)
         gaussians, logits = outputs[:, : self._action.logits], outputs[:, self._action.logits :]
         if squashed:
             continuous = self._sample_squashed(gaussians, source)
         else:
             continuous = self._sample_continuous(gaussians, log_prob, source)
-        discrete = np.empty((rows, len(self._bounds)), np.int32)
-        if self._bounds:
-            if mask is not None:
-                logits = np.where(self._action.forbidden(mask), np.float32(MASKED_LOGIT), logits)
+        forbidden = self._action.forbidden(mask) if mask is not None and self._bounds else None
+        if self._bounds and exploration is not None and not deterministic:
+            discrete = exploration.decide(logits, forbidden, self._numbers, rng)
+        else:
+            discrete = np.empty((rows, len(self._bounds)), np.int32)
+            if forbidden is not None:
+                logits = np.where(forbidden, np.float32(MASKED_LOGIT), logits)
             self._sample_discrete(logits, discrete, log_prob, source)
         before = {name: state[name] for name in after}
-        extras = before if squashed else {"log_prob": log_prob, **before}
+        extras = before if squashed or exploration is not None else {"log_prob": log_prob, **before}
+        if exploration is not None:
+            kept: Arrays = {column.name: state[column.name] for column in exploration.state_columns}
+            if self._size and not deterministic:
+                continuous, kept = exploration.perturb(continuous, self._numbers, kept, rng)
+                continuous = continuous.clip(-1.0, 1.0)
+            after = {**after, **kept}
         levels = self._action.leveled, self._action.levels or 0
         return Decision(continuous, discrete, self.version, extras, after, *levels, squashed)
 
@@ -315,7 +334,7 @@ class ModulePolicy(_ActorPolicy):
     @torch.inference_mode()
     def _forward(self, obs: Observations, state: Arrays) -> tuple[FloatArray, Arrays]:
         inputs = self._network.prepare(obs)
-        if not self.state_columns:
+        if not self._template.state_columns:
             return self._network.outputs(inputs).numpy(), _NOTHING
         answer = self._network(inputs, as_tensor(state[MEMORY]))  # the critic's tower has a past of its own
         return answer.outputs.numpy(), {MEMORY: answer.state.numpy()}
@@ -328,11 +347,3 @@ def all_finite(values: NDArray[Any]) -> bool:
     # A sum costs a fraction of looking at each number; only where it is not finite itself is that worth it.
     with np.errstate(invalid="ignore", over="ignore"):
         return math.isfinite(values.sum()) or bool(np.isfinite(values).all())
-
-
-def gumbel(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Standard Gumbel noise, float32: ``argmax(logits + gumbel)`` is a draw from ``softmax(logits)``."""
-    exponential = rng.standard_exponential(shape, dtype=np.float32)
-    # An exponential of exactly 0 would be an infinite score.
-    np.maximum(exponential, np.float32(1e-30), out=exponential)
-    return -np.log(exponential)

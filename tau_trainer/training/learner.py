@@ -331,8 +331,9 @@ class Learner:
         self._act_with(self.policy)
 
     def play(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
-        """Act from now on as a saved learner would (what its :meth:`state` gave)."""
+        """Act from now on as a saved learner would (what its :meth:`state` gave), but explore nothing any more."""
         self.begin_from(arrays, values)
+        self.actor.deterministic |= self.policy.explores
         self.best = stored_best(self.algorithm, arrays, values)
 
     def play_best(self) -> None:

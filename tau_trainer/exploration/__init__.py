@@ -1,0 +1,8 @@
+"""How agents leave the best known action: policies over values, and noise on continuous actions."""
+
+from __future__ import annotations
+
+from tau_trainer.exploration.base import Exploration, gumbel
+from tau_trainer.exploration.explorer import Explorer, make_exploration
+
+__all__ = ["Exploration", "Explorer", "gumbel", "make_exploration"]

@@ -1,0 +1,84 @@
+"""Explorations by name, and one of them for a loop of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import TypeAdapter
+
+from tau_trainer.exploration import values
+from tau_trainer.exploration.base import Exploration
+from tau_trainer.settings.exploration import ExplorationSettings, ValueExploration
+from tau_trainer.specs import ActionSpec, BoolArray, IndexArray
+
+_KINDS: dict[str, Any] = {
+    "softmax": values.Softmax,
+    "eps_greedy": values.EpsGreedy,
+    "adaptive_eps_greedy": values.AdaptiveEpsGreedy,
+    "greedy": values.Greedy,
+    "boltzmann": values.Boltzmann,
+    "max_boltzmann": values.MaxBoltzmann,
+    "boltzmann_gumbel": values.BoltzmannGumbel,
+    "gumbel_softmax": values.GumbelSoftmax,
+}
+
+
+def make_exploration(settings: ExplorationSettings, actions: ActionSpec) -> Exploration:
+    """The exploration that ``settings`` name, for a network that draws ``actions``."""
+    exploration: Exploration = _KINDS[settings.type](settings, actions)
+    return exploration
+
+
+class Explorer:
+    """A policy over values for a loop of one's own, with its clock and its random numbers.
+
+    >>> explorer = Explorer({"type": "eps_greedy", "eps": 0.2}, actions=4, seed=7)
+    >>> explorer.choose([[0.0, 1.0, 2.0, 3.0]]).shape
+    (1,)
+
+    Args:
+        settings: as ``hyperparameters: exploration`` in a file.
+        actions: how many there are, ``k``.
+        seed: of the random numbers.
+
+    Raises:
+        pydantic.ValidationError: the settings are none.
+    """
+
+    def __init__(self, settings: ExplorationSettings | Mapping[str, Any], actions: int, seed: int = 0) -> None:
+        read: ExplorationSettings = TypeAdapter(ValueExploration).validate_python(settings)
+        self.exploration = make_exploration(read, ActionSpec(0, (actions,)))
+        self.clock = self.exploration.clock()
+        self._rng = np.random.default_rng(seed)
+
+    @property
+    def numbers(self) -> list[float]:
+        """What changes with time: epsilon, widths; empty where nothing does."""
+        numbers: list[float] = self.exploration.numbers(self.clock[0], self.clock[1:]).tolist()
+        return numbers
+
+    def choose(self, values: ArrayLike, forbidden: BoolArray | None = None) -> IndexArray:
+        """An action for each of ``n`` rows, and count them.
+
+        Args:
+            values: [n, k]; for ``softmax`` probabilities.
+            forbidden: bool [n, k]; a row that is forbidden as a whole counts as free. None forbids nothing.
+        """
+        if forbidden is not None:
+            forbidden = forbidden & ~forbidden.all(axis=1, keepdims=True)
+        numbers = self.exploration.numbers(self.clock[0], self.clock[1:])
+        chosen = self.exploration.choose(np.asarray(values, np.float32), forbidden, numbers, self._rng)
+        self.clock = self.exploration.tick(self.clock, chosen[:, None])
+        return chosen
+
+    def state(self) -> dict[str, Any]:
+        """Everything to go on from, as JSON can hold it."""
+        return {"clock": self.clock.tolist(), "random": self._rng.bit_generator.state}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`."""
+        self.clock = np.asarray(state["clock"], np.float64)
+        self._rng.bit_generator.state = state["random"]

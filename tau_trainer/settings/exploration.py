@@ -1,0 +1,147 @@
+"""``hyperparameters: exploration``: how agents leave the best known action, with Note.RL's and border's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
+
+from pydantic import BeforeValidator, Discriminator, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from tau_trainer.settings.kinds import TAG, Float, Fraction, NaturalFloat, PositiveFloat, PositiveInt, Section
+
+
+class ExplorationSettings(Section):
+    """What every kind of exploration has: the name of its ``type``."""
+
+    type: str
+
+
+class SoftmaxSettings(ExplorationSettings):
+    """``softmax``: draw from the probabilities that are given; of a network's values, from their softmax."""
+
+    type: Literal["softmax"] = "softmax"
+
+
+class GreedySettings(ExplorationSettings):
+    """``greedy``: the best action, always; for networks that explore by themselves (``noisy``)."""
+
+    type: Literal["greedy"] = "greedy"
+
+
+class EpsGreedySettings(ExplorationSettings):
+    """``eps_greedy``: any action with probability epsilon, else the best."""
+
+    type: Literal["eps_greedy"] = "eps_greedy"
+    eps: Fraction = 0.1
+    """Epsilon, or what it is at first."""
+    eps_min: Fraction | None = None
+    """What it is after n_steps_annealing decisions; null = it stays."""
+    n_steps_annealing: PositiveInt = 100000
+    """Decisions from eps to eps_min."""
+    annealing: Literal["linear", "exponential"] = "linear"
+    """How it gets there: by the same amount, or by the same factor each decision."""
+
+    @model_validator(mode="after")
+    def _falls(self) -> Self:
+        if self.eps_min is not None and self.eps_min > self.eps:
+            raise PydanticCustomError(
+                "eps_falls", "eps_min {low} is larger than eps {eps}; lower it", {"low": self.eps_min, "eps": self.eps}
+            )
+        if self.annealing == "exponential" and self.eps_min == 0:
+            raise PydanticCustomError("eps_above_zero", "eps_min must be above 0 where annealing is exponential")
+        return self
+
+
+class AdaptiveEpsGreedySettings(ExplorationSettings):
+    """``adaptive_eps_greedy``: epsilon is ``min_eps + (initial_eps - min_eps) exp(-decay_rate decisions)``."""
+
+    type: Literal["adaptive_eps_greedy"] = "adaptive_eps_greedy"
+    initial_eps: Fraction = 1.0
+    """Epsilon at first."""
+    min_eps: Fraction = 0.1
+    """What it goes to."""
+    decay_rate: NaturalFloat = 1e-4
+    """How fast, for each decision."""
+
+
+class BoltzmannSettings(ExplorationSettings):
+    """``boltzmann``: draw in proportion to ``exp(value / tau)``."""
+
+    type: Literal["boltzmann"] = "boltzmann"
+    tau: PositiveFloat = 1.0
+    """Temperature: the larger, the more alike are all actions."""
+    clip: tuple[Float, Float] = (-500.0, 500.0)
+    """Limits of ``value / tau``."""
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        if self.clip[0] >= self.clip[1]:
+            raise PydanticCustomError("clip_range", "clip must name the smaller number first")
+        return self
+
+
+class MaxBoltzmannSettings(BoltzmannSettings):
+    """``max_boltzmann``: as ``boltzmann`` with probability ``eps``, else the best action."""
+
+    type: Literal["max_boltzmann"] = "max_boltzmann"  # type: ignore[assignment]
+    eps: Fraction = 0.1
+    """How often is drawn."""
+
+
+class BoltzmannGumbelSettings(ExplorationSettings):
+    """``boltzmann_gumbel``: the best of ``value + C / sqrt(count) Gumbel``, where an action's count begins at 1."""
+
+    type: Literal["boltzmann_gumbel"] = "boltzmann_gumbel"
+    C: NaturalFloat = 1.0
+    """How much is explored."""
+
+
+class GumbelSoftmaxSettings(ExplorationSettings):
+    """``gumbel_softmax``: a Gumbel softmax of the values, made hard; any action with probability ``eps``."""
+
+    type: Literal["gumbel_softmax"] = "gumbel_softmax"
+    temperature: PositiveFloat = 1.0
+    """Of the softmax, before it is made hard."""
+    eps: Fraction = 0.01
+    """How often any action is taken."""
+
+
+VALUE_EXPLORATIONS: dict[str, type[ExplorationSettings]] = {
+    "softmax": SoftmaxSettings,
+    "eps_greedy": EpsGreedySettings,
+    "adaptive_eps_greedy": AdaptiveEpsGreedySettings,
+    "greedy": GreedySettings,
+    "boltzmann": BoltzmannSettings,
+    "max_boltzmann": MaxBoltzmannSettings,
+    "boltzmann_gumbel": BoltzmannGumbelSettings,
+    "gumbel_softmax": GumbelSoftmaxSettings,
+}
+"""What chooses among discrete actions by their values."""
+
+
+def _tag(value: object) -> str:
+    return f"{TAG}{value.get('type') if isinstance(value, Mapping) else getattr(value, 'type', '')}"
+
+
+def by_type(table: Mapping[str, type[ExplorationSettings]]) -> Any:
+    """The annotation of a key whose ``type`` says which of ``table`` its settings are."""
+
+    def known(value: object) -> object:
+        if isinstance(value, ExplorationSettings) or (isinstance(value, Mapping) and value.get("type") in table):
+            return value
+        if not isinstance(value, Mapping) or "type" not in value:
+            raise PydanticCustomError("no_type", "must be a mapping with the key type: {known}", {"known": [*table]})
+        raise PydanticCustomError(
+            "unknown_choice", "has an unknown type", {"given": str(value["type"]), "known": [*table]}
+        )
+
+    members = tuple(Annotated[settings, Tag(TAG + name)] for name, settings in table.items())
+    return Annotated[Union[members], Discriminator(_tag), BeforeValidator(known)]  # noqa: UP007 made at run time
+
+
+ValueExploration = ExplorationSettings
+"""One of :data:`VALUE_EXPLORATIONS`, by its ``type``."""
+
+if not TYPE_CHECKING:
+    ValueExploration = by_type(VALUE_EXPLORATIONS)
