@@ -152,6 +152,14 @@ def back_to_actions(weights: SoftWeights, grad: torch.Tensor, pre: list[torch.Te
     return torch.mm(grad, weight[weight.size(0) - size :].t())
 
 
+def weigh(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
+    """Errors of both Qs [2, B, S] times what each transition counts, where a prioritized memory says; it learns them."""
+    if batch.weights.size(0) == 0:
+        return error
+    batch.errors.copy_(error.abs().mean(dim=[0, 2]))
+    return error * batch.weights.view(1, -1, 1)
+
+
 def compute_soft_gradient(
     numbers: SoftNumbers,
     weights: SoftWeights,
@@ -232,13 +240,15 @@ def compute_soft_gradient(
         chosen = chosen.unsqueeze(0).expand(2, rows, streams, count)
         q = taken.reshape(2, rows, streams, -1).gather(3, chosen).mean(dim=3)
         error = q - backup
-        upstream = (error * (scale / float(streams * count))).unsqueeze(3).expand(2, rows, streams, count)
+        weighted = weigh(error, batch)
+        upstream = (weighted * (scale / float(streams * count))).unsqueeze(3).expand(2, rows, streams, count)
         grad_q.view(2, rows, streams, -1).scatter_(3, chosen, upstream)
         grad_drawn = (grad_drawn.view(rows, streams, -1) * probability.unsqueeze(1) / float(count)).view(rows, -1)
     else:
         expected = drawn
         error = taken - backup
-        torch.mul(error, scale / float(streams), out=grad_q)
+        weighted = weigh(error, batch)
+        torch.mul(weighted, scale / float(streams), out=grad_q)
     value_error = values - (torch.minimum(expected[0], expected[1]) - cost.unsqueeze(1))
     policy_loss = (cost - expected[0].mean(dim=1)).mean()
     if size > 0:
@@ -270,7 +280,7 @@ def compute_soft_gradient(
         grad = torch.bmm(grad_q, weights.q_weight.transpose(1, 2))
         back(both[:, :rows], grad, weights.q_body_weight, pre, post, gradient.q_body_weight, gradient.q_body_bias)
     single = torch.stack((policy_loss, 0.5 * value_error.square().mean(), coefficient_loss, entropy))
-    return torch.cat((single, 0.5 * error.square().mean(dim=[1, 2]), values.mean(dim=0)))
+    return torch.cat((single, 0.5 * (error * weighted).mean(dim=[1, 2]), values.mean(dim=0)))
 
 
 def run_soft_steps(
@@ -299,6 +309,9 @@ def run_soft_steps(
             drawn.goes_on[begin:end],
             drawn.state,
             drawn.begins,
+            drawn.forbidden_after,
+            drawn.weights[begin:end],
+            drawn.errors[begin:end],
         )
         statistics[index] = compute_soft_gradient(numbers, weights, gradient, target, space, batch, noise[begin:end])
         adam_step(optimizer, numbers.learning_rate, taken + index + 1)

@@ -17,10 +17,11 @@ from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.columns import Arrays, Column, Rows
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.memory import Links, Replay, Rollout, RolloutMemory, Work, WorkData
+from tau_trainer.memory import Links, Priorities, Replay, Rollout, RolloutMemory, Work, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import MEMORY
 from tau_trainer.settings import OffPolicyHyperparameters
+from tau_trainer.specs import BoolArray, FloatArray
 
 _STEPS_AT_ONCE = 64
 """Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
@@ -29,6 +30,7 @@ _BYTES_AT_ONCE = 2**26
 
 _REPLAY = "replay."
 """What the names of the replay memory's columns begin with in a checkpoint."""
+_PRIORITIES = "priorities"
 
 
 class Transitions(NamedTuple):
@@ -45,13 +47,22 @@ class Transitions(NamedTuple):
     forbidden: torch.Tensor
     """bool [n, sum of branches]: what was forbidden when the decision was made."""
     rewards: torch.Tensor
-    """float32 [n, S], of all streams, times their strength."""
+    """float32 [n, S], of all streams, times their strength; the discounted sum of up to ``n_step`` of them."""
     goes_on: torch.Tensor
-    """float32 [n, 1]: 0 after a real end. An episode that a limit cut goes on as far as its values are concerned."""
+    """float32 [n, 1]: 0 after a real end, else 1. An episode that a limit cut goes on as far as its values are
+    concerned. With ``n_step`` [n, S], the discount of all steps but the first, so times gamma it is what the value of
+    :attr:`following` counts."""
     state: torch.Tensor
     """float32 [n, towers, M], of recurrent networks: their state when the decision was made; else of length 0."""
     begins: torch.Tensor
     """bool [n], of recurrent networks: where a sequence begins; the rows are sequences that lie end to end."""
+    forbidden_after: torch.Tensor
+    """bool [n, sum of branches]: what was forbidden when the next decision was made; of length 0 unless
+    :attr:`OffPolicy.masks_after`."""
+    weights: torch.Tensor
+    """float32 [n]: of prioritized memories, what each transition counts in the loss of values; else of length 0."""
+    errors: torch.Tensor
+    """float32 [n]: of prioritized memories, where a gradient step leaves how wrong values were, >= 0."""
 
     def part(self, rows: slice) -> Transitions:
         """Views of some of them."""
@@ -68,8 +79,11 @@ class OffPolicy(GradientAlgorithm):
     :attr:`name`, builds its network, and takes gradient steps.
 
     Raises:
-        SettingsError: rewards come by component.
+        SettingsError: rewards come by component; or the network has a memory, and ``prioritized`` or ``n_step`` is set.
     """
+
+    masks_after: bool = False
+    """Whether gradient steps ask what was forbidden when the next decision was made."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -77,9 +91,13 @@ class OffPolicy(GradientAlgorithm):
         self.recurrence = setup.settings.network_settings.memory
         if setup.reward_width > 1:
             raise SettingsError(f"{self.name} learns from one reward a decision; set the reward's credit to aggregate")
+        if self.recurrence and (self.numbers.prioritized or self.numbers.n_step > 1):
+            key = "n_step: 1" if self.numbers.n_step > 1 else "prioritized: null"
+            raise SettingsError(f"{self.name} learns from sequences where the network has a memory; set {key}")
         self.parameters = FlatParameters(self.build(), self.device)
+        self.gammas = np.array([stream.gamma for stream in self.streams], np.float32)
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1)
-        self.replay = self._new_replay()
+        self.replay, self.priorities = self._new_replay(), self._new_priorities()
         self.seen = 0
         """Transitions so far, in all runs."""
         self.steps = 0
@@ -124,14 +142,29 @@ class OffPolicy(GradientAlgorithm):
         undo: Callable[[], None] = self.replay.forget
         try:
             self.check_input(rollout)
-            undo = self.replay.append(self._rows(rollout), self._links(rollout))
+            undo = self._store(rollout)
             self.observe(rollout.observations)
+            self.network.tick(rollout.column("discrete"))
             self.seen += len(rollout)
             return self._descend(self._due(), progress)
         except BaseException:
             undo()
             self.seen, self.steps = before
             raise
+
+    def _store(self, rollout: Rollout) -> Callable[[], None]:
+        """Put transitions into the ring; returns what takes them, and what was learned of their errors, out again."""
+        replay, priorities = self.replay, self.priorities
+        take_out = replay.append(self._rows(rollout), self._links(rollout))
+        if priorities is None:
+            return take_out
+        priorities.append(replay.newest)
+
+        def undo() -> None:
+            take_out()
+            priorities.undo()
+
+        return undo
 
     def _due(self) -> int:
         """Gradient steps that the transitions so far have earned and that were not taken.
@@ -150,9 +183,9 @@ class OffPolicy(GradientAlgorithm):
         if not steps:
             return {}
         most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (own.batch_size * self.replay.row_bytes)))
-        most = 1 if self.recurrence else most
+        most = 1 if self.recurrence or self.priorities else most
         blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
-        numbers = torch.cat([self.learn(self.draw(block), block, rate) for block in blocks])
+        numbers = torch.cat([self._learn_once(block, rate) for block in blocks])
         self.check_finite(numbers)
         self.steps += steps
         return {
@@ -161,6 +194,18 @@ class OffPolicy(GradientAlgorithm):
             keys.MINIBATCHES: float(steps),
         }
 
+    def _learn_once(self, minibatches: int, rate: float) -> torch.Tensor:
+        """Gradient steps from minibatches that are drawn together."""
+        if self.priorities is None:
+            return self.learn(self.draw(minibatches), minibatches, rate)
+        shape = minibatches, self.numbers.batch_size
+        places, weights = self.priorities.draw(torch.rand(shape, generator=self.generator, dtype=torch.float64).numpy())
+        weights, errors = self.tensor(weights.ravel()), torch.zeros(places.size, device=self.device)
+        drawn = self._taken(places.ravel())._replace(weights=weights, errors=errors)
+        numbers = self.learn(drawn, minibatches, rate)
+        self.priorities.update(places.ravel(), errors.cpu().numpy())
+        return numbers
+
     def draw(self, minibatches: int) -> Transitions:
         """So many minibatches, one after the other, each drawn uniformly and with replacement.
 
@@ -168,7 +213,7 @@ class OffPolicy(GradientAlgorithm):
         """
         rows = minibatches * self.numbers.batch_size
         if self.recurrence is None:
-            return self._transitions(self.replay.take(self._drawn(rows)))
+            return self._taken(self._drawn(rows))
         sequences = [
             self.replay.walk(self._drawn(rows // self.recurrence.sequence_length), self.recurrence.sequence_length)
         ]
@@ -177,14 +222,31 @@ class OffPolicy(GradientAlgorithm):
             starts = self._drawn(-(-lacking * int(begins.sum()) // len(places)))
             sequences.append(self.replay.walk(starts, self.recurrence.sequence_length))
         places, begins = (np.concatenate(parts)[:rows] for parts in zip(*sequences, strict=True))
-        return self._transitions(self.replay.take(places))._replace(begins=self.tensor(begins))
+        return self._taken(places)._replace(begins=self.tensor(begins))
 
     def _drawn(self, count: int) -> Rows:
         return torch.randint(len(self.replay), (max(1, count),), generator=self.generator).numpy()
 
-    def _transitions(self, rows: Mapping[str, NDArray[Any]]) -> Transitions:
+    def _taken(self, places: Rows) -> Transitions:
+        """What is in these places, with the rewards of ``n_step`` of them added up."""
+        rows = self.replay.take(places)
+        goes_on = 1.0 - rows["terminated"].astype(np.float32)[:, None]
+        if self.numbers.n_step > 1:
+            ahead = self.replay.follow(places, self.numbers.n_step)
+            steps = (ahead >= 0).sum(axis=1)
+            last = ahead[np.arange(len(ahead)), steps - 1]
+            discounts = self.gammas ** np.arange(self.numbers.n_step, dtype=np.float32)[:, None]
+            rewards = self.replay.column("rewards", np.maximum(ahead, 0)) * (ahead >= 0)[:, :, None]
+            rows["rewards"] = np.einsum("nks,ks->ns", rewards, discounts)
+            after = self.replay.take(last)
+            rows |= {name: after[name] for name in self.replay.followed}
+            goes_on = (1.0 - after["terminated"].astype(np.float32)[:, None]) * discounts[steps - 1]
+        return self._transitions(rows, goes_on)
+
+    def _transitions(self, rows: Mapping[str, NDArray[Any]], goes_on: FloatArray) -> Transitions:
         """What was stored, on the device and normalised."""
         tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
+        nothing = torch.zeros(0, device=self.device)
         count = sum(name.startswith("input_") for name in tensors)
         inputs, following = (
             self.network.normalize([tensors[f"{side}_{i}"] for i in range(count)]) for side in ("input", "next")
@@ -196,10 +258,17 @@ class OffPolicy(GradientAlgorithm):
             discrete=tensors["discrete"].to(self.device, torch.int64),
             forbidden=tensors["forbidden"].to(self.device),
             rewards=tensors["rewards"].to(self.device),
-            goes_on=1.0 - tensors["terminated"].to(self.device, torch.float32)[:, None],
-            state=tensors.get(MEMORY, torch.zeros(0)).to(self.device),
-            begins=torch.zeros(0),
+            goes_on=self.tensor(goes_on),
+            state=tensors.get(MEMORY, nothing).to(self.device),
+            begins=nothing,
+            forbidden_after=tensors.get("next_forbidden", nothing).to(self.device),
+            weights=nothing,
+            errors=nothing,
         )
+
+    def _new_priorities(self) -> Priorities | None:
+        own = self.numbers.prioritized
+        return None if own is None else Priorities(self.numbers.buffer_size, **own.model_dump())
 
     def _new_replay(self) -> Replay:
         nobody = tuple(column.empty(0) for column in self.memory.columns[: len(self.spec.observations)])
@@ -207,30 +276,38 @@ class OffPolicy(GradientAlgorithm):
             Column(f"input_{i}", values.shape[1:], values.dtype)
             for i, values in enumerate(self.network.arrange(nobody))
         ]
-        twice = [] if self.recurrence else [seen[0], Column("next_0", seen[0].shape)]
         choices = self.network.action.choices
+        linked = self.recurrence is not None or self.numbers.n_step > 1
+        twice = [] if linked else [seen[0], Column("next_0", seen[0].shape)]
+        followed = {f"next_{i}": seen[i] for i in range(bool(twice), len(seen))}
+        forbidden = [Column("forbidden", (choices.mask_size,), np.bool_)]
+        if self.masks_after and linked:
+            followed["next_forbidden"] = forbidden.pop()
+        elif self.masks_after:
+            forbidden.append(Column("next_forbidden", (choices.mask_size,), np.bool_))
         columns = [
             *twice,
             *self.network.state_columns,
             Column("continuous", (choices.continuous_size,)),
             Column("discrete", (choices.discrete_size,), np.int32),
-            Column("forbidden", (choices.mask_size,), np.bool_),
-            Column("rewards", (len(self.streams),)),
+            *forbidden,
+            Column("rewards", (len(self.gammas),)),
             Column("terminated", (), np.bool_),
         ]
-        return Replay(columns, self.numbers.buffer_size, {f"next_{i}": seen[i] for i in range(bool(twice), len(seen))})
+        return Replay(columns, self.numbers.buffer_size, followed)
 
     def _links(self, rollout: Rollout) -> Links | None:
         """Which transition came after which, where images or lists are kept once, or sequences are learned from."""
         if not self.replay.followed:
             return None
         last = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.bootstrap_observations))}
+        last["forbidden"] = self._forbidden(rollout.bootstrap_mask, len(rollout.bootstrapped))
         return Links.of(rollout, {column.name: last[column.name] for column in self.replay.followed.values()})
 
     def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
         """Transitions as the ring keeps them."""
         rows = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.observations))}
-        if self.recurrence is None:
+        if "next_0" not in self.replay.followed:
             rows["next_0"] = self.network.vectors(
                 tuple(
                     rollout.next_observations(i) if len(sensor.shape) == 1 else rollout.observations[i]
@@ -238,17 +315,26 @@ class OffPolicy(GradientAlgorithm):
                 )
             )
         rows |= {column.name: rollout.column(column.name) for column in self.network.state_columns}
-        mask = np.zeros((len(rollout), self.network.action.choices.mask_size), np.bool_)
-        if rollout.mask is not None:
-            mask = self.network.action.forbidden(rollout.mask)
-        rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
+        if self.masks_after:
+            rows["next_forbidden"] = self._forbidden(rollout.next_mask, len(rollout))
         return rows | {
             "continuous": rollout.column("continuous"),
             "discrete": rollout.column("discrete"),
-            "forbidden": mask,
-            "rewards": np.concatenate(rewards, axis=1),
+            "forbidden": self._forbidden(rollout.mask, len(rollout)),
+            "rewards": self.rewards(rollout),
             "terminated": rollout.terminated,
         }
+
+    def rewards(self, rollout: Rollout) -> FloatArray:
+        """float32 [n, S]: of all streams, times their strength."""
+        return np.concatenate(
+            [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams], axis=1
+        )
+
+    def _forbidden(self, mask: BoolArray | None, rows: int) -> BoolArray:
+        """A mask over all that is drawn, [rows, sum of branches]; None forbids nothing."""
+        head = self.network.action
+        return np.zeros((rows, head.choices.mask_size), np.bool_) if mask is None else head.forbidden(mask)
 
     @override
     def state(self) -> State:
@@ -257,19 +343,26 @@ class OffPolicy(GradientAlgorithm):
         if self.numbers.save_replay_buffer:
             rows, facts["replay"] = self.replay.state()
             arrays |= {_REPLAY + name: values for name, values in rows.items()}
+            if self.priorities is not None:
+                arrays[_PRIORITIES], facts["priorities"] = self.priorities.state()
         return arrays, facts
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        replay = self._new_replay()
+        replay, priorities = self._new_replay(), self._new_priorities()
         if "replay" in facts and "version" in facts:
             rows = {name.removeprefix(_REPLAY): rows for name, rows in arrays.items() if name.startswith(_REPLAY)}
             try:
                 replay.load(rows, facts["replay"])
+                if priorities is not None and _PRIORITIES in arrays:
+                    priorities.load(arrays[_PRIORITIES], facts["priorities"])
+                elif priorities is not None:  # an earlier run drew evenly
+                    priorities.append(np.arange(len(replay)))
             except ValueError as error:
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
         super().load(arrays, facts)
         if "version" in facts:
+            self.priorities = priorities
             self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
 
     @override

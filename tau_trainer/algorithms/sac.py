@@ -9,6 +9,8 @@
   branch, which aims at 0.2 log n. The losses that move them are linear in their logarithm.
 - The policy follows the first Q, averaged over streams; the smaller of both teaches V.
 - All losses are worked out with the weights of before, so one optimizer step for everything is the same as one each.
+- Where the memory is prioritized, its weights count in the Qs' losses, whose mean error it learns. Targets of several
+  steps add no entropy on the way.
 - The observation statistics take in what came before it is learned from.
 - Recurrent networks learn from sequences: a first transition is drawn, and up to ``sequence_length`` of the same agent
   and episode follow. Policy and V begin with the state that was stored, the Qs with nothing, as in ML-Agents.
@@ -110,10 +112,14 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     else:
         q, q_of_drawn = q.squeeze(3), q_of_drawn.squeeze(3)
     goal = (torch.minimum(q_of_drawn[0], q_of_drawn[1]) - cost[:, None]).detach()
+    squares = (q - backup).square()
+    if len(batch.weights):
+        batch.errors.copy_((q - backup).detach().abs().mean(dim=(0, 2)))
+        squares = squares * batch.weights[None, :, None]
     return Losses(
         policy=(cost - q_of_drawn[0].mean(dim=1)).mean(),
         value=0.5 * (answer.values - goal).square().mean(),
-        q=0.5 * (q - backup).square().mean(dim=(1, 2)),
+        q=0.5 * squares.mean(dim=(1, 2)),
         coefficients=coefficient_loss,
         entropy=entropy,
         values=answer.values.detach().mean(dim=0),

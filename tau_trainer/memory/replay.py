@@ -78,6 +78,8 @@ class Replay:
         """Those that will be free when the next rows come, for then nobody takes back the last ones any more."""
         self._waiting = _NOBODY
         """Places of the rows that each open decision came after; -1: none."""
+        self.newest = _NOBODY
+        """Places of the rows that were added last."""
 
     def __len__(self) -> int:
         """Rows that it holds."""
@@ -106,6 +108,7 @@ class Replay:
         kept = min(count, self.capacity)
         places = (self._next + np.arange(kept)) % self.capacity
         written = places[places < self._size]
+        self.newest = places
         before = self._size, self._next, {name: values.take(written, axis=0) for name, values in self._arrays().items()}
         relink = self._link(places, written, count, links) if links is not None else lambda: None
         for column in self.columns:
@@ -191,6 +194,13 @@ class Replay:
         Returns:
             The places of these sequences, laid end to end, [n], and where one begins, bool [n].
         """
+        places = self.follow(starts, longest)
+        begins = np.zeros(places.shape, np.bool_)
+        begins[:, 0] = True
+        return places[places >= 0], begins[places >= 0]
+
+    def follow(self, starts: Rows, longest: int) -> Rows:
+        """The same side by side: places [n, longest], -1 behind the end of a sequence."""
         after = self._table["after"]
         places = np.full((len(starts), longest), -1, np.intp)
         places[:, 0] = here = starts
@@ -202,9 +212,12 @@ class Replay:
                 break
             here = np.where(going, following, here)
             places[going, step] = here[going]
-        begins = np.zeros(places.shape, np.bool_)
-        begins[:, 0] = True
-        return places[places >= 0], begins[places >= 0]
+        return places
+
+    def column(self, name: str, places: Rows) -> NDArray[Any]:
+        """One column of the rows in ``places`` of any shape, copied."""
+        values: NDArray[Any] = self._table[name][places]
+        return values
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         columns = (*self.columns, _AFTER) if self.followed else self.columns

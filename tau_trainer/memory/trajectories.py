@@ -55,9 +55,27 @@ class Rollout:
 
     def next_observations(self, sensor: int) -> NDArray[Any]:
         """[N, *shape] of one sensor: what came after each transition; after a real end what was there before."""
+        return self._after(self.observations[sensor], self.bootstrap_observations[sensor])
+
+    @cached_property
+    def bootstrap_mask(self) -> BoolArray | None:
+        """Masks [M, sum of branches] beside :attr:`bootstrap_observations`; where no decision came, all is allowed."""
+        if "mask" not in self._data:
+            return None
+        mask: BoolArray = self._data["mask"][self._hanging]
+        return np.concatenate((mask, np.zeros((len(self._data["final.record"]), mask.shape[1]), np.bool_)))
+
+    @cached_property
+    def next_mask(self) -> BoolArray | None:
+        """Masks [N, sum of branches] of the decisions that came after; None where no mask was ever given."""
+        last = self.bootstrap_mask
+        return None if self.mask is None or last is None else self._after(self.mask, last)
+
+    def _after(self, now: NDArray[Any], last: NDArray[Any]) -> NDArray[Any]:
+        """[N]: of what is there ``now`` [N] and at the ``last`` [M], what came after each transition."""
         places = np.where(self.following >= 0, self.following, np.arange(len(self)))
         places = np.where(self.bootstrap >= 0, len(self) + self.bootstrap, places)
-        return np.concatenate((self.observations[sensor], self.bootstrap_observations[sensor]))[places]
+        return np.concatenate((now, last))[places]
 
     @cached_property
     def mask(self) -> BoolArray | None:

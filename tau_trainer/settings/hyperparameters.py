@@ -101,6 +101,21 @@ class PPOHyperparameters(POCAHyperparameters):
         return half if halves and self.updates_per_buffer != 1 else self.buffer_size
 
 
+class PrioritizedSettings(Section):
+    """``prioritized``: transitions that taught much are drawn more often; ``{}`` means the defaults."""
+
+    alpha: NaturalFloat = 0.6
+    """How much errors count; 0: all transitions are drawn alike."""
+    beta_0: Fraction = 0.4
+    """Share of the correction for what is drawn more often, at first."""
+    beta_final: Fraction = 1.0
+    """The same from n_opts_final gradient updates on."""
+    n_opts_final: PositiveInt = 500000
+    """Gradient updates until then."""
+    normalize: Literal["All", "Batch"] = "All"
+    """Weights are divided by the largest that any transition, or any of the minibatch, has."""
+
+
 class OffPolicyHyperparameters(Hyperparameters):
     """Numbers of algorithms that learn from a replay memory."""
 
@@ -118,6 +133,10 @@ class OffPolicyHyperparameters(Hyperparameters):
     """Decisions for each update of reward signals that are learned; steps_per_update unless given."""
     save_replay_buffer: Bool = False
     """Keep the replay memory in checkpoints, so that a resumed run goes on with it."""
+    prioritized: PrioritizedSettings | None = None
+    """Draw transitions by what they taught; null = all alike."""
+    n_step: PositiveInt = 1
+    """Rewards that a target adds up before it asks for a value."""
 
 
 class SACHyperparameters(OffPolicyHyperparameters):

@@ -36,13 +36,17 @@ def assert_same(ours: SAC, theirs: SAC, *, rtol: float = 1e-3, atol: float = 1e-
         np.testing.assert_allclose(found[name], wanted, rtol=rtol, atol=atol, err_msg=name)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("layers", [0, 1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_three_steps_are_the_same(kind: str, layers: int) -> None:
+def test_three_steps_are_the_same(kind: str, layers: int, weighted: bool) -> None:
     ours, theirs = pair(KINDS[kind], settings({"num_layers": layers}, TWO_STREAMS, tau=0.2))
-    batch, _ = random_batch(ours, rows=30)
+    batch, _ = random_batch(ours, rows=30, weighted=weighted)
+    other = batch._replace(errors=batch.errors.clone())
     with torch.no_grad():
-        found, wanted = (one.learn(batch, 3, 1e-3) for one in (ours, theirs))
+        found, wanted = (one.learn(rows, 3, 1e-3) for one, rows in ((ours, batch), (theirs, other)))
+    np.testing.assert_allclose(batch.errors.numpy(), other.errors.numpy(), rtol=1e-3, atol=1e-4)
+    assert (batch.errors > 0).all()
     assert found.shape == (3, 8)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-3, atol=1e-4)
     assert_same(ours, theirs)

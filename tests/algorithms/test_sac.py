@@ -31,7 +31,9 @@ def random_everywhere(learner: SAC, seed: int = 0) -> None:
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
 
 
-def random_batch(learner: SAC, rows: int = 9, seed: int = 0) -> tuple[Transitions, torch.Tensor]:
+def random_batch(
+    learner: SAC, rows: int = 9, seed: int = 0, *, weighted: bool = False
+) -> tuple[Transitions, torch.Tensor]:
     choices, generator = learner.network.action.choices, torch.Generator().manual_seed(seed)
     size, branches = choices.continuous_size, choices.discrete_branches
 
@@ -55,7 +57,14 @@ def random_batch(learner: SAC, rows: int = 9, seed: int = 0) -> tuple[Transition
         goes_on=(torch.arange(rows)[:, None] % 3 > 0).float(),
         state=torch.zeros(0),
         begins=torch.zeros(0),
+        forbidden_after=torch.zeros(0),
+        weights=torch.zeros(0),
+        errors=torch.zeros(0),
     )
+    if weighted:
+        goes_on = batch.goes_on * torch.linspace(0.5, 1.0, len(learner.streams))
+        weights = torch.rand(rows, generator=torch.Generator().manual_seed(seed))
+        batch = batch._replace(goes_on=goes_on, weights=weights, errors=torch.zeros(rows))
     return batch, normal(rows, size)
 
 
@@ -65,6 +74,27 @@ def expected(learner: SAC, batch: Transitions, noise: torch.Tensor) -> tuple[dic
     gammas = torch.tensor([stream.gamma for stream in learner.streams])
     found = textbook(weights, learner.network.action.choices, batch, noise, gammas)
     return found, gradients(weights, found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_count_in_the_losses_of_the_qs_alone(kind: str) -> None:
+    learner = sac(KINDS[kind], settings(signals=TWO_STREAMS))
+    random_everywhere(learner)
+    gammas = torch.tensor([stream.gamma for stream in learner.streams])
+    batch, noise = random_batch(learner)
+    with torch.no_grad():
+        plain = losses(learner.module, batch, noise, gammas)
+        alone = []
+        for row in range(9):
+            weights, errors = torch.zeros(9), torch.zeros(9)
+            weights[row] = 2.0
+            found = losses(learner.module, batch._replace(weights=weights, errors=errors), noise, gammas)
+            assert [torch.equal(a, b) for a, b in zip(found, plain, strict=True)] == [True, True, False, *[True] * 3]
+            alone.append(found.q)
+    torch.testing.assert_close(torch.stack(alone).sum(dim=0), 2.0 * plain.q)
+    assert (errors > 0).all()
+    # Of rows with one error in all Qs and streams, half its square is the loss.
+    assert (0.5 * errors.square().mean() <= plain.q.mean() + 1e-6).all()
 
 
 @pytest.mark.parametrize("signals", [None, TWO_STREAMS])

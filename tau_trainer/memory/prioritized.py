@@ -1,0 +1,155 @@
+"""Transitions that taught much are drawn more often (Schaul et al. 2016), as in border.
+
+A row's priority is ``(error + 1e-8)^alpha``, new rows get the largest that there was; a row is drawn in proportion to it
+and weighs ``(N P)^-beta``, divided by the largest such weight. ``beta`` grows linearly with gradient steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.columns import Rows
+from tau_trainer.specs import Float64Array, FloatArray
+
+_FANOUT = 16
+"""Children of a node: few levels, each of them a few vectorised operations for all rows that are asked for."""
+_LEAST = 1e-8
+"""Added to errors, so that none is never drawn again."""
+
+
+class Tree:
+    """Sums, or minima, of ``capacity`` numbers that change: all of them, and where a running sum reaches a value.
+
+    Nodes follow from the numbers alone, whatever happened before, so numbers that are read back give the same tree.
+    """
+
+    def __init__(self, capacity: int, *, minima: bool = False) -> None:
+        self._minima = minima
+        empty = np.inf if minima else 0.0
+        sizes = [-(-capacity // _FANOUT)]
+        while sizes[-1] > 1:
+            sizes.append(-(-sizes[-1] // _FANOUT))
+        self._levels = [np.full((size, _FANOUT), empty) for size in sizes]
+        """The numbers themselves, then the nodes over every 16 of those before."""
+
+    @property
+    def numbers(self) -> Float64Array:
+        """All of them, [capacity or a few more]."""
+        return self._levels[0].reshape(-1)
+
+    @property
+    def root(self) -> float:
+        """The sum, or the least, of all."""
+        top = self._levels[-1]
+        return float(top.min() if self._minima else top.sum())
+
+    def set(self, places: Rows, values: Float64Array | float) -> None:
+        """Change some; of a place that is named twice the last value counts."""
+        self.numbers[places] = values
+        for level, above in zip(self._levels, self._levels[1:], strict=False):
+            places = places // _FANOUT
+            below = level[places]
+            above.reshape(-1)[places] = below.min(axis=1) if self._minima else below.sum(axis=1)
+
+    def find(self, values: Float64Array) -> Rows:
+        """[n]: the first place up to which the numbers add up to each of ``values`` [n] or more."""
+        places = np.zeros(len(values), np.intp)
+        each = np.arange(len(values))
+        rest = values.astype(np.float64)
+        for level in reversed(self._levels):
+            sums = np.zeros((len(values), _FANOUT + 1))
+            np.cumsum(level[places], axis=1, out=sums[:, 1:])
+            child = np.minimum((sums[:, 1:] < rest[:, None]).sum(axis=1), _FANOUT - 1)
+            rest -= sums[each, child]
+            places = places * _FANOUT + child
+        return places
+
+
+class Priorities:
+    """The priorities of a ring's rows, by place. Keys and defaults are border's ``PerConfig``.
+
+    Args:
+        capacity: of the ring.
+        alpha: how much errors count; 0: all rows are alike.
+        beta_0: share of the correction for what is drawn more often, at first.
+        beta_final: the same from ``n_opts_final`` gradient steps on.
+        n_opts_final: gradient steps until then.
+        normalize: weights are divided by the largest of ``All`` rows or of a ``Batch``.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        alpha: float = 0.6,
+        beta_0: float = 0.4,
+        beta_final: float = 1.0,
+        n_opts_final: int = 500_000,
+        normalize: str = "All",
+    ) -> None:
+        self._alpha, self._betas, self._until = alpha, (beta_0, beta_final), n_opts_final
+        self._all = normalize == "All"
+        self._sums, self._minima = Tree(capacity), Tree(capacity, minima=True)
+        self._size = 0
+        self._largest = 1.0
+        self._steps = 0
+        self._journal: list[tuple[Rows, Float64Array]] = []
+        """Places that were changed since rows were added the last time, and what was there."""
+        self._before = 0, 1.0, 0
+
+    @property
+    def beta(self) -> float:
+        """The correction's share of now."""
+        first, last = self._betas
+        return first + (last - first) * min(self._steps / self._until, 1.0)
+
+    def append(self, places: Rows) -> None:
+        """Rows were added in these places."""
+        self._journal, self._before = [], (self._size, self._largest, self._steps)
+        self._set(places, np.full(len(places), self._largest))
+        self._size = max(self._size, int(places.max(initial=-1)) + 1)
+
+    def undo(self) -> None:
+        """Take back everything since, and including, the last :meth:`append`."""
+        self._size, self._largest, self._steps = self._before
+        while self._journal:
+            places, values = self._journal.pop()
+            self._sums.set(places, values)
+            self._minima.set(places, np.where(values > 0.0, values, np.inf))
+
+    def draw(self, uniform: Float64Array) -> tuple[Rows, FloatArray]:
+        """Places and weights, each [minibatches, rows] as ``uniform``: random numbers from 0 to 1."""
+        places = np.minimum(self._sums.find(uniform.ravel() * self._sums.root), self._size - 1).reshape(uniform.shape)
+        priorities = self._sums.numbers[places]
+        least = self._minima.root if self._all else priorities.min(axis=1, keepdims=True)
+        # (N P)^-beta / (N P_min)^-beta
+        return places, ((priorities / least) ** -self.beta).astype(np.float32)
+
+    def update(self, places: Rows, errors: NDArray[np.floating[Any]]) -> None:
+        """A gradient step was taken from rows in ``places`` [n], whose errors are known now, ``errors`` [n] >= 0."""
+        values = (errors.astype(np.float64) + _LEAST) ** self._alpha
+        self._largest = max(self._largest, float(values.max(initial=0.0)))
+        self._set(places, values)
+        self._steps += 1
+
+    def _set(self, places: Rows, values: Float64Array) -> None:
+        self._journal.append((places, self._sums.numbers[places]))
+        self._sums.set(places, values)
+        self._minima.set(places, values)
+
+    def state(self) -> tuple[Float64Array, dict[str, Any]]:
+        """The priorities of all rows (a view), and facts that JSON can hold."""
+        return self._sums.numbers[: self._size], {"largest": self._largest, "steps": self._steps}
+
+    def load(self, priorities: Float64Array, facts: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`. Raises ValueError where these are no priorities of this ring."""
+        size = len(priorities)
+        if priorities.ndim != 1 or size > len(self._sums.numbers) or not (priorities > 0.0).all():
+            raise ValueError("the priorities of the replay memory cannot be read")
+        self._set(np.arange(size), np.asarray(priorities, np.float64))
+        self._size, self._largest, self._steps = size, float(facts["largest"]), int(facts["steps"])
+        self._journal = []
