@@ -22,6 +22,7 @@ _OWN: dict[Kind, dict[str, str]] = {
     "trainers": {
         "ppo": "tau_trainer.settings.trainers:PPO_TRAINER",
         "sac": "tau_trainer.settings.trainers:SAC_TRAINER",
+        "dqn": "tau_trainer.settings.trainers:DQN_TRAINER",
         "poca": "tau_trainer.settings.trainers:POCA_TRAINER",
         "mappo": "tau_trainer.settings.trainers:POCA_TRAINER",
     },

@@ -153,7 +153,7 @@ def back_to_actions(weights: SoftWeights, grad: torch.Tensor, pre: list[torch.Te
 
 
 def weigh(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
-    """Errors of both Qs [2, B, S] times what each transition counts, where a prioritized memory says; it learns them."""
+    """Errors of both Qs [2, B, S] times what each transition counts; a prioritized memory learns them."""
     if batch.weights.size(0) == 0:
         return error
     batch.errors.copy_(error.abs().mean(dim=[0, 2]))

@@ -20,6 +20,7 @@ from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import Links, Priorities, Replay, Rollout, RolloutMemory, Work, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import MEMORY
+from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.settings import OffPolicyHyperparameters
 from tau_trainer.specs import BoolArray, FloatArray
 
@@ -70,6 +71,24 @@ class Transitions(NamedTuple):
         return Transitions(
             [one[rows] for one in inputs], [one[rows] for one in following], *(one[rows] for one in others)
         )
+
+
+def values_after(ask: Callable[[Inputs, torch.Tensor, torch.Tensor], torch.Tensor], batch: Transitions) -> torch.Tensor:
+    """What a recurrent network says [n, ...] of the observations that came after, each at the end of its own past.
+
+    Args:
+        ask: from inputs, state and where sequences begin to what it says.
+        batch: sequences.
+    """
+    rows = torch.arange(len(batch.begins), device=batch.begins.device)
+    last = torch.cat((batch.begins[1:], batch.begins.new_ones(1)))
+    # Every sequence, and behind it what came after its last transition.
+    order = torch.cat((2 * rows, 2 * rows[last] + 1)).argsort()
+    inputs = [torch.cat((one, two[last]))[order] for one, two in zip(batch.inputs, batch.following, strict=True)]
+    state = torch.cat((batch.state, batch.state[last]))[order]
+    begins = torch.cat((batch.begins, batch.begins.new_zeros(int(last.sum()))))[order]
+    places = order.argsort()[: len(rows)]
+    return ask(inputs, state, begins)[places + 1]
 
 
 class OffPolicy(GradientAlgorithm):
@@ -199,9 +218,10 @@ class OffPolicy(GradientAlgorithm):
         if self.priorities is None:
             return self.learn(self.draw(minibatches), minibatches, rate)
         shape = minibatches, self.numbers.batch_size
-        places, weights = self.priorities.draw(torch.rand(shape, generator=self.generator, dtype=torch.float64).numpy())
-        weights, errors = self.tensor(weights.ravel()), torch.zeros(places.size, device=self.device)
-        drawn = self._taken(places.ravel())._replace(weights=weights, errors=errors)
+        uniform = torch.rand(shape, generator=self.generator, dtype=torch.float64)
+        places, weights = self.priorities.draw(uniform.numpy())
+        errors = torch.zeros(places.size, device=self.device)
+        drawn = self._taken(places.ravel())._replace(weights=self.tensor(weights.ravel()), errors=errors)
         numbers = self.learn(drawn, minibatches, rate)
         self.priorities.update(places.ravel(), errors.cpu().numpy())
         return numbers

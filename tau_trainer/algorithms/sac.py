@@ -31,11 +31,10 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.fused_sac import FusedSoftSteps, SoftNumbers
-from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
+from tau_trainer.algorithms.off_policy import OffPolicy, Transitions, values_after
 from tau_trainer.algorithms.parameters import adam_step
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_head import LOG_SIGMA_RANGE
-from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.distributions import GAUSSIAN_ENTROPY, squashed_log_prob
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.soft_actor_critic import SoftActorCritic
@@ -77,7 +76,7 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     logarithms = module.log_coefficients
     coefficients = logarithms.detach().exp()
     with torch.no_grad():
-        after = module.target.values(batch.following) if begins is None else values_after(module.target, batch)
+        after = module.target.values(batch.following) if begins is None else values_after(module.target.values, batch)
         backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, after)  # [n, S]
     drawn = noise
     # What the entropy costs [n]: alpha log pi of the continuous actions, and of the branches the mean expectation.
@@ -124,19 +123,6 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
         entropy=entropy,
         values=answer.values.detach().mean(dim=0),
     )
-
-
-def values_after(target: ActorCritic, batch: Transitions) -> torch.Tensor:
-    """What a recurrent target says [n, S] of the observations that came after, each at the end of its own past."""
-    rows = torch.arange(len(batch.begins), device=batch.begins.device)
-    last = torch.cat((batch.begins[1:], batch.begins.new_ones(1)))
-    # Every sequence, and behind it what came after its last transition.
-    order = torch.cat((2 * rows, 2 * rows[last] + 1)).argsort()
-    inputs = [torch.cat((one, two[last]))[order] for one, two in zip(batch.inputs, batch.following, strict=True)]
-    state = torch.cat((batch.state, batch.state[last]))[order]
-    begins = torch.cat((batch.begins, batch.begins.new_zeros(int(last.sum()))))[order]
-    places = order.argsort()[: len(rows)]
-    return target.values(inputs, state, begins)[places + 1]
 
 
 class SAC(OffPolicy):

@@ -1,7 +1,7 @@
 """Transitions that taught much are drawn more often (Schaul et al. 2016), as in border.
 
-A row's priority is ``(error + 1e-8)^alpha``, new rows get the largest that there was; a row is drawn in proportion to it
-and weighs ``(N P)^-beta``, divided by the largest such weight. ``beta`` grows linearly with gradient steps.
+A row's priority is ``(error + 1e-8)^alpha``, new rows get the largest that there was. A row is drawn in proportion to
+it and weighs ``(N P)^-beta``, divided by the largest such weight. ``beta`` grows linearly with gradient steps.
 """
 
 from __future__ import annotations

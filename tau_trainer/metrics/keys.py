@@ -20,6 +20,7 @@ CONTINUOUS_COEFFICIENT = "Policy/Continuous Entropy Coeff"
 DISCRETE_COEFFICIENT = "Policy/Discrete Entropy Coeff"
 POLICY_LOSS = "Losses/Policy Loss"
 VALUE_LOSS = "Losses/Value Loss"
+Q_LOSS = "Losses/Q Loss"
 Q1_LOSS = "Losses/Q1 Loss"
 Q2_LOSS = "Losses/Q2 Loss"
 

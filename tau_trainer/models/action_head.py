@@ -11,6 +11,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import tensor_names as names
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds, effective_mask
 from tau_trainer.models.mlp import kaiming_normal_
+from tau_trainer.models.noisy import Noise, NoisyPart
 from tau_trainer.specs import ActionSpec, BoolArray
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class ActionHead(torch.nn.Module):
         actions: sizes.
         levels: values that a continuous action can take, each of which gets a logit; None = a Gaussian.
         squashed: whether Gaussians are.
+        noisy: whether weights are; see :class:`NoisyPart`.
+        greedy: whether logits are values, of which a model file takes the best where others would draw.
     """
 
     def __init__(
@@ -49,8 +52,11 @@ class ActionHead(torch.nn.Module):
         levels: int | None = None,
         *,
         squashed: bool = False,
+        noisy: bool = False,
+        greedy: bool = False,
     ) -> None:
         super().__init__()
+        self.greedy = greedy
         self.actions = actions
         self.levels = levels
         self.choices = actions
@@ -66,6 +72,7 @@ class ActionHead(torch.nn.Module):
         """The column of the first logit."""
         self.weight = torch.nn.Parameter(torch.zeros(inputs, self.logits + self.choices.mask_size))
         self.bias = torch.nn.Parameter(torch.zeros(self.logits + self.choices.mask_size))
+        self.noisy = NoisyPart(inputs, self.logits + self.choices.mask_size) if noisy else None
         if not self.squashed:
             self.log_sigma = torch.nn.Parameter(torch.zeros(size))
         with torch.no_grad():
@@ -78,9 +85,10 @@ class ActionHead(torch.nn.Module):
         free = self.choices.mask_size - self.actions.mask_size
         return mask if not free else np.concatenate([np.zeros((len(mask), free), np.bool_), mask], axis=1)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Outputs [n, c + M], or [n, 2c + M], from features [n, inputs]."""
-        return torch.addmm(self.bias, x, self.weight)
+    def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
+        """Outputs [n, c + M], or [n, 2c + M], from features [n, inputs]; None: without noise."""
+        outputs = torch.addmm(self.bias, x, self.weight)
+        return outputs if self.noisy is None or noise is None else outputs + self.noisy(x, noise)
 
     def write(self, graph: GraphWriter, x: str) -> None:
         """Everything from the features to the actions that Unity reads.
@@ -173,12 +181,14 @@ class ActionHead(torch.nn.Module):
             graph.add("Sub", [graph.add("Mul", [real, step], f"{name}.from_zero"), one], name)
         graph.output_constant(names.CONTINUOUS_SHAPE, [count])
 
-    @staticmethod
-    def _write_choice(graph: GraphWriter, logits: str, name: str, samples: list[str], best: list[str]) -> None:
-        """A draw from a branch's softmax, and the most likely value, each int64 [n, 1]."""
+    def _write_choice(self, graph: GraphWriter, logits: str, name: str, samples: list[str], best: list[str]) -> None:
+        """A draw from a branch's softmax, and the most likely value, each int64 [n, 1]; of values the best, twice."""
         from onnx import TensorProto  # only those who write a model file need the package
 
+        best.append(graph.add("ArgMax", [logits], f"{name}.best", axis=1, keepdims=1))
+        if self.greedy:
+            samples.append(best[-1])
+            return
         log_probs = graph.add("LogSoftmax", [logits], f"{name}.log_probs", axis=1)
         draw = {"dtype": int(TensorProto.INT64), "sample_size": 1}
         samples.append(graph.add("Multinomial", [log_probs], f"{name}.sample", **draw))
-        best.append(graph.add("ArgMax", [logits], f"{name}.best", axis=1, keepdims=1))

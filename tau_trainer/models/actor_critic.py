@@ -18,6 +18,7 @@ from tau_trainer.exploration import Exploration, make_exploration
 from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.blocks import Recurrent, drawn_from
 from tau_trainer.models.hyper import make_body
+from tau_trainer.models.noisy import Noise
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, make_encoders, sensors_of
 from tau_trainer.models.value_head import ValueHead
@@ -57,6 +58,7 @@ class ActorCritic(torch.nn.Module):
         shared_critic: one tower for both.
         squashed: whether continuous actions are; see :class:`ActionHead`.
         exploration: outputs are not sampled from: the best action is disturbed so. None: they are.
+        noisy: whether the weights of hidden layers and heads are; see :class:`NoisyPart`.
         generator: source of the initial weights.
 
     Raises:
@@ -72,6 +74,7 @@ class ActorCritic(torch.nn.Module):
         shared_critic: bool = False,
         squashed: bool = False,
         exploration: ExplorationSettings | None = None,
+        noisy: bool = False,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
@@ -82,12 +85,16 @@ class ActorCritic(torch.nn.Module):
         self.normalizer = Normalizer(vectors) if settings.normalize and vectors else None
         self.encoders, size, goal = make_encoders(spec, settings, self.towers, generator)
         self.memories = torch.nn.ModuleList()
-        self.body, self.hyper = make_body(size, goal, settings, self.towers, generator)
+        self.noisy = noisy
+        self.body, self.hyper = make_body(size, goal, settings, self.towers, generator, noisy=noisy)
         size = self.body.size if self.hyper is None else self.hyper.size
         if settings.memory is not None:
             self.memories, size = make_memories(size, settings.memory, self.towers, generator)
-        self.action = ActionHead(size, spec.actions, generator, settings.action_levels, squashed=squashed)
-        self.value = ValueHead(size, streams)
+        explores = exploration is not None
+        self.action = ActionHead(
+            size, spec.actions, generator, settings.action_levels, squashed=squashed, noisy=noisy, greedy=explores
+        )
+        self.value = ValueHead(size, streams, noisy=noisy)
         self.exploration: Exploration | None = None
         if exploration is not None:
             self.exploration = make_exploration(exploration, self.action.choices)
@@ -96,7 +103,7 @@ class ActorCritic(torch.nn.Module):
     @property
     def plain(self) -> bool:
         """Whether it is hidden layers and nothing else: then there are faster paths."""
-        return not (self.encoders or self.memories)
+        return not (self.encoders or self.memories or self.noisy)
 
     @property
     def state_columns(self) -> tuple[Column, ...]:
@@ -134,7 +141,13 @@ class ActorCritic(torch.nn.Module):
         x, *others = (one.to(weight.device, weight.dtype if one.is_floating_point() else None) for one in arranged)
         return [x if self.normalizer is None else self.normalizer(x), *others]
 
-    def forward(self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None) -> Answer:
+    def forward(
+        self,
+        inputs: Inputs,
+        state: torch.Tensor | None = None,
+        begins: torch.Tensor | None = None,
+        noise: Noise | None = None,
+    ) -> Answer:
         """Outputs, values and the new state.
 
         Args:
@@ -142,19 +155,24 @@ class ActorCritic(torch.nn.Module):
             state: [n, towers, M]; None = as at the beginning of an episode.
             begins: bool [n]; the rows are sequences then, which are gone through step by step: see
                 :meth:`Recurrent.unrolled`. There is no new state then (M = 0).
+            noise: of noisy weights; None = without.
         """
-        actor, actor_state = self._tower(inputs, state, begins, ACTOR)
+        actor, actor_state = self._tower(inputs, state, begins, ACTOR, noise)
         critic, critic_state = actor, actor_state
         if self.towers > 1:
-            critic, critic_state = self._tower(inputs, state, begins, self.towers - 1)
+            critic, critic_state = self._tower(inputs, state, begins, self.towers - 1, noise)
         states = [actor_state, critic_state][: self.towers]
-        return Answer(self.action(actor), self.value(critic), torch.stack(states, dim=1))
+        return Answer(self.action(actor, noise), self.value(critic, noise), torch.stack(states, dim=1))
 
     def outputs(
-        self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None
+        self,
+        inputs: Inputs,
+        state: torch.Tensor | None = None,
+        begins: torch.Tensor | None = None,
+        noise: Noise | None = None,
     ) -> torch.Tensor:
         """The actor alone: means and logits [n, c + M]."""
-        result: torch.Tensor = self.action(self._tower(inputs, state, begins, ACTOR)[0])
+        result: torch.Tensor = self.action(self._tower(inputs, state, begins, ACTOR, noise)[0], noise)
         return result
 
     def values(
@@ -183,12 +201,17 @@ class ActorCritic(torch.nn.Module):
         return state
 
     def _tower(
-        self, inputs: Inputs, state: torch.Tensor | None, begins: torch.Tensor | None, tower: int
+        self,
+        inputs: Inputs,
+        state: torch.Tensor | None,
+        begins: torch.Tensor | None,
+        tower: int,
+        noise: Noise | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         x = goal = inputs[0]
         if self.encoders:
             x, goal = self._encoder(tower)(inputs)
-        x = self.body(x, tower)
+        x = self.body(x, tower, noise)
         if self.hyper is not None:
             x = self.hyper(x, goal, tower)
         if not self.memories:

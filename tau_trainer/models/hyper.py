@@ -85,16 +85,22 @@ class HyperLayer(torch.nn.Module):
 
 
 def make_body(
-    inputs: int, goals: int, settings: NetworkSettings, towers: int, generator: torch.Generator
+    inputs: int,
+    goals: int,
+    settings: NetworkSettings,
+    towers: int,
+    generator: torch.Generator,
+    *,
+    noisy: bool = False,
 ) -> tuple[MLP, HyperLayer | None]:
-    """The hidden layers over ``inputs`` features; where ``goals`` of them make weights, the last layer's.
+    """The hidden layers over ``inputs`` features; where ``goals`` of them make weights, the last layer's: never noisy.
 
     ML-Agents' ``ConditionalEncoder`` has one such layer too.
     """
     units, layers = settings.hidden_units, settings.num_layers
     if not goals or not layers:
-        return MLP(inputs, units, layers, towers, generator), None
-    body = MLP(inputs, units, layers - 1, towers, generator)
+        return MLP(inputs, units, layers, towers, generator, noisy=noisy), None
+    body = MLP(inputs, units, layers - 1, towers, generator, noisy=noisy)
     return body, HyperLayer(body.size, goals, units, towers, generator)
 
 

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tau_trainer.models.noisy import Noise, NoisyPart
+
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
 
 
 class Layer(torch.nn.Module):
-    """``x @ weight + bias`` for every tower."""
+    """``x @ weight + bias`` for every tower; ``noisy``: with :class:`NoisyPart`."""
 
-    def __init__(self, towers: int, inputs: int, units: int) -> None:
+    def __init__(self, towers: int, inputs: int, units: int, *, noisy: bool = False) -> None:
         super().__init__()
+        self.noisy = NoisyPart(inputs, units, towers) if noisy else None
         self.weight = torch.nn.Parameter(torch.zeros(towers, inputs, units))
         self.bias = torch.nn.Parameter(torch.zeros(towers, 1, units))
 
@@ -35,11 +38,14 @@ class MLP(torch.nn.ModuleList):
         units: width ``H`` of every layer.
         layers: 0 hands the input on.
         towers: how many.
+        noisy: whether weights are.
     """
 
-    def __init__(self, inputs: int, units: int, layers: int, towers: int, generator: torch.Generator) -> None:
+    def __init__(
+        self, inputs: int, units: int, layers: int, towers: int, generator: torch.Generator, *, noisy: bool = False
+    ) -> None:
         sizes = [inputs] + [units] * layers
-        super().__init__(Layer(towers, sizes[index], units) for index in range(layers))
+        super().__init__(Layer(towers, sizes[index], units, noisy=noisy) for index in range(layers))
         self.size = sizes[-1]
         """Features that come out."""
         for layer in self.layers:
@@ -50,10 +56,12 @@ class MLP(torch.nn.ModuleList):
         """The layers in order."""
         return [layer for layer in self if isinstance(layer, Layer)]
 
-    def forward(self, x: torch.Tensor, tower: int) -> torch.Tensor:
-        """Features [n, H] of one tower from inputs [n, in]."""
+    def forward(self, x: torch.Tensor, tower: int, noise: Noise | None = None) -> torch.Tensor:
+        """Features [n, H] of one tower from inputs [n, in]; None: without noise."""
         for layer in self.layers:
             linear = torch.addmm(layer.bias[tower], x, layer.weight[tower])
+            if layer.noisy is not None and noise is not None:
+                linear = linear + layer.noisy(x, noise, tower)
             x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
         return x
 

@@ -21,6 +21,7 @@ from tau_trainer.models.action_head import ACTION_LIMIT, LOG_SIGMA_RANGE
 from tau_trainer.models.actor_critic import ACTOR, CLOCK, MEMORY, ActorCritic, as_tensor
 from tau_trainer.models.distributions import LOG_SQRT_2PI
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.noisy import Noise
 from tau_trainer.models.normalizer import OBSERVATION_CLIP
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations
 
@@ -173,7 +174,7 @@ class _ActorPolicy(Policy):
         state: Arrays = _NOTHING,
         deterministic: bool = False,
     ) -> Decision:
-        outputs, after = self._forward(obs, state)
+        outputs, after = self._forward(obs, state, None if deterministic else rng)
         # The clip of a normaliser would hide an infinite observation, so inputs are looked at as well as outputs.
         if not (all(all_finite(values) for values in obs) and all_finite(outputs)):
             raise NonFiniteError(self._describe_non_finite(obs))
@@ -205,8 +206,8 @@ class _ActorPolicy(Policy):
         return Decision(continuous, discrete, self.version, extras, after, *levels, squashed)
 
     @abstractmethod
-    def _forward(self, obs: Observations, state: Arrays) -> tuple[FloatArray, Arrays]:
-        """What the action head says, logits unmasked, and the state after the decision."""
+    def _forward(self, obs: Observations, state: Arrays, rng: np.random.Generator | None) -> tuple[FloatArray, Arrays]:
+        """What the action head says, logits unmasked, and the state after the decision; None: without any noise."""
 
     def _sample_squashed(self, gaussians: FloatArray, rng: np.random.Generator | None) -> FloatArray:
         """Draw from the Gaussians (the mean without ``rng``) and squash what came: actions [n, c] from [n, 2c]."""
@@ -280,7 +281,7 @@ class MLPPolicy(_ActorPolicy):
             self._scale = weights["normalizer.mean"].astype(np.float32), np.float32(1.0) / std.astype(np.float32)
 
     @override
-    def _forward(self, obs: Observations, state: Arrays) -> tuple[FloatArray, Arrays]:
+    def _forward(self, obs: Observations, state: Arrays, rng: np.random.Generator | None) -> tuple[FloatArray, Arrays]:
         return self.outputs(obs), _NOTHING
 
     def outputs(self, obs: Observations) -> FloatArray:
@@ -332,12 +333,19 @@ class ModulePolicy(_ActorPolicy):
 
     @override
     @torch.inference_mode()
-    def _forward(self, obs: Observations, state: Arrays) -> tuple[FloatArray, Arrays]:
+    def _forward(self, obs: Observations, state: Arrays, rng: np.random.Generator | None) -> tuple[FloatArray, Arrays]:
         inputs = self._network.prepare(obs)
+        noise = None if rng is None or not self._network.noisy else _normal(rng)
         if not self._template.state_columns:
-            return self._network.outputs(inputs).numpy(), _NOTHING
-        answer = self._network(inputs, as_tensor(state[MEMORY]))  # the critic's tower has a past of its own
+            return self._network.outputs(inputs, noise=noise).numpy(), _NOTHING
+        answer = self._network(
+            inputs, as_tensor(state[MEMORY]), noise=noise
+        )  # the critic's tower has a past of its own
         return answer.outputs.numpy(), {MEMORY: answer.state.numpy()}
+
+
+def _normal(rng: np.random.Generator) -> Noise:
+    return lambda rows, size: torch.from_numpy(rng.standard_normal((rows, size), dtype=np.float32))
 
 
 def all_finite(values: NDArray[Any]) -> bool:

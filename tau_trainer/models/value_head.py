@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import torch
 
+from tau_trainer.models.noisy import Noise, NoisyPart
+
 
 class ValueHead(torch.nn.Module):
     """Linear values [n, R] of all streams side by side.
@@ -16,15 +18,18 @@ class ValueHead(torch.nn.Module):
     Args:
         inputs: features that go in.
         streams: name of each reward stream and its width.
+        noisy: whether weights are; see :class:`NoisyPart`.
     """
 
-    def __init__(self, inputs: int, streams: Mapping[str, int]) -> None:
+    def __init__(self, inputs: int, streams: Mapping[str, int], *, noisy: bool = False) -> None:
         super().__init__()
         self.streams = dict(streams)
         size = sum(streams.values())
         self.weight = torch.nn.Parameter(torch.zeros(inputs, size))
         self.bias = torch.nn.Parameter(torch.zeros(size))
+        self.noisy = NoisyPart(inputs, size) if noisy else None
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Values [n, R] from features [n, inputs]."""
-        return torch.addmm(self.bias, x, self.weight)
+    def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
+        """Values [n, R] from features [n, inputs]; None: without noise."""
+        values = torch.addmm(self.bias, x, self.weight)
+        return values if self.noisy is None or noise is None else values + self.noisy(x, noise)

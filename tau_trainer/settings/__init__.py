@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import (
+    DQNHyperparameters,
     Hyperparameters,
     OffPolicyHyperparameters,
     POCAHyperparameters,
@@ -34,6 +35,7 @@ from tau_trainer.settings.shipped import find_config, shipped_names
 from tau_trainer.settings.signals import RewardSignalSettings
 from tau_trainer.settings.tasks import CollectionSettings, RewardSettings, TauSettings
 from tau_trainer.settings.trainers import (
+    DQNTrainerSettings,
     PPOTrainerSettings,
     SACTrainerSettings,
     TrainerSettings,
@@ -47,6 +49,8 @@ __all__ = [
     "CheckpointSettings",
     "CollectionSettings",
     "Curriculum",
+    "DQNHyperparameters",
+    "DQNTrainerSettings",
     "EngineSettings",
     "EnvSettings",
     "ExportChoice",

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from tau_trainer.settings.exploration import EpsGreedySettings, ValueExploration
 from tau_trainer.settings.kinds import (
     Bool,
     Fraction,
@@ -146,3 +147,26 @@ class SACHyperparameters(OffPolicyHyperparameters):
     """Share of the new weights in every target update."""
     init_entcoef: NaturalFloat = 1.0
     """Entropy coefficient at the start."""
+
+
+class DQNHyperparameters(OffPolicyHyperparameters):
+    """Numbers of deep Q-learning; names are border's where it has them."""
+
+    tau: Fraction = 0.005
+    """Share of the new weights in every target update; 1 copies them."""
+    target_update_interval: PositiveInt = 1
+    """Gradient updates between two target updates."""
+    exploration: ValueExploration = EpsGreedySettings(eps=1.0, eps_min=0.02)
+    """How agents leave the best known action."""
+    double: Bool = False
+    """The network chooses the action that the target scores."""
+    dueling: Bool = False
+    """The value of an observation and the advantages of actions have layers of their own."""
+    noisy: Bool = False
+    """Hidden layers and outputs have noise whose width is learned; goes with ``exploration: {type: greedy}``."""
+    loss: Literal["mse", "smooth_l1"] = "smooth_l1"
+    """Squared errors, or Huber's loss with a limit of 1."""
+    clip_reward: PositiveFloat | None = None
+    """Rewards are cut off at this size; null = never."""
+    clip_td_err: PositiveFloat | None = None
+    """Errors count as at most this in gradients and priorities; null = as they are."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX
-from tau_trainer.settings.hyperparameters import POCAHyperparameters, SACHyperparameters
+from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters, POCAHyperparameters
 from tau_trainer.settings.parameters import Curriculum, Lesson
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.run import RunSettings
@@ -39,7 +39,7 @@ _SCREEN = ("width", "height", "quality_level", "time_scale", "target_frame_rate"
 def pace(settings: TrainerSettings) -> dict[str, int]:
     """How often is learned and from how many decisions, by name; empty for trainers of other packages."""
     numbers, steps = settings.hyperparameters, settings.max_steps
-    if isinstance(numbers, SACHyperparameters):
+    if isinstance(numbers, OffPolicyHyperparameters):
         updates = max(0, int((steps - numbers.buffer_init_steps) / numbers.steps_per_update))
         return {"updates": updates, "minibatches_per_update": 1}
     if not isinstance(numbers, POCAHyperparameters):

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
 from tau_trainer.settings.hyperparameters import (
+    DQNHyperparameters,
     Hyperparameters,
     POCAHyperparameters,
     PPOHyperparameters,
@@ -120,6 +121,13 @@ class SACTrainerSettings(TrainerSettings):
     hyperparameters: SACHyperparameters = SACHyperparameters()
 
 
+class DQNTrainerSettings(TrainerSettings):
+    """A behavior that deep Q-learning trains."""
+
+    trainer_type: Literal["dqn"] = "dqn"
+    hyperparameters: DQNHyperparameters = DQNHyperparameters()
+
+
 class POCATrainerSettings(TrainerSettings):
     """A behavior for POCA or MAPPO: read and checked, not trained by this version."""
 
@@ -139,6 +147,7 @@ class TrainerType:
 
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
 SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.sac:SAC")
+DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.dqn:DQN")
 POCA_TRAINER = TrainerType(POCATrainerSettings, None)
 
 

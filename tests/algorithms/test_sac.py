@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms.off_policy import Transitions
-from tau_trainer.algorithms.sac import SAC, losses, values_after
+from tau_trainer.algorithms.off_policy import Transitions, values_after
+from tau_trainer.algorithms.sac import SAC, losses
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
 from tau_trainer.models.observation_encoder import Seen
@@ -292,7 +292,7 @@ def test_a_recurrent_target_sees_what_came_after_at_the_end_of_its_past() -> Non
     batch = batch._replace(state=torch.randn(9, 2, 6), begins=begins)
     inside = torch.arange(9)[~begins]
     batch.following[0][inside - 1] = batch.inputs[0][inside]
-    found = values_after(learner.module.target, batch)
+    found = values_after(learner.module.target.values, batch)
     state = batch.state[:1]
     for row in range(9):
         here = slice(row, row + 1)

@@ -1,0 +1,85 @@
+"""The networks of deep Q-learning: values of actions, and a copy of them that lags behind."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import torch
+
+from tau_trainer.models.actor_critic import CLOCK, ActorCritic
+from tau_trainer.models.masks import branch_bounds
+from tau_trainer.models.noisy import Noise
+from tau_trainer.models.observation_encoder import Inputs
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import NetworkSettings
+    from tau_trainer.settings.exploration import ExplorationSettings
+    from tau_trainer.specs import BehaviorSpec
+
+
+class ActionValues(torch.nn.Module):
+    """Everything that deep Q-learning learns.
+
+    The network's logits are the values of all actions. *Dueling* ones (Wang et al. 2016) are advantages, and the
+    critic's tower says what the observation itself is worth; which action is best, and by how much, follows from
+    advantages alone, so whoever acts or exports needs nothing else.
+
+    Args:
+        spec: the behavior with the sensors that the policy sees.
+        settings: shape of the networks.
+        exploration: how agents act.
+        dueling: whether there is a tower for the observation's value.
+        noisy: whether weights are.
+        generator: source of the initial weights.
+    """
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        exploration: ExplorationSettings,
+        *,
+        dueling: bool,
+        noisy: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.network = ActorCritic(
+            spec,
+            settings,
+            {"value": 1} if dueling else {},
+            shared_critic=not dueling,
+            exploration=exploration,
+            noisy=noisy,
+            generator=generator,
+        )
+        self.target = copy.deepcopy(self.network).requires_grad_(False)
+        """What goes in, :attr:`network` has prepared."""
+        self.target.normalizer = self.target.exploration = None
+        delattr(self.target, CLOCK)
+        self.dueling = dueling
+        sizes = self.network.action.choices.discrete_branches
+        shares = torch.zeros(sum(sizes), len(sizes))
+        for branch, (begin, end) in enumerate(branch_bounds(sizes)):
+            shares[begin:end, branch] = 1.0 / (end - begin)
+        self.shares: torch.Tensor
+        """[M, b]: one over the size of the branch that a value belongs to, else 0."""
+        self.register_buffer("shares", shares, persistent=False)
+
+    def values(
+        self,
+        network: ActorCritic,
+        inputs: Inputs,
+        state: torch.Tensor | None = None,
+        begins: torch.Tensor | None = None,
+        noise: Noise | None = None,
+    ) -> torch.Tensor:
+        """What each value of each branch is worth, [n, M]; ``network`` is ours or the target, arguments are its."""
+        if not self.dueling:
+            return network.outputs(inputs, state, begins, noise)
+        answer = network(inputs, state, begins, noise)
+        advantages: torch.Tensor = answer.outputs
+        means = torch.mm(advantages, self.shares)
+        worth: torch.Tensor = advantages - torch.mm(means, (self.shares > 0).float().t()) + answer.values
+        return worth
