@@ -129,6 +129,7 @@ def make_network(
     streams: Mapping[str, int] | None = None,
     shared_critic: bool = False,
     squashed: bool = False,
+    deterministic: bool = False,
     exploration: ExplorationSettings | None = None,
     seed: int = 0,
     **settings: Any,
@@ -141,6 +142,7 @@ def make_network(
         streams or {"extrinsic": 1},
         shared_critic=shared_critic,
         squashed=squashed,
+        deterministic=deterministic,
         exploration=exploration,
         generator=generator,
     )

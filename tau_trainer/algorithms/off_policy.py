@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -103,6 +103,8 @@ class OffPolicy(GradientAlgorithm):
 
     masks_after: bool = False
     """Whether gradient steps ask what was forbidden when the next decision was made."""
+    parts: Sequence[str] = ("",)
+    """Of :attr:`parameters`: what lies together because it is learned alone."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -113,7 +115,7 @@ class OffPolicy(GradientAlgorithm):
         if self.recurrence and (self.numbers.prioritized or self.numbers.n_step > 1):
             key = "n_step: 1" if self.numbers.n_step > 1 else "prioritized: null"
             raise SettingsError(f"{self.name} learns from sequences where the network has a memory; set {key}")
-        self.parameters = FlatParameters(self.build(), self.device)
+        self.parameters = FlatParameters(self.build(), self.device, self.parts)
         self.gammas = np.array([stream.gamma for stream in self.streams], np.float32)
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1)
         self.replay, self.priorities = self._new_replay(), self._new_priorities()

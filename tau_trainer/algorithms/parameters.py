@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,18 +56,22 @@ class FlatParameters:
     Args:
         module: its parameters named ``...weight`` are matrices, which weight decay touches; they come first.
         device: where everything is moved to.
+        parts: what names begin with that lie together, in this order, so that a part can be learned alone; see
+            :meth:`part`.
     """
 
-    def __init__(self, module: torch.nn.Module, device: torch.device) -> None:
+    def __init__(self, module: torch.nn.Module, device: torch.device, parts: Sequence[str] = ("",)) -> None:
         self.module = module.to(device)
         named = dict(module.named_parameters())
         matrices = [name for name in named if name.endswith("weight")]
+        order = [*matrices, *(name for name in named if name not in matrices)]
+        place = {name: next(i for i, part in enumerate(parts) if name.startswith(part)) for name in named}
         self._shapes: dict[str, torch.Size] = {}
         self._offsets: dict[str, int] = {}
         self.decayed = 0
         """Length of the part of the vector that weight decay touches."""
         size = 0
-        for name in (*matrices, *(name for name in named if name not in matrices)):
+        for name in sorted(order, key=place.__getitem__):
             self._shapes[name], self._offsets[name] = named[name].shape, size
             size += -(-named[name].numel() // _ALIGNMENT) * _ALIGNMENT
             self.decayed = size if name in matrices else self.decayed
@@ -77,6 +82,18 @@ class FlatParameters:
         for name, parameter in named.items():
             values[name].copy_(parameter.data)
             parameter.data, parameter.grad = values[name], gradients[name]
+
+    def span(self, *prefixes: str) -> slice:
+        """Where in the vector the parts lie that names with these prefixes are in, one behind the other."""
+        names = [name for name in self._offsets if name.startswith(prefixes)]
+        last = max(names, key=self._offsets.__getitem__)
+        end = self._offsets[last] + -(-self._shapes[last].numel() // _ALIGNMENT) * _ALIGNMENT
+        return slice(min(self._offsets[name] for name in names), end)
+
+    def part(self, prefix: str) -> AdamState:
+        """Adam's vectors for one part alone: views, but for ``step``, which is shared."""
+        span = self.span(prefix)
+        return AdamState(*(vector[span] for vector in self.adam[:-1]), self.adam.step)
 
     def views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
         """Each parameter as a view of ``flat``."""

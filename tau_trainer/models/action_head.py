@@ -33,7 +33,8 @@ class ActionHead(torch.nn.Module):
     """Outputs [n, c + M]: a mean for each continuous action, then logits of all branches.
 
     The Gaussians' log sigma [c] does not depend on the observation. Where they are *squashed* it does: outputs are
-    [n, 2c + M], a log sigma for each continuous action behind the means, and the action is the sample's tanh.
+    [n, 2c + M], a log sigma for each continuous action behind the means, and the action is the sample's tanh. Where
+    they are *deterministic* there is no sigma at all: outputs are [n, c + M], and the action is the mean's tanh.
 
     Args:
         inputs: features that go in.
@@ -42,6 +43,7 @@ class ActionHead(torch.nn.Module):
         squashed: whether Gaussians are.
         noisy: whether weights are; see :class:`NoisyPart`.
         greedy: whether logits are values, of which a model file takes the best where others would draw.
+        deterministic: whether continuous actions are; they are squashed, too.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class ActionHead(torch.nn.Module):
         squashed: bool = False,
         noisy: bool = False,
         greedy: bool = False,
+        deterministic: bool = False,
     ) -> None:
         super().__init__()
         self.greedy = greedy
@@ -67,8 +70,9 @@ class ActionHead(torch.nn.Module):
             self.leveled = actions.continuous_size
             self.choices = ActionSpec(0, (levels,) * actions.continuous_size + actions.discrete_branches)
         size = self.choices.continuous_size
-        self.squashed = squashed and size > 0
-        self.logits = 2 * size if squashed else size
+        self.deterministic = deterministic and size > 0
+        self.squashed = (squashed and size > 0) or self.deterministic
+        self.logits = 2 * size if self.squashed and not deterministic else size
         """The column of the first logit."""
         self.weight = torch.nn.Parameter(torch.zeros(inputs, self.logits + self.choices.mask_size))
         self.bias = torch.nn.Parameter(torch.zeros(self.logits + self.choices.mask_size))
@@ -110,8 +114,10 @@ class ActionHead(torch.nn.Module):
         """``clip(mu + sigma * epsilon, -3, 3) / 3``, or ``tanh`` of the sum, and the same without noise."""
         size = self.choices.continuous_size
         mu = graph.linear(*self._part(slice(0, size)), x, "mu")
-        epsilon = graph.add("RandomNormalLike", [mu], "epsilon_sample")
-        sample = graph.add("Add", [mu, graph.add("Mul", [epsilon, self._sigma(graph, x)], "noise")], "sample")
+        sample = mu
+        if not self.deterministic:
+            epsilon = graph.add("RandomNormalLike", [mu], "epsilon_sample")
+            sample = graph.add("Add", [mu, graph.add("Mul", [epsilon, self._sigma(graph, x)], "noise")], "sample")
         graph.output_constant(names.CONTINUOUS_SHAPE, [size])
         outputs = (sample, names.CONTINUOUS), (mu, names.DETERMINISTIC_CONTINUOUS)
         if self.squashed:

@@ -57,6 +57,7 @@ class ActorCritic(torch.nn.Module):
         streams: name of each reward stream and its width.
         shared_critic: one tower for both.
         squashed: whether continuous actions are; see :class:`ActionHead`.
+        deterministic: whether they have no sigma.
         exploration: outputs are not sampled from: the best action is disturbed so. None: they are.
         noisy: whether the weights of hidden layers and heads are; see :class:`NoisyPart`.
         generator: source of the initial weights.
@@ -73,6 +74,7 @@ class ActorCritic(torch.nn.Module):
         *,
         shared_critic: bool = False,
         squashed: bool = False,
+        deterministic: bool = False,
         exploration: ExplorationSettings | None = None,
         noisy: bool = False,
         generator: torch.Generator,
@@ -90,9 +92,15 @@ class ActorCritic(torch.nn.Module):
         size = self.body.size if self.hyper is None else self.hyper.size
         if settings.memory is not None:
             self.memories, size = make_memories(size, settings.memory, self.towers, generator)
-        explores = exploration is not None
         self.action = ActionHead(
-            size, spec.actions, generator, settings.action_levels, squashed=squashed, noisy=noisy, greedy=explores
+            size,
+            spec.actions,
+            generator,
+            settings.action_levels,
+            squashed=squashed,
+            deterministic=deterministic,
+            noisy=noisy,
+            greedy=exploration is not None,
         )
         self.value = ValueHead(size, streams, noisy=noisy)
         self.exploration: Exploration | None = None

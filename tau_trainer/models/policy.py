@@ -210,9 +210,12 @@ class _ActorPolicy(Policy):
         """What the action head says, logits unmasked, and the state after the decision; None: without any noise."""
 
     def _sample_squashed(self, gaussians: FloatArray, rng: np.random.Generator | None) -> FloatArray:
-        """Draw from the Gaussians (the mean without ``rng``) and squash what came: actions [n, c] from [n, 2c]."""
+        """Draw from the Gaussians (the mean without ``rng``) and squash what came: actions [n, c] from [n, 2c].
+
+        Deterministic ones are the mean's tanh, [n, c] from [n, c].
+        """
         mean = gaussians[:, : self._size]
-        if rng is None:
+        if rng is None or self._action.deterministic:
             return np.tanh(mean)
         sigma: FloatArray = np.exp(gaussians[:, self._size :].clip(*LOG_SIGMA_RANGE))
         sigma *= rng.standard_normal(mean.shape, dtype=np.float32)

@@ -23,7 +23,7 @@ TWINS = 2
 
 
 class TwinQ(torch.nn.Module):
-    """Two estimates of Q, each with layers of its own: [2, n, S, A] for all ``S`` streams.
+    """Two estimates of Q (or any number ``E``), each with layers of its own: [E, n, S, A] for all ``S`` streams.
 
     Continuous actions go in beside the features; ``A`` is 1 then, or with branches the sum of their sizes: a number
     for each discrete action. Heads begin at zero, as those of values do.
@@ -34,6 +34,7 @@ class TwinQ(torch.nn.Module):
         settings: shape of the layers.
         streams: how many reward streams there are, ``S``.
         generator: source of the initial weights.
+        estimates: ``E``.
     """
 
     def __init__(
@@ -43,22 +44,24 @@ class TwinQ(torch.nn.Module):
         settings: NetworkSettings,
         streams: int,
         generator: torch.Generator,
+        estimates: int = TWINS,
     ) -> None:
         super().__init__()
         self.streams = streams
-        self.encoders, size, goal = make_encoders(spec, settings, TWINS, generator)
-        self.body, self.hyper = make_body(size + choices.continuous_size, goal, settings, TWINS, generator)
+        self.estimates = estimates
+        self.encoders, size, goal = make_encoders(spec, settings, estimates, generator)
+        self.body, self.hyper = make_body(size + choices.continuous_size, goal, settings, estimates, generator)
         outputs = streams * max(1, choices.mask_size)
         size = self.body.size if self.hyper is None else self.hyper.size
         self.memories = torch.nn.ModuleList()
         if settings.memory is not None:
-            self.memories, size = make_memories(size, settings.memory, TWINS, generator)
-        self.weight = torch.nn.Parameter(torch.zeros(TWINS, size, outputs))
-        self.bias = torch.nn.Parameter(torch.zeros(TWINS, 1, outputs))
+            self.memories, size = make_memories(size, settings.memory, estimates, generator)
+        self.weight = torch.nn.Parameter(torch.zeros(estimates, size, outputs))
+        self.bias = torch.nn.Parameter(torch.zeros(estimates, 1, outputs))
 
     def see(self, inputs: Inputs) -> list[Seen]:
-        """What each of the two makes of observations."""
-        return [encoder(inputs) for encoder in self.encoders] or [Seen(inputs[0], inputs[0])] * TWINS
+        """What each of them makes of observations."""
+        return [encoder(inputs) for encoder in self.encoders] or [Seen(inputs[0], inputs[0])] * self.estimates
 
     def forward(
         self,
@@ -68,10 +71,10 @@ class TwinQ(torch.nn.Module):
         *,
         frozen: bool = False,
     ) -> torch.Tensor:
-        """Q [2, n, S, A] of what they :meth:`see` and continuous actions [n, c] in [-1, 1].
+        """Q [E, n, S, A] of what they :meth:`see` and continuous actions [n, c] in [-1, 1].
 
         Args:
-            seen: by each of the two.
+            seen: by each of them.
             continuous: the actions.
             begins: bool [n], where sequences begin; a memory begins each of them empty, as in ML-Agents.
             frozen: gradients go to the actions alone.
@@ -83,9 +86,11 @@ class TwinQ(torch.nn.Module):
         if self.hyper is not None:
             x = self.hyper.together(x, [one.goal for one in seen], frozen=frozen)
         if begins is not None:
-            x = torch.stack([self._remembered(tower, x[tower], begins, frozen=frozen) for tower in range(TWINS)])
+            x = torch.stack(
+                [self._remembered(tower, x[tower], begins, frozen=frozen) for tower in range(self.estimates)]
+            )
         weight, bias = (self.weight.detach(), self.bias.detach()) if frozen else (self.weight, self.bias)
-        return torch.baddbmm(bias, x, weight).view(TWINS, len(continuous), self.streams, -1)
+        return torch.baddbmm(bias, x, weight).view(self.estimates, len(continuous), self.streams, -1)
 
     def _remembered(self, tower: int, x: torch.Tensor, begins: torch.Tensor, *, frozen: bool) -> torch.Tensor:
         memory = self.memories[tower]

@@ -37,10 +37,13 @@ def test_every_kind_of_action_passes(
     verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
 
 
+@pytest.mark.parametrize("kind", ["squashed", "deterministic"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("continuous", "branches"), [(2, ()), (0, (2, 4)), (2, (3,)), (1, (2, 4, 3))])
-def test_squashed_actions_pass(network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], seed: int) -> None:
-    network = network_of(continuous, branches, seed=seed, squashed=True)
+def test_squashed_actions_pass(
+    network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], seed: int, kind: str
+) -> None:
+    network = network_of(continuous, branches, seed=seed, **{kind: True})
     verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
 
 

@@ -159,6 +159,18 @@ def test_both_kinds_of_policy_squash_the_same(actions: ActionSpec, deterministic
             np.testing.assert_array_equal(first.discrete[:, branch], logits.argmax(axis=1))
 
 
+@pytest.mark.parametrize("kind", [MLPPolicy, ModulePolicy])
+def test_a_deterministic_head_samples_nothing(kind: type[MLPPolicy] | type[ModulePolicy]) -> None:
+    network, rng = make_network(behavior(ActionSpec(3)), deterministic=True), np.random.default_rng(1)
+    policy, before = kind(network, policy_of(network).weights, 7), rng.bit_generator.state
+    sampled, best = (policy.act(seen(9), None, rng, deterministic=one) for one in (False, True))
+    assert module_outputs(policy, seen(9)).shape == (9, 3)
+    assert "action.log_sigma" not in policy.weights
+    np.testing.assert_array_equal(sampled.to_env().continuous, best.to_env().continuous)
+    assert np.abs(best.continuous).max() <= 1.0
+    assert rng.bit_generator.state == before
+
+
 def test_squashed_samples_follow_the_distribution() -> None:
     network, rows = make_network(behavior(ActionSpec(3)), squashed=True), 40_000
     with torch.no_grad():
@@ -206,13 +218,17 @@ def test_continuous_actions_with_levels() -> None:
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("rows", [12, 4000], ids=["numpy", "large"])
 @pytest.mark.parametrize("kind", [MLPPolicy, ModulePolicy])
-@pytest.mark.parametrize("head", ["gaussian", "squashed", "levels"])
+@pytest.mark.parametrize("head", ["gaussian", "squashed", "deterministic", "levels"])
 def test_deterministic_takes_means_and_likeliest_and_no_random_numbers(
     head: str, kind: type[MLPPolicy] | type[ModulePolicy], rows: int, masked: bool
 ) -> None:
     """Whatever computes the forward pass, and whatever a continuous action is drawn from."""
     network = make_network(
-        behavior(HYBRID), hidden_units=128, squashed=head == "squashed", action_levels=5 if head == "levels" else None
+        behavior(HYBRID),
+        hidden_units=128,
+        squashed=head == "squashed",
+        deterministic=head == "deterministic",
+        action_levels=5 if head == "levels" else None,
     )
     policy, obs, rng = kind(network, policy_of(network).weights, 7), seen(rows), np.random.default_rng(2)
     mask = np.tile([False, True, False, True, False], (rows, 1)) if masked else None
@@ -222,7 +238,7 @@ def test_deterministic_takes_means_and_likeliest_and_no_random_numbers(
     if head == "levels":
         mean = np.stack((outputs[:, :5].argmax(axis=1), outputs[:, 5:10].argmax(axis=1)), axis=1) * 0.5 - 1.0
     else:
-        mean = np.tanh(outputs[:, :2]) if head == "squashed" else outputs[:, :2].clip(-3.0, 3.0) / 3.0
+        mean = outputs[:, :2].clip(-3.0, 3.0) / 3.0 if head == "gaussian" else np.tanh(outputs[:, :2])
     np.testing.assert_allclose(sent.continuous, mean, rtol=1e-4, atol=1e-5)
     logits = outputs[:, -5:]
     if mask is not None:
