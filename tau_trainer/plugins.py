@@ -23,6 +23,8 @@ _OWN: dict[Kind, dict[str, str]] = {
         "ppo": "tau_trainer.settings.trainers:PPO_TRAINER",
         "sac": "tau_trainer.settings.trainers:SAC_TRAINER",
         "dqn": "tau_trainer.settings.trainers:DQN_TRAINER",
+        "ddpg": "tau_trainer.settings.trainers:DDPG_TRAINER",
+        "td3": "tau_trainer.settings.trainers:TD3_TRAINER",
         "poca": "tau_trainer.settings.trainers:POCA_TRAINER",
         "mappo": "tau_trainer.settings.trainers:POCA_TRAINER",
     },

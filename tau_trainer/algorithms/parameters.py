@@ -93,7 +93,7 @@ class FlatParameters:
     def part(self, prefix: str) -> AdamState:
         """Adam's vectors for one part alone: views, but for ``step``, which is shared."""
         span = self.span(prefix)
-        return AdamState(*(vector[span] for vector in self.adam[:-1]), self.adam.step)
+        return AdamState(*(one[span] if one.ndim else one for one in self.adam))
 
     def views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
         """Each parameter as a view of ``flat``."""

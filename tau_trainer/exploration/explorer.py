@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pydantic import TypeAdapter
 
-from tau_trainer.exploration import values
+from tau_trainer.columns import ColumnTable
+from tau_trainer.exploration import noise, values
 from tau_trainer.exploration.base import Exploration
-from tau_trainer.settings.exploration import ExplorationSettings, ValueExploration
-from tau_trainer.specs import ActionSpec, BoolArray, IndexArray
+from tau_trainer.settings.exploration import NOISES, VALUE_EXPLORATIONS, ExplorationSettings, by_type
+from tau_trainer.specs import ActionSpec, BoolArray, FloatArray, IndexArray
 
 _KINDS: dict[str, Any] = {
     "softmax": values.Softmax,
@@ -23,7 +24,11 @@ _KINDS: dict[str, Any] = {
     "max_boltzmann": values.MaxBoltzmann,
     "boltzmann_gumbel": values.BoltzmannGumbel,
     "gumbel_softmax": values.GumbelSoftmax,
+    "gaussian_white_noise": noise.GaussianWhiteNoise,
+    "ornstein_uhlenbeck": noise.OrnsteinUhlenbeck,
 }
+
+_AnyExploration = by_type({**VALUE_EXPLORATIONS, **NOISES})
 
 
 def make_exploration(settings: ExplorationSettings, actions: ActionSpec) -> Exploration:
@@ -33,7 +38,7 @@ def make_exploration(settings: ExplorationSettings, actions: ActionSpec) -> Expl
 
 
 class Explorer:
-    """A policy over values for a loop of one's own, with its clock and its random numbers.
+    """A policy over values, or noise, for a loop of one's own, with its clock and its random numbers.
 
     >>> explorer = Explorer({"type": "eps_greedy", "eps": 0.2}, actions=4, seed=7)
     >>> explorer.choose([[0.0, 1.0, 2.0, 3.0]]).shape
@@ -41,7 +46,7 @@ class Explorer:
 
     Args:
         settings: as ``hyperparameters: exploration`` in a file.
-        actions: how many there are, ``k``.
+        actions: how many there are: ``k`` discrete ones, or for noise ``c`` continuous ones.
         seed: of the random numbers.
 
     Raises:
@@ -49,9 +54,11 @@ class Explorer:
     """
 
     def __init__(self, settings: ExplorationSettings | Mapping[str, Any], actions: int, seed: int = 0) -> None:
-        read: ExplorationSettings = TypeAdapter(ValueExploration).validate_python(settings)
-        self.exploration = make_exploration(read, ActionSpec(0, (actions,)))
+        read: ExplorationSettings = TypeAdapter(_AnyExploration).validate_python(settings)
+        spec = ActionSpec(actions) if read.type in NOISES else ActionSpec(0, (actions,))
+        self.exploration = make_exploration(read, spec)
         self.clock = self.exploration.clock()
+        self._table = ColumnTable(self.exploration.state_columns)
         self._rng = np.random.default_rng(seed)
 
     @property
@@ -74,11 +81,35 @@ class Explorer:
         self.clock = self.exploration.tick(self.clock, chosen[:, None])
         return chosen
 
+    def perturb(self, actions: ArrayLike) -> FloatArray:
+        """Continuous actions [n, c] in [-1, 1] with noise, as far as that is within it; counts them.
+
+        Row ``i`` goes on with its own noise of the call before; see :meth:`reset`.
+        """
+        actions = np.asarray(actions, np.float32)
+        self._table.reserve(len(actions))
+        state = {column.name: self._table[column.name][: len(actions)] for column in self._table.columns}
+        numbers = self.exploration.numbers(self.clock[0], self.clock[1:])
+        noisy, after = self.exploration.perturb(actions, numbers, state, self._rng)
+        for column in self._table.columns:
+            self._table[column.name][: len(actions)] = after[column.name]
+        self.clock = self.exploration.tick(self.clock, np.zeros((len(actions), 0), np.int32))
+        return noisy.clip(-1.0, 1.0)
+
+    def reset(self, rows: NDArray[np.integer[Any]] | slice = slice(None)) -> None:
+        """Episodes of these rows begin."""
+        self._table.clear(rows)
+
     def state(self) -> dict[str, Any]:
         """Everything to go on from, as JSON can hold it."""
-        return {"clock": self.clock.tolist(), "random": self._rng.bit_generator.state}
+        rows = {column.name: self._table[column.name].tolist() for column in self._table.columns}
+        return {"clock": self.clock.tolist(), "random": self._rng.bit_generator.state, "rows": rows}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`."""
         self.clock = np.asarray(state["clock"], np.float64)
         self._rng.bit_generator.state = state["random"]
+        self._table = ColumnTable(self.exploration.state_columns)
+        for name, rows in state["rows"].items():
+            self._table.reserve(len(rows))
+            self._table[name][:] = rows

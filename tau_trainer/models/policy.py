@@ -116,7 +116,7 @@ class Policy(ABC):
             mask: bool [n, sum of branches], True = forbidden; a branch that is forbidden as a whole counts as free.
             rng: source of exploration; untouched where ``deterministic``.
             state: [n, *shape] for each of :attr:`state_columns`; their ``fill`` at the beginning of an episode.
-            deterministic: mean and most likely branch values instead of samples.
+            deterministic: mean and most likely branch values instead of samples; asks for no state of exploration.
 
         Raises:
             NonFiniteError: an observation or an output is not a finite number.
@@ -197,7 +197,7 @@ class _ActorPolicy(Policy):
         before = {name: state[name] for name in after}
         extras = before if squashed or exploration is not None else {"log_prob": log_prob, **before}
         if exploration is not None:
-            kept: Arrays = {column.name: state[column.name] for column in exploration.state_columns}
+            kept: Arrays = {one.name: state[one.name] for one in exploration.state_columns if one.name in state}
             if self._size and not deterministic:
                 continuous, kept = exploration.perturb(continuous, self._numbers, kept, rng)
                 continuous = continuous.clip(-1.0, 1.0)

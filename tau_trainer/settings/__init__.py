@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import (
+    DDPGHyperparameters,
     DQNHyperparameters,
     Hyperparameters,
     OffPolicyHyperparameters,
     POCAHyperparameters,
     PPOHyperparameters,
     SACHyperparameters,
+    TD3Hyperparameters,
 )
 from tau_trainer.settings.loading import dump_settings, load_settings
 from tau_trainer.settings.networks import MemorySettings, NetworkSettings
@@ -35,9 +37,11 @@ from tau_trainer.settings.shipped import find_config, shipped_names
 from tau_trainer.settings.signals import RewardSignalSettings
 from tau_trainer.settings.tasks import CollectionSettings, RewardSettings, TauSettings
 from tau_trainer.settings.trainers import (
+    DDPGTrainerSettings,
     DQNTrainerSettings,
     PPOTrainerSettings,
     SACTrainerSettings,
+    TD3TrainerSettings,
     TrainerSettings,
     TrainerType,
     trainer_type,
@@ -49,6 +53,8 @@ __all__ = [
     "CheckpointSettings",
     "CollectionSettings",
     "Curriculum",
+    "DDPGHyperparameters",
+    "DDPGTrainerSettings",
     "DQNHyperparameters",
     "DQNTrainerSettings",
     "EngineSettings",
@@ -68,6 +74,8 @@ __all__ = [
     "RunSettings",
     "SACHyperparameters",
     "SACTrainerSettings",
+    "TD3Hyperparameters",
+    "TD3TrainerSettings",
     "TauSettings",
     "TorchSettings",
     "TrainerSettings",

@@ -107,6 +107,51 @@ class GumbelSoftmaxSettings(ExplorationSettings):
     """How often any action is taken."""
 
 
+class GaussianWhiteNoiseSettings(ExplorationSettings):
+    """``gaussian_white_noise``: ``N(mu, sigma)`` on every continuous action, which are within [-1, 1]."""
+
+    type: Literal["gaussian_white_noise"] = "gaussian_white_noise"
+    mu: Float = 0.0
+    """Mean."""
+    sigma: NaturalFloat = 1.0
+    """Standard deviation, or what it is at first."""
+    sigma_min: NaturalFloat | None = None
+    """What it is after n_steps_annealing decisions; null = it stays."""
+    n_steps_annealing: PositiveInt = 1000
+    """Decisions from sigma to sigma_min."""
+
+    @model_validator(mode="after")
+    def _sigma_falls(self) -> Self:
+        if self.sigma_min is not None and self.sigma_min > self.sigma:
+            raise PydanticCustomError(
+                "sigma_falls",
+                "sigma_min {low} is larger than sigma {sigma}; lower it",
+                {"low": self.sigma_min, "sigma": self.sigma},
+            )
+        return self
+
+
+class OrnsteinUhlenbeckSettings(GaussianWhiteNoiseSettings):
+    """``ornstein_uhlenbeck``: noise that goes on from decision to decision, and is drawn anew where an episode begins.
+
+    ``x += theta (mu - x) dt + sigma sqrt(dt) N(0, 1)`` for every continuous action.
+    """
+
+    type: Literal["ornstein_uhlenbeck"] = "ornstein_uhlenbeck"  # type: ignore[assignment]
+    theta: PositiveFloat
+    """How strongly it is drawn back to mu."""
+    dt: PositiveFloat = 1e-2
+    """Time that a decision takes."""
+
+    @model_validator(mode="after")
+    def _stable(self) -> Self:
+        if self.theta * self.dt >= 2.0:
+            raise PydanticCustomError(
+                "stable_noise", "theta times dt must be below 2, or the noise grows without limit; lower dt"
+            )
+        return self
+
+
 VALUE_EXPLORATIONS: dict[str, type[ExplorationSettings]] = {
     "softmax": SoftmaxSettings,
     "eps_greedy": EpsGreedySettings,
@@ -118,6 +163,11 @@ VALUE_EXPLORATIONS: dict[str, type[ExplorationSettings]] = {
     "gumbel_softmax": GumbelSoftmaxSettings,
 }
 """What chooses among discrete actions by their values."""
+NOISES: dict[str, type[ExplorationSettings]] = {
+    "gaussian_white_noise": GaussianWhiteNoiseSettings,
+    "ornstein_uhlenbeck": OrnsteinUhlenbeckSettings,
+}
+"""What disturbs continuous actions."""
 
 
 def _tag(value: object) -> str:
@@ -142,6 +192,9 @@ def by_type(table: Mapping[str, type[ExplorationSettings]]) -> Any:
 
 ValueExploration = ExplorationSettings
 """One of :data:`VALUE_EXPLORATIONS`, by its ``type``."""
+NoiseExploration = ExplorationSettings
+"""One of :data:`NOISES`, by its ``type``."""
 
 if not TYPE_CHECKING:
     ValueExploration = by_type(VALUE_EXPLORATIONS)
+    NoiseExploration = by_type(NOISES)

@@ -7,7 +7,13 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.exploration import EpsGreedySettings, ValueExploration
+from tau_trainer.settings.exploration import (
+    EpsGreedySettings,
+    GaussianWhiteNoiseSettings,
+    NoiseExploration,
+    OrnsteinUhlenbeckSettings,
+    ValueExploration,
+)
 from tau_trainer.settings.kinds import (
     Bool,
     Fraction,
@@ -170,3 +176,33 @@ class DQNHyperparameters(OffPolicyHyperparameters):
     """Rewards are cut off at this size; null = never."""
     clip_td_err: PositiveFloat | None = None
     """Errors count as at most this in gradients and priorities; null = as they are."""
+
+
+class DDPGHyperparameters(OffPolicyHyperparameters):
+    """Numbers of DDPG: those of Stable-Baselines3, and the noise of Lillicrap et al. 2016."""
+
+    batch_size: PositiveInt = 256
+    """Decisions in one minibatch."""
+    buffer_size: PositiveInt = 1_000_000
+    """Capacity of the replay memory in decisions."""
+    learning_rate: PositiveFloat = 1e-3
+    """Step size of the optimizer at the start."""
+    buffer_init_steps: NaturalInt = 100
+    """Decisions before the first update."""
+    tau: Fraction = 0.005
+    """Share of the new weights in every target update."""
+    exploration: NoiseExploration = OrnsteinUhlenbeckSettings(theta=0.15, sigma=0.2)
+    """Noise on actions while experience is gathered."""
+
+
+class TD3Hyperparameters(DDPGHyperparameters):
+    """Numbers of TD3: those of Fujimoto et al. 2018."""
+
+    exploration: NoiseExploration = GaussianWhiteNoiseSettings(sigma=0.1)
+    """Noise on actions while experience is gathered."""
+    policy_delay: PositiveInt = 2
+    """Updates of the Qs for one of the policy and of the targets."""
+    target_policy_noise: NaturalFloat = 0.2
+    """Standard deviation of the noise on the target's actions."""
+    target_noise_clip: NaturalFloat = 0.5
+    """Limit of that noise."""

@@ -11,11 +11,13 @@ from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
 from tau_trainer.settings.hyperparameters import (
+    DDPGHyperparameters,
     DQNHyperparameters,
     Hyperparameters,
     POCAHyperparameters,
     PPOHyperparameters,
     SACHyperparameters,
+    TD3Hyperparameters,
 )
 from tau_trainer.settings.kinds import Bool, Int, PositiveInt, Section, TableSchema
 from tau_trainer.settings.networks import NetworkSettings
@@ -128,6 +130,30 @@ class DQNTrainerSettings(TrainerSettings):
     hyperparameters: DQNHyperparameters = DQNHyperparameters()
 
 
+class DDPGTrainerSettings(TrainerSettings):
+    """A behavior that DDPG trains."""
+
+    trainer_type: Literal["ddpg"] = "ddpg"
+    hyperparameters: DDPGHyperparameters = DDPGHyperparameters()
+
+    @model_validator(mode="after")
+    def _without_memory(self) -> Self:
+        if self.network_settings.memory is not None:
+            raise PydanticCustomError(
+                "no_memory",
+                "network_settings.memory: {trainer} cannot learn it; remove it, or use trainer_type: sac or ppo",
+                {"trainer": self.trainer_type},
+            )
+        return self
+
+
+class TD3TrainerSettings(DDPGTrainerSettings):
+    """A behavior that TD3 trains."""
+
+    trainer_type: Literal["td3"] = "td3"  # type: ignore[assignment]
+    hyperparameters: TD3Hyperparameters = TD3Hyperparameters()
+
+
 class POCATrainerSettings(TrainerSettings):
     """A behavior for POCA or MAPPO: read and checked, not trained by this version."""
 
@@ -148,6 +174,8 @@ class TrainerType:
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
 SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.sac:SAC")
 DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.dqn:DQN")
+DDPG_TRAINER = TrainerType(DDPGTrainerSettings, "tau_trainer.algorithms.ddpg:DDPG")
+TD3_TRAINER = TrainerType(TD3TrainerSettings, "tau_trainer.algorithms.td3:TD3")
 POCA_TRAINER = TrainerType(POCATrainerSettings, None)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from tau_trainer.algorithms import Counters, Setup
+from tau_trainer.algorithms.ddpg import DDPG
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.memory import WorkData
 from tau_trainer.models.masks import effective_mask
@@ -33,19 +35,27 @@ def sac(
     return SAC(Setup(spec, options or settings(), seed, device=device), fused=fused)
 
 
+def random_everywhere(learner: SAC | DDPG, seed: int = 0) -> None:
+    """Heads begin at zero: whatever is left out somewhere shows only where nothing is."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in learner.module.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+
+
 class Collector:
     """Lets a learner's policy act on random observations with random rewards, ends and masks.
 
     ``transitions``: what has become of every decision so far, in the order in which they were made.
     """
 
-    def __init__(self, learner: SAC, seed: int = 0) -> None:
+    def __init__(self, learner: SAC | DDPG, seed: int = 0) -> None:
         self.learner = learner
         self.rng = np.random.default_rng(seed)
         self.transitions: list[dict[str, Any]] = []
         self._open: dict[int, dict[str, Any]] = {}
         self._steps = 0
-        self._state = {column.name: column.empty(AGENTS) for column in learner.network.state_columns}
+        self._state = {column.name: column.empty(AGENTS) for column in learner.snapshot().state_columns}
 
     def collect(self, steps: int = 12) -> WorkData:
         """The work of so many further decisions of every agent."""
@@ -67,7 +77,7 @@ class Collector:
             for agent in range(AGENTS):
                 self._open[agent] = {
                     "obs": _of(obs, agent),
-                    "state": np.array([values[agent] for values in before.values()]),
+                    "state": np.array([before[column.name][agent] for column in self.learner.network.state_columns]),
                     "continuous": decision.continuous[agent],
                     "discrete": decision.discrete[agent],
                     "forbidden": effective_mask(mask, branches)[agent] if mask is not None else np.zeros(0, np.bool_),
@@ -106,7 +116,7 @@ def _of(obs: Any, row: int) -> list[Any]:
     return [values[row] for values in obs]
 
 
-def trained(learner: SAC, rounds: int = 2) -> Collector:
+def trained(learner: SAC | DDPG, rounds: int = 2) -> Collector:
     """After so many updates, so that optimizer, normaliser and ring hold something."""
     collector = Collector(learner)
     for _ in range(rounds):

@@ -13,8 +13,8 @@ from tau_trainer.algorithms.fused_sac import run_soft_steps
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
-from tests.algorithms.replayed import sac, settings, trained
-from tests.algorithms.test_sac import KINDS, random_batch, random_everywhere
+from tests.algorithms.replayed import random_everywhere, sac, settings, trained
+from tests.algorithms.test_sac import KINDS, random_batch
 from tests.networks import IMAGE
 
 

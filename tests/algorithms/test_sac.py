@@ -16,19 +16,11 @@ from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, ObservationSpec, ObservationType
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.reference_sac import gradients, textbook
-from tests.algorithms.replayed import Collector, sac, settings, trained
+from tests.algorithms.replayed import Collector, random_everywhere, sac, settings, trained
 from tests.networks import IMAGE, LIST
 
 GOAL = ObservationSpec("goal", (3,), (), ObservationType.GOAL_SIGNAL)
 KINDS = {"continuous": CONTINUOUS, "discrete": DISCRETE, "hybrid": HYBRID, "one branch": ActionSpec(0, (4,))}
-
-
-def random_everywhere(learner: SAC, seed: int = 0) -> None:
-    """Heads begin at zero: whatever is left out somewhere shows only where nothing is."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in learner.module.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
 
 
 def random_batch(

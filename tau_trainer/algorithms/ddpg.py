@@ -1,0 +1,137 @@
+"""Deep deterministic policy gradients (Lillicrap et al. 2016), with the numbers of Stable-Baselines3.
+
+- The actor says one action for an observation, tanh of its last layer; noise is added where it acts, not where it
+  learns (:mod:`tau_trainer.exploration`).
+- Q learns ``r + gamma Q'(s', pi'(s'))``; then the actor climbs the new Q. Q' and pi' follow at ``tau``.
+- Q has a head for each reward stream; the actor follows their mean. After a limit the value goes on, after a real end
+  it does not.
+- Not as in the paper: swish instead of ReLU with batch normalisation, actions go in beside the observations and not a
+  layer later, and there is no weight decay. Heads of Q begin at zero.
+
+TD3 (:mod:`tau_trainer.algorithms.td3`) is this with two Qs, a delay and noise in the target.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import Setup
+from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
+from tau_trainer.algorithms.parameters import adam_step
+from tau_trainer.errors import SettingsError
+from tau_trainer.metrics import keys
+from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import DDPGHyperparameters
+
+
+def q_losses(
+    module: DeterministicActorCritic, batch: Transitions, smoothing: torch.Tensor, gammas: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the Qs minimise, differentiable.
+
+    Args:
+        module: the networks.
+        batch: ``n`` transitions.
+        smoothing: float32 [n, c], added to the target's actions.
+        gammas: float32 [S].
+
+    Returns:
+        Half of each Q's squared error, [E], and the Qs of what was done, [E, n, S].
+    """
+    with torch.no_grad():
+        after = (torch.tanh(module.target.outputs(batch.following)) + smoothing).clamp(-1.0, 1.0)
+        value = module.q_target(module.q_target.see(batch.following), after).squeeze(3).amin(dim=0)
+        goal = torch.addcmul(batch.rewards, batch.goes_on * gammas, value)  # [n, S]
+    q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)
+    return 0.5 * (q - goal).square().mean(dim=(1, 2)), q
+
+
+def policy_loss(module: DeterministicActorCritic, batch: Transitions) -> torch.Tensor:
+    """What the actor minimises, []: minus the first Q of what it would do; no gradient reaches the Qs."""
+    with torch.no_grad():
+        seen = module.q.see(batch.inputs)
+    actions = torch.tanh(module.network.outputs(batch.inputs))
+    first: torch.Tensor = module.q(seen, actions, frozen=True)[0]
+    return -first.mean()
+
+
+class DDPG(OffPolicy):
+    """The learner of one behavior."""
+
+    name = "ddpg"
+    estimates = 1
+    """Of Q."""
+    delay = 1
+    """Steps of the Qs for one of the actor and of the targets."""
+    parts = DeterministicActorCritic.PARTS
+    module: DeterministicActorCritic
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._tau = cast("DDPGHyperparameters", self.numbers).tau
+        self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
+        actor, q, target, q_target = self.parts
+        self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
+        vector = self.parameters.adam.parameters
+        self._followed = vector[self.parameters.span(actor, q)]
+        self._targets = vector[self.parameters.span(target, q_target)]
+        self.large = len(self.network.encoders) > 0
+
+    @override
+    def build(self) -> DeterministicActorCritic:
+        numbers, network = cast("DDPGHyperparameters", self.numbers), self.settings.network_settings
+        if network.action_levels is not None:
+            raise SettingsError(f"{self.name} learns no levels of actions; remove network_settings.action_levels")
+        if self.spec.actions.discrete_size:
+            raise SettingsError(
+                f"{self.name} learns continuous actions alone, and there are discrete branches "
+                f"{list(self.spec.actions.discrete_branches)}; use trainer_type: "
+                f"{'sac or ppo' if self.spec.actions.continuous_size else 'dqn'}"
+            )
+        self.module = DeterministicActorCritic(
+            self.spec, network, numbers.exploration, len(self.streams), self.estimates, self.generator
+        )
+        self.network = self.module.network
+        return self.module
+
+    def smoothing(self, like: torch.Tensor) -> torch.Tensor:
+        """What is added to the target's actions, [n, c] as the actions that are ``like`` it."""
+        return torch.zeros_like(like)
+
+    @override
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        smoothing = self.smoothing(drawn.continuous)
+        size = len(smoothing) // steps
+        parts = [slice(begin, begin + size) for begin in range(0, len(smoothing), size)]
+        return torch.stack([self._step(drawn.part(part), smoothing[part], learning_rate) for part in parts])
+
+    def _step(self, batch: Transitions, smoothing: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """A gradient step; returns the policy's loss and whether there is one, the Qs' losses, and their values."""
+        adam = self.parameters.adam
+        adam.gradient.zero_()
+        with torch.enable_grad():
+            losses, q = q_losses(self.module, batch, smoothing, self._gammas)
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+        step = int(adam.step.add_(1))
+        adam_step(self._q, learning_rate, step)
+        policy = losses.new_zeros(2)
+        if step % self.delay == 0:
+            with torch.enable_grad():
+                loss = policy_loss(self.module, batch)
+                loss.backward()  # type: ignore[no-untyped-call]
+            adam_step(self._actor, learning_rate, step // self.delay)
+            self._targets.lerp_(self._followed, self._tau)
+            policy[0], policy[1] = loss.detach(), 1.0
+        return torch.cat((policy, losses, q.mean(dim=(0, 1)))).detach()
+
+    @override
+    def report(self, means: list[float]) -> dict[str, float]:
+        policy, learned, *others = means
+        names = [*(keys.Q1_LOSS, keys.Q2_LOSS)[: self.estimates], *(keys.value(stream.name) for stream in self.streams)]
+        result = {keys.POLICY_LOSS: policy / learned} if learned else {}
+        return result | dict(zip(names, others, strict=True))

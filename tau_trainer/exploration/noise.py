@@ -1,0 +1,71 @@
+"""Noise on continuous actions: annealed Gaussian, and Ornstein and Uhlenbeck's, which remembers where it was.
+
+Formulas and defaults are those of Note.RL. Time is counted in decisions of all agents together.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from typing_extensions import override
+
+from tau_trainer.columns import Arrays, Column
+from tau_trainer.exploration.base import Exploration
+from tau_trainer.settings.exploration import GaussianWhiteNoiseSettings, OrnsteinUhlenbeckSettings
+from tau_trainer.specs import ActionSpec, Float64Array, FloatArray
+
+_NOISE, _BEGUN = "noise", "noise_begun"
+
+
+class GaussianWhiteNoise(Exploration):
+    """``N(mu, sigma)`` on every action; sigma may fall from ``sigma`` to ``sigma_min``."""
+
+    def __init__(self, settings: GaussianWhiteNoiseSettings, actions: ActionSpec) -> None:
+        super().__init__(settings, actions)
+        self._own = settings
+
+    @override
+    def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
+        """Sigma [1]: ``max(sigma_min, sigma - (sigma - sigma_min) decisions / n)``."""
+        own, sigma = self._own, self._own.sigma
+        if own.sigma_min is not None:
+            sigma = max(own.sigma_min, sigma - (sigma - own.sigma_min) * decisions / own.n_steps_annealing)
+        return np.array([sigma], np.float32)
+
+    @override
+    def perturb(
+        self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
+    ) -> tuple[FloatArray, Arrays]:
+        noise = rng.standard_normal(actions.shape, dtype=np.float32)
+        noise *= numbers
+        noise += np.float32(self._own.mu)
+        noise += actions
+        return noise, {}
+
+
+class OrnsteinUhlenbeck(GaussianWhiteNoise):
+    """``x += theta (mu - x) dt + sigma sqrt(dt) N(0, 1)`` on every action, each agent's and action's own.
+
+    An episode begins at ``x ~ N(mu, sigma)``.
+    """
+
+    def __init__(self, settings: OrnsteinUhlenbeckSettings, actions: ActionSpec) -> None:
+        super().__init__(settings, actions)
+        self._pull, self._spread = np.float32(settings.theta * settings.dt), np.float32(math.sqrt(settings.dt))
+        self.state_columns = (Column(_NOISE, (actions.continuous_size,)), Column(_BEGUN, (), np.bool_))
+
+    @override
+    def perturb(
+        self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
+    ) -> tuple[FloatArray, Arrays]:
+        x, begun = state[_NOISE].copy(), state[_BEGUN]
+        mu = np.float32(self._own.mu)
+        if not begun.all():
+            fresh = np.flatnonzero(~begun)
+            x[fresh] = mu + numbers * rng.standard_normal((len(fresh), x.shape[1]), dtype=np.float32)
+        noise = rng.standard_normal(x.shape, dtype=np.float32)
+        noise *= numbers * self._spread
+        x += (mu - x) * self._pull
+        x += noise
+        return actions + x, {_NOISE: x, _BEGUN: np.ones(len(x), np.bool_)}
