@@ -48,7 +48,15 @@ def q_losses(
         value = module.q_target(module.q_target.see(batch.following), after).squeeze(3).amin(dim=0)
         goal = torch.addcmul(batch.rewards, batch.goes_on * gammas, value)  # [n, S]
     q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)
-    return 0.5 * (q - goal).square().mean(dim=(1, 2)), q
+    return 0.5 * squares(q - goal, batch).mean(dim=(1, 2)), q
+
+
+def squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
+    """Squared errors [E, n, S], each times what it counts, where a prioritized memory says; it learns of them."""
+    if not len(batch.weights):
+        return error.square()
+    batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))
+    return error.square() * batch.weights[None, :, None]
 
 
 def policy_loss(module: DeterministicActorCritic, batch: Transitions) -> torch.Tensor:

@@ -59,7 +59,7 @@ def make(
     return learner
 
 
-def random_batch(learner: DDPG, rows: int = 9, seed: int = 0) -> Transitions:
+def random_batch(learner: DDPG, rows: int = 9, seed: int = 0, *, weighted: bool = False) -> Transitions:
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> torch.Tensor:
@@ -76,6 +76,9 @@ def random_batch(learner: DDPG, rows: int = 9, seed: int = 0) -> Transitions:
         goes_on=(torch.arange(rows)[:, None] % 3 > 0).float(),
         state=nothing,
         begins=nothing,
+        forbidden_after=nothing,
+        weights=torch.rand(rows, generator=generator) if weighted else nothing,
+        errors=torch.zeros(rows) if weighted else nothing,
     )
 
 
@@ -103,6 +106,7 @@ class Textbook:
     def step(self, batch: Transitions, smoothing: torch.Tensor) -> dict[str, float]:
         learner = self.learner
         found = torch.zeros(learner.estimates, dtype=torch.float64)
+        self.errors = torch.zeros(len(batch.rewards))
         rows = range(len(batch.rewards))
         for row in rows:
             following = batch.following[0][row].double()
@@ -114,7 +118,11 @@ class Textbook:
                 goal = batch.rewards[row] + batch.goes_on[row] * torch.tensor(self.gammas) * least
             for twin in range(learner.estimates):
                 q = self.q("q", twin, batch.inputs[0][row].double(), batch.continuous[row].double())
-                found = found + torch.eye(learner.estimates)[twin] * 0.5 * (q - goal).square().mean() / len(rows)
+                weight = batch.weights[row].double() if len(batch.weights) else 1.0
+                found = found + torch.eye(learner.estimates)[twin] * 0.5 * weight * (q - goal).square().mean() / len(
+                    rows
+                )
+                self.errors[row] += float((q - goal).detach().abs().mean()) / learner.estimates
         self._descend("q.", found.sum())
         self.count += 1
         told = {f"Losses/Q{twin + 1} Loss": float(found[twin].detach()) for twin in range(learner.estimates)}
@@ -137,9 +145,9 @@ class Textbook:
         self.optimizers[part].step()
 
 
-@pytest.mark.parametrize("signals", [None, TWO_STREAMS])
+@pytest.mark.parametrize(("signals", "weighted"), [(None, False), (TWO_STREAMS, False), (TWO_STREAMS, True)])
 @both
-def test_steps_are_the_papers(name: str, signals: Any) -> None:
+def test_steps_are_the_papers(name: str, signals: Any, weighted: bool) -> None:
     """Weights after five steps, of which TD3's actor takes two, and what each step reports."""
     learner = make(name, signals=signals, tau=0.3)
     random_everywhere(learner)
@@ -147,7 +155,7 @@ def test_steps_are_the_papers(name: str, signals: Any) -> None:
     generator = torch.Generator()
     generator.set_state(learner.generator.get_state())
     for step in range(5):
-        batch = random_batch(learner, seed=step)
+        batch = random_batch(learner, seed=step, weighted=weighted)
         smoothing = torch.zeros(9, 2)
         if name == "td3":
             smoothing = (0.2 * torch.randn(9, 2, generator=generator)).clip(-0.5, 0.5)
@@ -157,6 +165,8 @@ def test_steps_are_the_papers(name: str, signals: Any) -> None:
         values = [key for key in told if key.endswith(" Value")]
         assert len(values) == len(learner.streams)
         assert {key: told[key] for key in told if key not in values} == pytest.approx(wanted, rel=1e-3)
+        if weighted:
+            torch.testing.assert_close(batch.errors, textbook.errors, rtol=1e-3, atol=1e-4)
     assert ("Losses/Policy Loss" in wanted) == (name == "ddpg")
     for key, parameter in learner.module.named_parameters():
         found = parameter.detach().numpy()
@@ -289,6 +299,15 @@ def test_a_learner_that_was_read_back_goes_on_the_same(name: str, exploration: A
     assert results[0] == results[1]
     for (key, one), two in zip(learner.state()[0].items(), other.state()[0].values(), strict=True):
         np.testing.assert_array_equal(one, two, key)
+
+
+@both
+def test_priorities_and_several_steps(name: str) -> None:
+    learner = make(name, prioritized={}, n_step=3)
+    result = trained_with(learner)
+    assert math.isfinite(result["Losses/Q1 Loss"])
+    assert learner.priorities is not None
+    assert len(np.unique(learner.priorities.state()[0])) > 20
 
 
 @both
