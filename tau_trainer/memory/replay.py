@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays, Column, ColumnTable, Rows
+from tau_trainer.memory.episodes import Episodes
 from tau_trainer.memory.trajectories import Rollout
 from tau_trainer.specs import BoolArray
 
@@ -58,14 +59,23 @@ class Replay:
         columns: what a row consists of.
         capacity: rows that are kept.
         followed: further columns of which a row also has what came after it, by the name of that.
+        episodes: whether it is to know which rows are one episode.
     """
 
     def __init__(
-        self, columns: Sequence[Column], capacity: int, followed: Mapping[str, Column] = MappingProxyType({})
+        self,
+        columns: Sequence[Column],
+        capacity: int,
+        followed: Mapping[str, Column] = MappingProxyType({}),
+        *,
+        episodes: bool = False,
     ) -> None:
         self.columns = (*columns, *followed.values())
         self.followed = dict(followed)
         self.capacity = capacity
+        self.episodes = Episodes(capacity) if episodes else None
+        self.linked = episodes or bool(followed)
+        """Whether it must be told which row came after which."""
         self._table = ColumnTable((*self.columns, _AFTER), capacity)
         self._spares = ColumnTable(followed.values())
         self._size = 0
@@ -99,7 +109,7 @@ class Replay:
     def append(self, values: Arrays, links: Links | None = None) -> Callable[[], None]:
         """Add ``n`` rows, ``[n, *shape]`` for every column; of more than fit, the last ones.
 
-        ``links``: needed where there are followed columns.
+        ``links``: needed where it is :attr:`linked`.
 
         Returns:
             What takes these rows out again and puts the overwritten ones back, until the next rows are added.
@@ -156,11 +166,18 @@ class Replay:
         after[table[links.bootstrapped[here]]] = -1 - spares
         since = np.concatenate((waiting, [-1]))[links.carried]
         self._waiting = np.where(links.waiting >= 0, table[links.waiting], since)
+        separate: Callable[[], None] = lambda: None
+        if self.episodes is not None:
+            came_before = np.full(count + 1, -1, np.intp)  # and one for rows that nothing follows
+            came_before[links.following] = table[:-1]
+            came_before[links.resumed[known]] = resolved
+            separate = self.episodes.add(came_before[first:-1], self._waiting[self._waiting >= 0])
 
         def undo() -> None:
             self._free += spares.tolist()
             self._left = []
             after[resolved] = unresolved
+            separate()
 
         return undo
 
@@ -189,7 +206,7 @@ class Replay:
         return rows
 
     def walk(self, starts: Rows, longest: int) -> tuple[Rows, BoolArray]:
-        """From some places on through what came after them, up to ``longest`` rows each. Needs followed columns.
+        """From some places on through what came after them, up to ``longest`` rows each. Must be linked.
 
         Returns:
             The places of these sequences, laid end to end, [n], and where one begins, bool [n].
@@ -220,13 +237,13 @@ class Replay:
         return values
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        columns = (*self.columns, _AFTER) if self.followed else self.columns
+        columns = (*self.columns, _AFTER) if self.linked else self.columns
         return {column.name: self._table[column.name] for column in columns}
 
     def state(self) -> tuple[dict[str, NDArray[Any]], int]:
         """Every column (views, but for where what came after is), and the place that the next row takes."""
         arrays = {name: values[: self._size] for name, values in self._arrays().items()}
-        if self.followed:
+        if self.linked:
             after = arrays["after"].copy()
             aside = np.flatnonzero(after < 0)
             spares = {f"aside.{one.name}": self._spares[one.name][-1 - after[aside]] for one in self.followed.values()}
@@ -250,18 +267,31 @@ class Replay:
             what = f"its columns {wrong} do not fit" if wrong else f"{sizes} rows do not fit {self.capacity:,}"
             raise ValueError(f"the replay memory cannot be read: {what}")
         aside = {column.name: arrays[f"aside.{column.name}"] for column in self.followed.values()}
-        if not all(_linked(arrays["after"], size, len(values)) for values in aside.values()):
+        spares = int(np.count_nonzero(arrays["after"] < 0)) if self.linked else 0
+        lengths = {len(values) for values in aside.values()} | {spares}
+        if self.linked and (len(lengths) > 1 or not _linked(arrays["after"], size, spares)):
             raise ValueError("the replay memory cannot be read: what came after its rows is not there")
         self.clear()
         for name in self._arrays():
             self._table[name][:size] = arrays[name]
-        self._keep(aside, len(next(iter(aside.values()), ())))
+        self._keep(aside, spares)
         self._size, self._next = size, following
+        if self.episodes is not None:
+            oldest = following if size == self.capacity else 0
+            places = (oldest + np.arange(size)) % self.capacity
+            after = arrays["after"][places]
+            followed = (after >= 0) & (after != places)
+            came_before = np.full(size, -1, np.intp)
+            came_before[(after[followed] - oldest) % self.capacity] = places[followed]
+            self.episodes.clear(oldest)
+            self.episodes.add(came_before, _NOBODY)
 
     def clear(self) -> None:
         """Forget every row."""
         self._size = self._next = self._used = 0
         self._free, self._left, self._waiting = [], [], _NOBODY
+        if self.episodes is not None:
+            self.episodes.clear()
 
 
 def _spares_of(after: Rows) -> list[int]:

@@ -82,6 +82,7 @@ class RolloutMemory:
         capacity: transitions that are expected in one rollout; more is possible, the arrays grow.
         horizon: longest stretch of one agent's transitions before the trace is cut and bootstrapped
             (ML-Agents' ``time_horizon``).
+        ends: whether the last observation of an episode that really ended is kept too, as if a limit had cut it.
     """
 
     def __init__(
@@ -92,11 +93,13 @@ class RolloutMemory:
         rewards: dict[str, int],
         capacity: int,
         horizon: int,
+        ends: bool = False,
     ) -> None:
         if horizon < 1 or not rewards or min(rewards.values()) < 1:
             raise ValueError(f"horizon and the width of every reward must be at least 1, not {horizon}, {rewards}")
         self.columns = (*observations, *columns)
         self.horizon = horizon
+        self._ends = ends
         self._observations = tuple(observations)
         self._rewards = tuple(Column(f"reward.{name}", (width,)) for name, width in rewards.items())
         self._room = max(capacity, 1) + 1 + _SPARE
@@ -167,7 +170,7 @@ class RolloutMemory:
         states = np.where(truncated, np.uint8(RecordState.TRUNCATED), np.uint8(RecordState.TERMINATED))
         self._log.records["state"][records] = states
         self._open["record"][rows] = 0
-        cut = np.flatnonzero(truncated & (records > 0))
+        cut = np.flatnonzero((truncated | self._ends) & (records > 0))
         if len(cut):
             self._keep_final(records[cut], obs, cut)
 
