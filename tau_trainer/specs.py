@@ -58,6 +58,8 @@ class ObservationSpec:
     observation_type: ObservationType = ObservationType.DEFAULT
     dtype: DTypeLike = np.float32
     """Of the values; uint8 for images."""
+    hidden: bool = False
+    """Kept for learning; the policy does not see it."""
 
     @property
     def size(self) -> int:

@@ -41,6 +41,8 @@ class Setup:
     """``R``, numbers in one reward: 1, or the number of action components (credit by component)."""
     device: str = "cpu"
     """Where learning happens."""
+    environment: tuple[str, ...] = ()
+    """What is played, as ``--env`` and ``--env-args`` say, for who has to ask it something; empty: nothing is."""
 
     @property
     def streams(self) -> tuple[RewardStream, ...]:

@@ -58,7 +58,7 @@ class GradientAlgorithm(Algorithm):
         self.generator = torch.Generator().manual_seed(setup.seed)
         self._setup = setup
 
-    def new_memory(self, capacity: int, horizon: int) -> RolloutMemory:
+    def new_memory(self, capacity: int, horizon: int, *, ends: bool = False) -> RolloutMemory:
         """Where transitions of this behavior are collected."""
         return RolloutMemory(
             observation_columns(self.spec),
@@ -66,6 +66,7 @@ class GradientAlgorithm(Algorithm):
             rewards={stream.name: stream.width for stream in self.streams},
             capacity=capacity,
             horizon=horizon,
+            ends=ends,
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,12 +18,25 @@ from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.columns import Arrays, Column, Rows
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.memory import Links, Priorities, Replay, Rollout, RolloutMemory, Work, WorkData
+from tau_trainer.memory import (
+    ACHIEVED,
+    Hindsight,
+    Links,
+    Priorities,
+    Replay,
+    Rollout,
+    RolloutMemory,
+    Work,
+    WorkData,
+)
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import MEMORY
+from tau_trainer.models.blocks import kind_of
 from tau_trainer.models.observation_encoder import Inputs
+from tau_trainer.rewards.goals import goal_rule
+from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import OffPolicyHyperparameters
-from tau_trainer.specs import BoolArray, FloatArray
+from tau_trainer.specs import BoolArray, FloatArray, ObservationType
 
 _STEPS_AT_ONCE = 64
 """Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
@@ -32,6 +46,8 @@ _BYTES_AT_ONCE = 2**26
 _REPLAY = "replay."
 """What the names of the replay memory's columns begin with in a checkpoint."""
 _PRIORITIES = "priorities"
+_NOBODY: Rows = np.zeros(0, np.intp)
+_NO_GOALS: FloatArray = np.zeros((0, 1), np.float32)
 
 
 class Transitions(NamedTuple):
@@ -98,7 +114,8 @@ class OffPolicy(GradientAlgorithm):
     :attr:`name`, builds its network, and takes gradient steps.
 
     Raises:
-        SettingsError: rewards come by component; or the network has a memory, and ``prioritized`` or ``n_step`` is set.
+        SettingsError: rewards come by component; or the network has a memory, and ``prioritized``, ``n_step`` or
+            ``hindsight`` is set; or there are no goals that hindsight could change.
     """
 
     masks_after: bool = False
@@ -112,13 +129,18 @@ class OffPolicy(GradientAlgorithm):
         self.recurrence = setup.settings.network_settings.memory
         if setup.reward_width > 1:
             raise SettingsError(f"{self.name} learns from one reward a decision; set the reward's credit to aggregate")
-        if self.recurrence and (self.numbers.prioritized or self.numbers.n_step > 1):
-            key = "n_step: 1" if self.numbers.n_step > 1 else "prioritized: null"
+        if self.recurrence and (self.numbers.prioritized or self.numbers.hindsight or self.numbers.n_step > 1):
+            key = "prioritized: null" if self.numbers.prioritized else "hindsight: null"
+            key = "n_step: 1" if self.numbers.n_step > 1 else key
             raise SettingsError(f"{self.name} learns from sequences where the network has a memory; set {key}")
         self.parameters = FlatParameters(self.build(), self.device, self.parts)
         self.gammas = np.array([stream.gamma for stream in self.streams], np.float32)
-        self.memory: RolloutMemory = self.new_memory(self._first, horizon=1)
+        self.achieved, self.goal = self._goal_sensors()
+        """Which sensors say what is reached and what is wanted, for hindsight; -1: none does."""
+        self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
         self.replay, self.priorities = self._new_replay(), self._new_priorities()
+        if setup.environment:
+            _ = self.hindsight  # what is wrong with it is said before anything is played
         self.seen = 0
         """Transitions so far, in all runs."""
         self.steps = 0
@@ -250,20 +272,72 @@ class OffPolicy(GradientAlgorithm):
         return torch.randint(len(self.replay), (max(1, count),), generator=self.generator).numpy()
 
     def _taken(self, places: Rows) -> Transitions:
-        """What is in these places, with the rewards of ``n_step`` of them added up."""
-        rows = self.replay.take(places)
-        goes_on = 1.0 - rows["terminated"].astype(np.float32)[:, None]
-        if self.numbers.n_step > 1:
-            ahead = self.replay.follow(places, self.numbers.n_step)
-            steps = (ahead >= 0).sum(axis=1)
-            last = ahead[np.arange(len(ahead)), steps - 1]
-            discounts = self.gammas ** np.arange(self.numbers.n_step, dtype=np.float32)[:, None]
-            rewards = self.replay.column("rewards", np.maximum(ahead, 0)) * (ahead >= 0)[:, :, None]
-            rows["rewards"] = np.einsum("nks,ks->ns", rewards, discounts)
-            after = self.replay.take(last)
+        """What is in these places, as hindsight looks at it, with the rewards of ``n_step`` of them added up."""
+        rows, n_step, chosen, goals = self.replay.take(places), self.numbers.n_step, _NOBODY, _NO_GOALS
+        ahead = places[:, None] if n_step == 1 else self.replay.follow(places, n_step)
+        rewards, ended = rows["rewards"][:, None], rows["terminated"][:, None]
+        if n_step > 1:
+            rewards, ended = (self.replay.column(name, np.maximum(ahead, 0)) for name in ("rewards", "terminated"))
+        if self.hindsight is not None:
+            chances = torch.rand(2, len(places), generator=self.generator, dtype=torch.float64).numpy()
+            chosen, goals = self.hindsight.relabel(rewards, ended, ahead, self.replay, chances)
+        goes_on = 1.0 - ended[:, 0].astype(np.float32)[:, None]
+        if n_step > 1:
+            there = ahead >= 0
+            there[:, 1:] &= ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
+            steps, every = there.sum(axis=1), np.arange(len(ahead))
+            discounts = self.gammas ** np.arange(n_step, dtype=np.float32)[:, None]
+            rows["rewards"] = np.einsum("nks,ks->ns", rewards * there[:, :, None], discounts)
+            after = self.replay.take(ahead[every, steps - 1])
             rows |= {name: after[name] for name in self.replay.followed}
-            goes_on = (1.0 - after["terminated"].astype(np.float32)[:, None]) * discounts[steps - 1]
+            goes_on = (1.0 - ended[every, steps - 1].astype(np.float32)[:, None]) * discounts[steps - 1]
+        if self.hindsight is not None:
+            for name in ("input_0", "next_0"):
+                rows[name][chosen, self.hindsight.goal] = goals
         return self._transitions(rows, goes_on)
+
+    @cached_property
+    def hindsight(self) -> Hindsight | None:
+        """What gives rows that are drawn another goal. Raises SettingsError where nobody knows what that is worth."""
+        chosen = self.numbers.hindsight
+        if chosen is None:
+            return None
+        names = [stream.name for stream in self.streams]
+        if EXTRINSIC not in names:
+            raise SettingsError("hindsight is about the extrinsic reward; add it to reward_signals")
+        stream = names.index(EXTRINSIC)
+        return Hindsight(
+            chosen.strategy,
+            chosen.k / (chosen.k + 1),
+            self.network.part_of(self.goal),
+            stream,
+            self.streams[stream].strength,
+            goal_rule(chosen, self._setup.environment),
+        )
+
+    def _goal_sensors(self) -> tuple[int, int]:
+        chosen = self.numbers.hindsight
+        if chosen is None:
+            return -1, -1
+        sensors = self.spec.observations
+        names = [sensor.name for sensor in sensors]
+        signals = [one.name for one in sensors if one.observation_type is ObservationType.GOAL_SIGNAL]
+        if chosen.goal is None and len(signals) != 1:
+            what = f"{len(signals)} goal signals ({', '.join(signals)})" if signals else "no goal signal"
+            raise SettingsError(f"has {what} among its sensors; name the one that is wanted with hindsight.goal")
+        wanted = {"achieved": chosen.achieved, "goal": chosen.goal or signals[0]}
+        for key, name in wanted.items():
+            if name not in names:
+                raise SettingsError(f"has no sensor '{name}' for hindsight.{key}; it has {', '.join(names)}")
+            if kind_of(sensors[names.index(name)]) != "vector":
+                raise SettingsError(f"hindsight.{key}: sensor '{name}' is no vector, and goals must be vectors")
+        achieved, goal = (names.index(name) for name in wanted.values())
+        if sensors[achieved].shape != sensors[goal].shape or sensors[goal].hidden or achieved == goal:
+            raise SettingsError(
+                f"hindsight: what '{wanted['achieved']}' says {sensors[achieved].shape} cannot be wanted by "
+                f"'{wanted['goal']}' {sensors[goal].shape}; name two sensors of one shape"
+            )
+        return achieved, goal
 
     def _transitions(self, rows: Mapping[str, NDArray[Any]], goes_on: FloatArray) -> Transitions:
         """What was stored, on the device and normalised."""
@@ -316,11 +390,13 @@ class OffPolicy(GradientAlgorithm):
             Column("rewards", (len(self.gammas),)),
             Column("terminated", (), np.bool_),
         ]
-        return Replay(columns, self.numbers.buffer_size, followed)
+        if self.goal >= 0:
+            columns.append(Column(ACHIEVED, self.spec.observations[self.achieved].shape))
+        return Replay(columns, self.numbers.buffer_size, followed, episodes=self.goal >= 0)
 
     def _links(self, rollout: Rollout) -> Links | None:
-        """Which transition came after which, where images or lists are kept once, or sequences are learned from."""
-        if not self.replay.followed:
+        """Which transition came after which, where that is asked for."""
+        if not self.replay.linked:
             return None
         last = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.bootstrap_observations))}
         last["forbidden"] = self._forbidden(rollout.bootstrap_mask, len(rollout.bootstrapped))
@@ -337,6 +413,8 @@ class OffPolicy(GradientAlgorithm):
                 )
             )
         rows |= {column.name: rollout.column(column.name) for column in self.network.state_columns}
+        if self.goal >= 0:
+            rows[ACHIEVED] = rollout.next_observations(self.achieved)
         if self.masks_after:
             rows["next_forbidden"] = self._forbidden(rollout.next_mask, len(rollout))
         return rows | {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
 from tau_trainer.envs.contract import OnEvent, OnStat
+from tau_trainer.envs.goals import ACHIEVED, DESIRED, GymnasiumGoals
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
 from tau_trainer.errors import SettingsError
@@ -27,6 +29,7 @@ from tau_trainer.specs import (
     DimensionProperty,
     Observations,
     ObservationSpec,
+    ObservationType,
     StepBatch,
     Terminals,
 )
@@ -65,6 +68,12 @@ class GymnasiumSource:
         self.warnings: tuple[str, ...] = ()
         if settings.environment_parameters:
             self.warnings = ("environment_parameters are for engines; Gymnasium's environments are told none of them",)
+
+    @staticmethod
+    def goals(path: str, *arguments: str) -> GymnasiumGoals:
+        """The rewards for goals of what ``--env`` and ``--env-args`` name. Raises SettingsError."""
+        made = gymnasium.make(path.removeprefix(PREFIX), **named_arguments(arguments, "gymnasium.make"))
+        return GymnasiumGoals(made)
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> GymnasiumEnvironment:
         """The environment of pair ``index``, not yet started."""
@@ -166,7 +175,22 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
 
 
 def sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
-    """The sensors of a space, one for each part of a Dict or Tuple; images channels first. Raises SettingsError."""
+    """The sensors of a space, one for each part of a Dict or Tuple; images channels first. Raises SettingsError.
+
+    Of a goal-based environment, what is desired is a goal signal. What is achieved is hidden where there is an
+    ``observation`` beside it: by Gymnasium's contract all that acting needs is in that.
+    """
+    keys = space.spaces.keys() if isinstance(space, spaces.Dict) else set[str]()
+    goals = {ACHIEVED, DESIRED} <= keys
+    for sensor in _sensors(space):
+        whole = sensor.name.partition(".")[0]
+        if goals and whole == DESIRED:
+            yield replace(sensor, observation_type=ObservationType.GOAL_SIGNAL)
+        else:
+            yield replace(sensor, hidden=goals and whole == ACHIEVED and "observation" in keys)
+
+
+def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
     for part, own, _ in _parts(space):
         if isinstance(own, spaces.Box) and _is_image(own):
             height, width, channels = own.shape if _channels_last(own) else (*own.shape[-2:], own.shape[0])
@@ -206,7 +230,7 @@ def arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
     for sensor, (_, own, values) in zip(sensors(space), _parts(space, obs), strict=True):
         if isinstance(own, spaces.Discrete):
             yield np.eye(int(own.n), dtype=np.float32)[np.asarray(values) - int(own.start)]
-        elif isinstance(own, spaces.MultiDiscrete | spaces.MultiBinary):
+        elif isinstance(own, spaces.MultiDiscrete):
             yield np.array([spaces.utils.flatten(own, one) for one in values], np.float32)
         elif isinstance(own, spaces.Box) and _channels_last(own):
             yield np.ascontiguousarray(np.moveaxis(np.asarray(values, sensor.dtype), -1, 1))

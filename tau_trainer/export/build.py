@@ -39,8 +39,10 @@ def build_model(network: ActorCritic, spec: BehaviorSpec, opset: int = names.DEF
     visible, memory = visible_sensors(network.spec, spec), memory_size(network)
     graph = GraphWriter(opset)
     inputs = [names.observation_name(i) for i in visible]
-    for hidden in sorted(set(range(len(spec.observations))) - set(visible)):
-        inputs[0] = _without_effect(graph, spec, hidden, visible[0], inputs[0])
+    read = [place for place, sensor in enumerate(network.spec.observations) if not sensor.hidden]
+    first = read[0]
+    for hidden in sorted(set(range(len(spec.observations))) - {visible[place] for place in read}):
+        inputs[first] = _without_effect(graph, spec, hidden, visible[first], inputs[first])
     graph.output_constant(names.VERSION_NUMBER, [names.MODEL_VERSION])
     graph.output_constant(names.MEMORY_SIZE, [memory])
     state = graph.reshape(names.RECURRENT_IN, "memory", [-1, memory]) if memory else None

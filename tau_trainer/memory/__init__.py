@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from tau_trainer.memory.base import Memory, Work, WorkData
+from tau_trainer.memory.hindsight import ACHIEVED, Hindsight, RewardDone
 from tau_trainer.memory.prioritized import Priorities
 from tau_trainer.memory.replay import Links, Replay
 from tau_trainer.memory.rollout import RolloutMemory
 from tau_trainer.memory.trajectories import Rollout, joined
 
-__all__ = ["Links", "Memory", "Priorities", "Replay", "Rollout", "RolloutMemory", "Work", "WorkData", "joined"]
+__all__ = [
+    "ACHIEVED",
+    "Hindsight",
+    "Links",
+    "Memory",
+    "Priorities",
+    "Replay",
+    "RewardDone",
+    "Rollout",
+    "RolloutMemory",
+    "Work",
+    "WorkData",
+    "joined",
+]

@@ -24,8 +24,8 @@ class Episodes:
     until row ``i + capacity`` takes it. The rows of an episode that goes on are kept in a list. When it has ended they
     get *slots*, consecutive numbers too, in order of time; an episode of which decisions were lost ends there.
 
-    While a row is there, fewer than ``2 * capacity`` slots are given away after its own: to rows that were there already
-    and had none, and to rows that came later. So a table of that length knows the row in every slot that matters.
+    While a row is there, fewer than ``2 * capacity`` slots are given away after its own: to rows that were there and
+    had none yet, and to rows that came later. So a table of that length knows the row in every slot that matters.
     """
 
     def __init__(self, capacity: int) -> None:

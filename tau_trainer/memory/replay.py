@@ -166,7 +166,7 @@ class Replay:
         after[table[links.bootstrapped[here]]] = -1 - spares
         since = np.concatenate((waiting, [-1]))[links.carried]
         self._waiting = np.where(links.waiting >= 0, table[links.waiting], since)
-        separate: Callable[[], None] = lambda: None
+        separate: Callable[[], None] | None = None
         if self.episodes is not None:
             came_before = np.full(count + 1, -1, np.intp)  # and one for rows that nothing follows
             came_before[links.following] = table[:-1]
@@ -177,7 +177,8 @@ class Replay:
             self._free += spares.tolist()
             self._left = []
             after[resolved] = unresolved
-            separate()
+            if separate is not None:
+                separate()
 
         return undo
 

@@ -54,7 +54,10 @@ class Rollout:
         )
 
     def next_observations(self, sensor: int) -> NDArray[Any]:
-        """[N, *shape] of one sensor: what came after each transition; after a real end what was there before."""
+        """[N, *shape] of one sensor: what came after each transition.
+
+        After a real end it is what was there before, unless the memory keeps ``ends``.
+        """
         return self._after(self.observations[sensor], self.bootstrap_observations[sensor])
 
     @cached_property
@@ -179,7 +182,7 @@ class Rollout:
         # One table of all values, with a row of zeros at its end for "nothing comes after".
         boot = np.asarray(bootstrap_values, np.float64).reshape(-1, reward.shape[1])
         table = np.concatenate((current, boot, np.zeros((1, reward.shape[1]))))
-        follows, boots = self.following >= 0, self.bootstrap >= 0
+        follows, boots = self.following >= 0, (self.bootstrap >= 0) & ~self.terminated
         after = np.where(follows, self.following, np.where(boots, len(current) + self.bootstrap, len(table) - 1))
         delta = reward + gamma * table[after] - current
         trace = np.where(follows & ~self.cut, gamma * lambd, 0.0)

@@ -135,6 +135,12 @@ class ActorCritic(torch.nn.Module):
             return rows[0]
         return np.concatenate(rows, axis=1) if rows else np.zeros((len(obs[0]), 0), np.float32)
 
+    def part_of(self, sensor: int) -> slice:
+        """Where the values of a vector sensor stand in :meth:`vectors`. Raises ValueError for any other sensor."""
+        before = self._vectors[: self._vectors.index(sensor)]
+        begin = sum(self.spec.observations[i].size for i in before)
+        return slice(begin, begin + self.spec.observations[sensor].size)
+
     def prepare(self, obs: Observations) -> Inputs:
         """Observations [n, *shape] of each sensor as the layers take them, on the network's device."""
         return self.normalize([as_tensor(values) for values in self.arrange(obs)])

@@ -102,9 +102,13 @@ class ObservationEncoder(torch.nn.Module):
 
 
 def sensors_of(spec: BehaviorSpec) -> tuple[list[int], list[int]]:
-    """Which sensors are vectors, and which need an encoder. Raises SettingsError for what no network reads."""
-    vectors = [i for i, sensor in enumerate(spec.observations) if kind_of(sensor) == "vector"]
-    return vectors, sorted(set(range(len(spec.observations))) - set(vectors))
+    """Which of the sensors that are not hidden are vectors, and which need an encoder.
+
+    Raises SettingsError for what no network reads.
+    """
+    seen = [i for i, sensor in enumerate(spec.observations) if not sensor.hidden]
+    vectors = [i for i in seen if kind_of(spec.observations[i]) == "vector"]
+    return vectors, sorted(set(seen) - set(vectors))
 
 
 def make_encoders(

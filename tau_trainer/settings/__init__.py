@@ -10,6 +10,7 @@ from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, EngineSettings
 from tau_trainer.settings.hyperparameters import (
     DDPGHyperparameters,
     DQNHyperparameters,
+    HindsightSettings,
     Hyperparameters,
     OffPolicyHyperparameters,
     POCAHyperparameters,
@@ -61,6 +62,7 @@ __all__ = [
     "EnvSettings",
     "ExportChoice",
     "GaussianSampler",
+    "HindsightSettings",
     "Hyperparameters",
     "MemorySettings",
     "MultiRangeUniformSampler",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
@@ -87,6 +87,16 @@ class TrainerSettings(Section):
         ``max_steps`` 0: a run without end.
         """
         return min(self.summary_freq, max(max_steps // LEAST_SUMMARIES, 1)) if max_steps else self.summary_freq
+
+    @model_validator(mode="before")
+    @classmethod
+    def _goals_are_inputs(cls, data: Any) -> Any:
+        """With hindsight nearly every row has a goal of its own, and a layer made for each one would cost too much."""
+        numbers = data.get("hyperparameters") if isinstance(data, Mapping) else None
+        if not isinstance(numbers, Mapping) or numbers.get("hindsight") is None:
+            return data
+        network = data.get("network_settings") or {}
+        return {**data, "network_settings": {"goal_conditioning_type": "none", **network}}
 
     @model_validator(mode="after")
     def _even_needs_count(self) -> Self:

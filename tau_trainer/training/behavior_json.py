@@ -24,6 +24,7 @@ def to_json(spec: BehaviorSpec) -> dict[str, Any]:
                 "dimension_property": [int(flag) for flag in sensor.dimension_property],
                 "observation_type": int(sensor.observation_type),
                 "dtype": np.dtype(sensor.dtype).name,
+                "hidden": sensor.hidden,
             }
             for sensor in spec.observations
         ],
@@ -43,6 +44,7 @@ def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
                 tuple(DimensionProperty(flag) for flag in sensor["dimension_property"]),
                 ObservationType(sensor["observation_type"]),
                 _DTYPES[sensor.get("dtype", "float32")],  # checkpoints of before there were images say nothing
+                sensor.get("hidden", False),
             )
             for sensor in values["observations"]
         ),

@@ -167,6 +167,7 @@ class RemoteLearner:
             "seed": setup.seed,
             "reward_width": setup.reward_width,
             "device": setup.device,
+            "environment": list(setup.environment),
         }
         self._made = False
 
@@ -250,7 +251,8 @@ class _Host:
 def _made(facts: Mapping[str, Any]) -> Algorithm:
     settings = trainer_type(facts["trainer_type"]).settings.model_validate(facts["settings"])
     spec = behavior_json.from_json(facts["behavior"])
-    return make_algorithm(Setup(spec, settings, facts["seed"], facts["reward_width"], facts["device"]))
+    numbers = facts["seed"], facts["reward_width"], facts["device"]
+    return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"])))
 
 
 def main() -> None:

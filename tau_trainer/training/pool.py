@@ -100,7 +100,9 @@ class LearnerPool:
     def _make(self, name: str, spec: BehaviorSpec, reward_width: int) -> Learner:
         settings = self._plan.settings.of_behavior(spec.short_name)
         device = self._plan.settings.torch_settings.device or "cpu"
-        setup = Setup(spec, settings, _seed_of(self._plan.seed, name), reward_width, device)
+        env = self._plan.settings.env_settings
+        played = (env.env_path or "", *(env.env_args or ()))
+        setup = Setup(spec, settings, _seed_of(self._plan.seed, name), reward_width, device, played)
         algorithm = make_algorithm(setup)
         handle = self._handle(name, setup, algorithm)
         learner = Learner(

@@ -64,7 +64,7 @@ class Playing:
 
     def decide(self, agents: list[int]) -> None:
         markers = np.array([[next(self.markers)] for _ in agents], np.float32)
-        obs = {"obs_0": markers, "obs_1": np.repeat(markers, 2, axis=1).astype(np.uint8)}
+        obs: dict[str, Any] = {"obs_0": markers, "obs_1": np.repeat(markers, 2, axis=1).astype(np.uint8)}
         self.memory.append(np.array(agents), {"extrinsic": np.zeros((len(agents), 1), np.float32)}, obs, 0)
         for agent, marker in zip(agents, markers[:, 0].tolist(), strict=True):
             if agent in self.waiting:

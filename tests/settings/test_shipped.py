@@ -11,8 +11,9 @@ from tau_trainer.settings import Curriculum, dump_settings, find_config, load_se
 
 
 def test_what_is_shipped() -> None:
-    mlagents = ["3DBall", "3DBallSAC", "Basic", "FoodCollector", "GridWorld", "Hallway", "Sorter", "WallJump"]
-    assert sorted(shipped_names()) == sorted([*mlagents, "CartPole", "LunarLander", "Pendulum", "tau3", "tau384"])
+    files = {path.stem for path in (Path(__file__).parents[2] / "configs").glob("*.yaml")}
+    assert files >= {"3DBall", "GridWorld", "CartPole", "tau3"}
+    assert set(shipped_names()) == files
 
 
 @pytest.mark.parametrize("name", shipped_names())

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from tau_trainer.settings import (
     EngineSettings,
     EnvSettings,
+    HindsightSettings,
     MemorySettings,
     NetworkSettings,
     POCAHyperparameters,
@@ -18,6 +19,7 @@ from tau_trainer.settings import (
     RunSettings,
     SACHyperparameters,
 )
+from tau_trainer.settings.hyperparameters import DistanceSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
     CuriositySettings,
@@ -27,6 +29,7 @@ from tau_trainer.settings.signals import (
 )
 
 OUR_OWN = {"max_grad_norm", "normalize_advantage", "target_kl", "weight_decay", "updates_per_buffer"}
+OUR_OWN |= {"prioritized", "n_step", "hindsight"}
 PPO = {
     "batch_size": 1024,
     "buffer_size": 10240,
@@ -57,6 +60,18 @@ DEFAULTS: list[tuple[BaseModel, dict[str, Any]]] = [
             "save_replay_buffer": False,
         },
     ),
+    (
+        HindsightSettings(),
+        {
+            "strategy": "future",
+            "k": 4.0,
+            "achieved": "achieved_goal",
+            "goal": None,
+            "distance": None,
+            "reward_done": None,
+        },
+    ),
+    (DistanceSettings(threshold=0.1), {"threshold": 0.1, "reached": 0.0, "missed": -1.0, "terminates": True}),
     (
         NetworkSettings(),
         {

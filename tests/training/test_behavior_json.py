@@ -17,6 +17,7 @@ SENSORS = st.builds(
     st.lists(st.sampled_from([DimensionProperty.NONE, DimensionProperty(6)]), max_size=3).map(tuple),
     st.sampled_from(list(ObservationType)),
     st.sampled_from([np.float32, np.uint8]),
+    st.booleans(),
 )
 ACTIONS = st.builds(ActionSpec, st.integers(0, 400), st.lists(st.integers(1, 9), max_size=3).map(tuple))
 
@@ -29,7 +30,7 @@ def test_round_trip_through_json(spec: BehaviorSpec) -> None:
 
 def test_a_checkpoint_of_before_sensors_had_a_type() -> None:
     written = to_json(BehaviorSpec("Agent", (ObservationSpec("sensor", (3,)),), ActionSpec(1)))
-    del written["observations"][0]["dtype"]
+    del written["observations"][0]["dtype"], written["observations"][0]["hidden"]
     assert from_json(written).observations[0].dtype == np.float32
 
 

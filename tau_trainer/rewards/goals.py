@@ -1,0 +1,86 @@
+"""What reaching a goal is worth: the rules by which hindsight works rewards and ends out anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tau_trainer import plugins
+from tau_trainer.errors import SettingsError
+from tau_trainer.memory import RewardDone
+from tau_trainer.specs import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import HindsightSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """``hindsight.distance``: a goal is reached within a Euclidean distance of it. Is a :data:`RewardDone`."""
+
+    threshold: float
+    reached: float
+    missed: float
+    terminates: bool
+
+    def __call__(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Rewards and ends."""
+        near = np.linalg.norm(achieved - goal, axis=1) <= self.threshold
+        return np.where(near, np.float32(self.reached), np.float32(self.missed)), near & self.terminates
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A rule from outside, of which nothing is taken but what a rule promises. Is a :data:`RewardDone` itself."""
+
+    rule: Callable[[FloatArray, FloatArray], Any]
+    name: str
+    """As the user knows it."""
+
+    def __call__(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Raises SettingsError where it fails or says something else."""
+        count = len(goal)
+        try:
+            reward, terminated = self.rule(achieved, goal)
+            said = np.asarray(reward, np.float32), np.asarray(terminated, np.bool_)
+        except Exception as error:  # whatever somebody else's function raises
+            raise SettingsError(f"{self.name} failed: {type(error).__name__}: {error}; mend it") from error
+        if said[0].shape != (count,) or said[1].shape != (count,):
+            raise SettingsError(
+                f"{self.name} must return rewards [n] and ends [n] for {count} goals, not arrays of the shapes "
+                f"{said[0].shape} and {said[1].shape}"
+            )
+        return said
+
+
+def goal_rule(settings: HindsightSettings, environment: Sequence[str]) -> RewardDone:
+    """The rule that the settings name, else the environment's own.
+
+    Args:
+        settings: of hindsight.
+        environment: ``--env`` and ``--env-args``.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    if settings.distance is not None:
+        return Near(**settings.distance.model_dump())
+    if settings.reward_done is not None:
+        name = f"hindsight.reward_done '{settings.reward_done}'"
+        try:
+            return Checked(plugins.resolve(settings.reward_done), name)
+        except Exception as error:  # whatever somebody else's module raises
+            raise SettingsError(f"{name} cannot be loaded: {error}; name a function as MODULE:FUNCTION") from error
+    path = environment[0] if environment else ""
+    prefix, colon, _ = path.partition(":")
+    if colon and prefix in plugins.names("environments"):
+        goals = getattr(plugins.load("environments", prefix), "goals", None)
+        if goals is not None:
+            return Checked(goals(*environment), f"--env {path}: its reward for a goal")
+    raise SettingsError(
+        "hindsight has to know what reaching a goal is worth, and the environment cannot be asked; say it with "
+        "hindsight.distance (a threshold), or name a function of yours with hindsight.reward_done"
+    )
