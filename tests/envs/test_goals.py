@@ -1,0 +1,260 @@
+"""Goal-based environments of Gymnasium: their sensors, and what they say of goals that were not set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from tau_trainer.envs import open_source
+from tau_trainer.envs.goals import GymnasiumGoals
+from tau_trainer.envs.gymnasium import GymnasiumSource, arrays, sensors
+from tau_trainer.envs.worlds import BitFlipping, GoalWorld
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import load_settings
+from tau_trainer.specs import ObservationType
+from tests.training.fakes import Memory, train
+
+POINT = spaces.Box(-1.0, 1.0, (2,), np.float32)
+WORLDS = "gym:tau_trainer.envs.worlds:"
+
+
+class Asked(gymnasium.Env[Any, Any]):
+    """Answers as environments of others do; counts how often it is asked."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, goals: spaces.Space[Any] = POINT) -> None:
+        keys = ("observation", "achieved_goal", "desired_goal")
+        self.observation_space = spaces.Dict(dict.fromkeys(keys, goals))
+        self.calls = 0
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        self.calls += 1
+        return -np.abs(np.asarray(achieved_goal, np.float32) - desired_goal).sum(axis=-1)
+
+
+class OneByOne(Asked):
+    """Takes one goal at a time, and makes something of many without complaint, as gymnasium-robotics' mazes do."""
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        self.calls += 1
+        return -float(np.linalg.norm(achieved_goal - desired_goal) > 0.5)
+
+    def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> bool:
+        return bool(np.linalg.norm(achieved_goal - desired_goal) <= 0.5)
+
+
+class Picky(Asked):
+    """Refuses many at once; never ends by a goal."""
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        assert np.shape(achieved_goal) == (2,)
+        return float(achieved_goal[0] == desired_goal[0])
+
+    def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> bool:
+        return False
+
+
+def pairs(count: int = 20) -> Any:
+    rng = np.random.default_rng(0)
+    goals = rng.uniform(-1, 1, (count, 2)).astype(np.float32)
+    achieved = np.where(rng.random((count, 1)) < 0.5, goals, rng.uniform(-1, 1, (count, 2))).astype(np.float32)
+    return achieved, goals
+
+
+@pytest.mark.parametrize("env", [Asked(), OneByOne(), Picky(), GoalWorld()], ids=lambda env: type(env).__name__)
+def test_many_goals_are_judged_as_each_alone(env: Any) -> None:
+    achieved, goals = pairs()
+    reward, terminated = GymnasiumGoals(env)(achieved, goals)
+    alone = list(zip(achieved, goals, strict=True))
+    assert (reward.dtype, reward.shape, terminated.dtype) == (np.float32, (20,), np.bool_)
+    np.testing.assert_allclose(reward, [env.compute_reward(*pair, {}) for pair in alone], rtol=1e-6)
+    ends = getattr(env, "compute_terminated", lambda *_: False)
+    assert terminated.tolist() == [bool(ends(*pair, {})) for pair in alone]
+
+
+def test_many_goals_are_one_question_where_that_is_allowed() -> None:
+    for env, questions in ((Asked(), 1), (OneByOne(), 20)):
+        rule = GymnasiumGoals(env)
+        env.calls = 0
+        rule(*pairs())
+        assert env.calls == questions
+
+
+@pytest.mark.parametrize(
+    ("space", "shown", "meant"),
+    [
+        (spaces.Discrete(4, start=3), [[0, 0, 1, 0], [1, 0, 0, 0]], [5, 3]),
+        (spaces.MultiBinary(2), [[0, 1], [1, 1]], [[0, 1], [1, 1]]),
+        (spaces.Box(0.0, 9.0, (2,), np.float64), [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+        (spaces.Box(0.0, 9.0, (), np.float32), [[1], [3]], [1, 3]),
+    ],
+)
+def test_goals_are_asked_about_as_the_environment_has_them(space: Any, shown: Any, meant: Any) -> None:
+    asked: list[Any] = []
+
+    class Recording(Asked):
+        def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+            asked.append(achieved_goal)
+            return np.zeros(len(achieved_goal)) if np.shape(achieved_goal) > np.shape(space.sample()) else 0.0
+
+    GymnasiumGoals(Recording(space))(np.array(shown, np.float32), np.zeros(np.shape(shown), np.float32))
+    np.testing.assert_array_equal(asked[-1], np.array(meant, asked[-1].dtype), strict=True)
+    assert np.dtype(asked[-1].dtype) == space.dtype
+    assert [sensor.shape for sensor in sensors(space)] == [np.shape(shown)[1:]]
+
+
+@pytest.mark.parametrize("goals", [spaces.Dict({"x": POINT}), spaces.Text(3)])
+def test_goals_of_which_no_environment_can_be_asked(goals: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^Asked is no goal-based environment, with a 'desired_goal' and a method"):
+        GymnasiumGoals(Asked(goals))
+
+
+def test_an_environment_without_goals() -> None:
+    with pytest.raises(
+        SettingsError, match=r"cannot be asked for the reward of a goal; say it with"
+    ):
+        GymnasiumSource.goals("gym:CartPole-v1")
+
+
+# --- sensors ----------------------------------------------------------------------------------------------------------
+
+
+def seen(space: spaces.Space[Any]) -> dict[str, tuple[bool, bool]]:
+    """By name: whether it is a goal signal, and hidden."""
+    return {one.name: (one.observation_type is ObservationType.GOAL_SIGNAL, one.hidden) for one in sensors(space)}
+
+
+def test_what_is_desired_is_a_goal_signal_and_what_is_achieved_hidden() -> None:
+    space = {"observation": POINT, "achieved_goal": POINT, "desired_goal": POINT}
+    assert seen(spaces.Dict(space)) == {
+        "achieved_goal": (False, True),
+        "desired_goal": (True, False),
+        "observation": (False, False),
+    }
+    nested = spaces.Dict({**space, "desired_goal": spaces.Dict({"x": POINT, "y": spaces.Tuple((POINT, POINT))})})
+    assert seen(nested) == {
+        "achieved_goal": (False, True),
+        "desired_goal.x": (True, False),
+        "desired_goal.y.0": (True, False),
+        "desired_goal.y.1": (True, False),
+        "observation": (False, False),
+    }
+
+
+def test_what_is_achieved_is_seen_where_there_is_nothing_else() -> None:
+    assert seen(spaces.Dict({"achieved_goal": POINT, "desired_goal": POINT})) == {
+        "achieved_goal": (False, False),
+        "desired_goal": (True, False),
+    }
+
+
+@pytest.mark.parametrize("space", [spaces.Dict({"desired_goal": POINT, "observation": POINT}), POINT])
+def test_other_environments_have_no_goals(space: Any) -> None:
+    assert not any(goal or hidden for goal, hidden in seen(space).values())
+
+
+def test_bits_of_many_copies_are_floats() -> None:
+    (bits,) = arrays(spaces.MultiBinary((2, 2)), np.array([[[0, 1], [1, 1]], [[1, 0], [0, 0]]], np.int8))
+    np.testing.assert_array_equal(bits, np.array([[0, 1, 1, 1], [1, 0, 0, 0]], np.float32), strict=True)
+
+
+# --- the worlds -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [BitFlipping, GoalWorld])
+def test_what_a_step_pays_is_what_the_goal_is_worth(make: Any) -> None:
+    env, ends = make(), []
+    for episode in range(20):
+        obs, _ = env.reset(seed=episode)
+        env.action_space.seed(episode)
+        assert env.observation_space.contains(obs)
+        for step in range(1, env.limit + 1):
+            obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+            goals = obs["achieved_goal"], obs["desired_goal"], {}
+            assert reward == env.compute_reward(*goals) == (0.0 if terminated else -1.0)
+            assert terminated == env.compute_terminated(*goals) == info["is_success"]
+            assert truncated == env.compute_truncated(*goals) == (step == env.limit)
+            np.testing.assert_array_equal(obs["observation"], obs["achieved_goal"])
+            if terminated or truncated:
+                ends.append(terminated)
+                break
+    assert not all(ends)
+
+
+def test_flipping_the_wrong_bits_reaches_the_goal() -> None:
+    env = BitFlipping(6)
+    for seed in range(20):
+        obs, _ = env.reset(seed=seed)
+        wrong = np.flatnonzero(obs["observation"] != obs["desired_goal"])
+        assert len(wrong)
+        ends = [env.step(bit)[2] for bit in wrong]
+        assert ends == [False] * (len(wrong) - 1) + [True]
+
+
+def test_the_point_is_led_to_its_goal_in_four_or_five_steps() -> None:
+    env, returns = GoalWorld(), []
+    for seed in range(300):
+        obs, _ = env.reset(seed=seed)
+        assert (np.abs(obs["desired_goal"] - 4) <= 0.5).all()
+        np.testing.assert_array_equal(obs["observation"], [0, 0])
+        total, done = 0.0, False
+        while not done:
+            obs, reward, done, _, _ = env.step(9 * (obs["desired_goal"] - obs["observation"]) / 9)
+            total += reward
+        returns.append(total)
+    assert set(returns) == {-3.0, -4.0}
+    assert np.mean(returns) == pytest.approx(-3.58, abs=0.1)
+
+
+def test_walls_and_limits_of_a_step() -> None:
+    env = GoalWorld()
+    env.reset(seed=0)
+    np.testing.assert_array_equal(env.step(np.array([-3.0, 9.0]))[0]["observation"], [0, 1])
+    for _ in range(9):
+        obs, *_ = env.step(np.array([0.0, 1.0]))
+    np.testing.assert_array_equal(obs["observation"], [0, 5])
+
+
+# --- a whole run ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", ["thread", "process"])
+def test_a_run_with_hindsight(learner: str, tmp_path: Path, memory: Memory) -> None:
+    """Also where another process learns, which has to know what goals are worth."""
+    chosen = {
+        "checkpoint_settings.results_dir": str(tmp_path),
+        "checkpoint_settings.run_id": "run",
+        "behaviors.BitFlipping-v0.max_steps": 400,
+        "behaviors.BitFlipping-v0.hyperparameters.buffer_init_steps": 50,
+        "behaviors.BitFlipping-v0.hyperparameters.batch_size": 32,
+        "env_settings.env_args": ["n=4"],
+        "env_settings.seed": 1,
+        "env_settings.num_areas": 3,
+        "collection.learner": learner,
+    }
+    report = train(load_settings("BitFlipping", chosen), memory, "learn")
+    assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
+    assert [path.name for path in report.models] == ["BitFlipping-v0.onnx"]
+
+
+def test_a_run_that_cannot_know_what_goals_are_worth_says_so(tmp_path: Path, memory: Memory) -> None:
+    chosen = {
+        "checkpoint_settings.results_dir": str(tmp_path),
+        "checkpoint_settings.run_id": "run",
+        "behaviors.BitFlipping-v0.hyperparameters.hindsight.goal": "observation",
+        "behaviors.BitFlipping-v0.hyperparameters.hindsight.reward_done": "nowhere:to_be_found",
+        "env_settings.seed": 1,
+    }
+    with pytest.raises(SettingsError, match=r"^behavior 'BitFlipping-v0': .*'nowhere:to_be_found' cannot be loaded"):
+        train(load_settings("BitFlipping", chosen), memory, "learn")
+
+
+def test_the_worlds_can_be_named(tmp_path: Path) -> None:
+    for name in ("BitFlipping-v0", "GoalWorld-v0"):
+        open_source(load_settings(None, {"env_settings.env_path": WORLDS + name}), 1, tmp_path)
