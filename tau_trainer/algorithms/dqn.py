@@ -26,7 +26,6 @@ from tau_trainer.algorithms.fused_dqn import FusedValueSteps, ValueNumbers
 from tau_trainer.algorithms.off_policy import OffPolicy, Transitions, values_after
 from tau_trainer.algorithms.parameters import adam_step
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.actor_critic import ActorCritic
@@ -123,9 +122,9 @@ class DQN(OffPolicy):
         return self.module
 
     @override
-    def rewards(self, rollout: Rollout) -> FloatArray:
+    def paid(self, rewards: FloatArray) -> FloatArray:
         """float32 [n, 1]: of all streams together."""
-        total: FloatArray = super().rewards(rollout).sum(axis=1, keepdims=True)
+        total: FloatArray = rewards.sum(axis=1, keepdims=True)
         limit = self._own.clip_reward
         return total if limit is None else np.clip(total, -limit, limit)
 

@@ -305,13 +305,16 @@ class OffPolicy(GradientAlgorithm):
         names = [stream.name for stream in self.streams]
         if EXTRINSIC not in names:
             raise SettingsError("hindsight is about the extrinsic reward; add it to reward_signals")
+        if len(names) > len(self.gammas):
+            raise SettingsError(f"{self.name} adds all rewards up, and hindsight changes one; leave the others out")
         stream = names.index(EXTRINSIC)
+        strength = np.float32(self.streams[stream].strength)
         return Hindsight(
             chosen.strategy,
             chosen.k / (chosen.k + 1),
             self.network.part_of(self.goal),
             stream,
-            self.streams[stream].strength,
+            lambda rewards: self.paid(rewards[:, None] * strength)[:, 0],
             goal_rule(chosen, self._setup.environment),
         )
 
@@ -417,19 +420,18 @@ class OffPolicy(GradientAlgorithm):
             rows[ACHIEVED] = rollout.next_observations(self.achieved)
         if self.masks_after:
             rows["next_forbidden"] = self._forbidden(rollout.next_mask, len(rollout))
+        rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
         return rows | {
             "continuous": rollout.column("continuous"),
             "discrete": rollout.column("discrete"),
             "forbidden": self._forbidden(rollout.mask, len(rollout)),
-            "rewards": self.rewards(rollout),
+            "rewards": self.paid(np.concatenate(rewards, axis=1)),
             "terminated": rollout.terminated,
         }
 
-    def rewards(self, rollout: Rollout) -> FloatArray:
-        """float32 [n, S]: of all streams, times their strength."""
-        return np.concatenate(
-            [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams], axis=1
-        )
+    def paid(self, rewards: FloatArray) -> FloatArray:
+        """What is learned from [n, W], of what some streams say, times their strength, float32 [n, S]."""
+        return rewards
 
     def _forbidden(self, mask: BoolArray | None, rows: int) -> BoolArray:
         """A mask over all that is drawn, [rows, sum of branches]; None forbids nothing."""

@@ -37,8 +37,8 @@ class Hindsight:
     """Where it stands in the vectors."""
     stream: int
     """Which column of ``rewards`` it is about."""
-    strength: float
-    """Factor on what the rule says."""
+    paid: Callable[[FloatArray], FloatArray]
+    """From what the rule says, float32 [n], to what is learned from."""
     rule: RewardDone
 
     def relabel(
@@ -70,6 +70,6 @@ class Hindsight:
         if ended.any():
             ended[ended] = ~self.rule(achieved[ended], replay.column("input_0", places[ended])[:, self.goal])[1]
         reward, reached = self.rule(achieved, np.repeat(goals, length, axis=0))
-        rewards[chosen, :, self.stream] = (reward * np.float32(self.strength)).reshape(-1, length)
+        rewards[chosen, :, self.stream] = self.paid(reward).reshape(-1, length)
         terminated[chosen] = (reached | ended).reshape(-1, length)
         return chosen, goals

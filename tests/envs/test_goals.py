@@ -72,7 +72,8 @@ def test_many_goals_are_judged_as_each_alone(env: Any) -> None:
     achieved, goals = pairs()
     reward, terminated = GymnasiumGoals(env)(achieved, goals)
     alone = list(zip(achieved, goals, strict=True))
-    assert (reward.dtype, reward.shape, terminated.dtype) == (np.float32, (20,), np.bool_)
+    assert reward.shape == (20,)
+    assert [values.dtype.name for values in (reward, terminated)] == ["float32", "bool"]
     np.testing.assert_allclose(reward, [env.compute_reward(*pair, {}) for pair in alone], rtol=1e-6)
     ends = getattr(env, "compute_terminated", lambda *_: False)
     assert terminated.tolist() == [bool(ends(*pair, {})) for pair in alone]
@@ -116,9 +117,7 @@ def test_goals_of_which_no_environment_can_be_asked(goals: Any) -> None:
 
 
 def test_an_environment_without_goals() -> None:
-    with pytest.raises(
-        SettingsError, match=r"cannot be asked for the reward of a goal; say it with"
-    ):
+    with pytest.raises(SettingsError, match=r"cannot be asked for the reward of a goal; say it with"):
         GymnasiumSource.goals("gym:CartPole-v1")
 
 
@@ -131,7 +130,7 @@ def seen(space: spaces.Space[Any]) -> dict[str, tuple[bool, bool]]:
 
 
 def test_what_is_desired_is_a_goal_signal_and_what_is_achieved_hidden() -> None:
-    space = {"observation": POINT, "achieved_goal": POINT, "desired_goal": POINT}
+    space: dict[str, spaces.Space[Any]] = {"observation": POINT, "achieved_goal": POINT, "desired_goal": POINT}
     assert seen(spaces.Dict(space)) == {
         "achieved_goal": (False, True),
         "desired_goal": (True, False),
@@ -169,14 +168,14 @@ def test_bits_of_many_copies_are_floats() -> None:
 
 @pytest.mark.parametrize("make", [BitFlipping, GoalWorld])
 def test_what_a_step_pays_is_what_the_goal_is_worth(make: Any) -> None:
-    env, ends = make(), []
+    env, ends = make(), list[bool]()
     for episode in range(20):
         obs, _ = env.reset(seed=episode)
         env.action_space.seed(episode)
         assert env.observation_space.contains(obs)
         for step in range(1, env.limit + 1):
             obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
-            goals = obs["achieved_goal"], obs["desired_goal"], {}
+            goals: Any = (obs["achieved_goal"], obs["desired_goal"], {})
             assert reward == env.compute_reward(*goals) == (0.0 if terminated else -1.0)
             assert terminated == env.compute_terminated(*goals) == info["is_success"]
             assert truncated == env.compute_truncated(*goals) == (step == env.limit)
