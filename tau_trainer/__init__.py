@@ -12,18 +12,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tau_trainer.metrics import RunReport
     from tau_trainer.settings import RunSettings, load_settings
+    from tau_trainer.training.api import train
+    from tau_trainer.training.callbacks import Callback, LambdaCallback
     from tau_trainer.training.manager import ParallelTrainerManager
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Callback": "tau_trainer.training.callbacks",
+    "LambdaCallback": "tau_trainer.training.callbacks",
     "ParallelTrainerManager": "tau_trainer.training.manager",
     "RunReport": "tau_trainer.metrics",
     "RunSettings": "tau_trainer.settings",
     "load_settings": "tau_trainer.settings",
+    "train": "tau_trainer.training.api",
 }
 
-__all__ = ["ParallelTrainerManager", "RunReport", "RunSettings", "__version__", "load_settings"]
+__all__ = [
+    "Callback",
+    "LambdaCallback",
+    "ParallelTrainerManager",
+    "RunReport",
+    "RunSettings",
+    "__version__",
+    "load_settings",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -74,6 +74,10 @@ class DecodeError(EngineError):
     """The engine sent bytes that are not the protocol, or numbers that are not finite."""
 
 
+class CallbackError(TauError):
+    """A callback of the user's own raised; the text names it."""
+
+
 class LearnerError(TauError):
     """The process in which an algorithm learns ended, or cannot be started."""
 

@@ -1,8 +1,8 @@
-"""What is found by name: trainers, environments, encoders, recurrent memories, tasks, recorders. Open to entry points.
+"""What is found by name: trainers, environments, encoders, memories, tasks, recorders, callbacks. Open to entry points.
 
 A package adds its own by an entry point in the group ``tau_trainer.<kind>`` (``tau_trainer.trainers``, say) whose name
 is what users write and whose value is ``module:attribute``. Nothing is imported before it is asked for. Names that
-come with this package cannot be taken by others.
+come with this package cannot be taken by others. A trainer and a callback may also be named by their place itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any, Literal
 
 from tau_trainer.errors import SettingsError
 
-Kind = Literal["trainers", "environments", "encoders", "memories", "tasks", "recorders"]
+Kind = Literal["trainers", "environments", "encoders", "memories", "tasks", "recorders", "callbacks"]
+_BY_PLACE: tuple[Kind, ...] = ("trainers", "callbacks")
+"""Of these a ``module:attribute`` is a name too."""
 _MLAGENTS_TRAINERS = "mlagents.trainer_type"
 """The group in which packages for mlagents-learn name theirs."""
 
@@ -49,6 +51,8 @@ _OWN: dict[Kind, dict[str, str]] = {
     "tasks": {"tau": "tau_trainer.tau.task:TauTask"},
     # From settings and the run's folder to a tau_trainer.metrics.Recorder; all that are there record every run.
     "recorders": {},
+    # Without arguments to a tau_trainer.Callback, by an entry of `callbacks`.
+    "callbacks": {},
 }
 
 
@@ -61,6 +65,12 @@ def _found(kind: Kind) -> dict[str, str]:
 def names(kind: Kind) -> tuple[str, ...]:
     """All names of a kind, this package's own first."""
     return tuple(dict.fromkeys((*_OWN[kind], *sorted(_found(kind)))))
+
+
+def is_place(kind: Kind, name: str) -> bool:
+    """Whether ``name`` is a ``module:attribute`` that :func:`load` will try."""
+    module, colon, attribute = name.partition(":")
+    return kind in _BY_PLACE and bool(module and colon and attribute) and name not in _found(kind)
 
 
 def package_for_mlagents(trainer: str) -> str | None:
@@ -84,14 +94,19 @@ def load(kind: Kind, name: str) -> Any:
         SettingsError: nothing has that name, or the package that brings it is broken.
     """
     found = _found(kind)
-    if name not in found:
-        raise SettingsError(f"there is nothing named '{name}' among the {kind}; known: {', '.join(names(kind))}")
+    if name not in found and not is_place(kind, name):
+        known = ", ".join([*names(kind), *(["MODULE:NAME of your own"] if kind in _BY_PLACE else [])])
+        raise SettingsError(f"there is nothing named '{name}' among the {kind}; known: {known}")
     try:
-        return resolve(found[name])
+        return resolve(found.get(name, name))
     except Exception as error:  # whatever a package of somebody else raises as it is imported
         if name in _OWN[kind]:
             raise
         reason = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
+        if name not in found:
+            raise SettingsError(
+                f"'{name}' cannot be loaded: {reason}; the module must be on Python's path (PYTHONPATH)"
+            ) from error
         raise SettingsError(
             f"'{name}' ({found[name]}) cannot be loaded: {reason}; mend or uninstall the package that brings it"
         ) from error

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from tau_trainer.algorithms.base import Algorithm, Counters, Publish, Setup, State, make_algorithm
+from tau_trainer.algorithms.base import Algorithm, Counters, OnBatch, Publish, Setup, State, make_algorithm
 from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.on_policy import OnPolicy
 
-__all__ = ["Algorithm", "Counters", "OffPolicy", "OnPolicy", "Publish", "Setup", "State", "make_algorithm"]
+__all__ = [
+    "Algorithm",
+    "Counters",
+    "OffPolicy",
+    "OnBatch",
+    "OnPolicy",
+    "Publish",
+    "Setup",
+    "State",
+    "make_algorithm",
+]

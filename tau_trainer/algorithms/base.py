@@ -24,6 +24,8 @@ from tau_trainer.specs import BehaviorSpec
 
 Publish = Callable[[Policy], None]
 """Lets agents act with a policy from their next decision on. May be called in the middle of an update."""
+OnBatch = Callable[[int, Mapping[str, float] | None], None]
+"""Told of so many minibatches that are learned from in one go: None as that begins, then losses as far as known."""
 State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 """Arrays by name, and facts that JSON can hold: what a checkpoint keeps."""
 
@@ -77,6 +79,8 @@ class Algorithm(ABC):
     holds_lock: bool = True
     """Whether an update computes with the interpreter's lock in its hands: then it had better have a process of its
     own, lest acting waits for it."""
+    on_batch: OnBatch | None = None
+    """Whom updates tell of their minibatches, if they can; None: nobody asks."""
     large: bool = False
     """Whether single operations of an update, such as those on images, are worth several threads each."""
 

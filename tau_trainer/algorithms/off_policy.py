@@ -228,7 +228,7 @@ class OffPolicy(GradientAlgorithm):
         most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (own.batch_size * self.replay.row_bytes)))
         most = 1 if self.recurrence or self.priorities else most
         blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
-        numbers = torch.cat([self._learn_once(block, rate) for block in blocks])
+        numbers = torch.cat([self._stretch(block, rate) for block in blocks])
         self.check_finite(numbers)
         self.steps += steps
         return {
@@ -236,6 +236,15 @@ class OffPolicy(GradientAlgorithm):
             keys.LEARNING_RATE: rate,
             keys.MINIBATCHES: float(steps),
         }
+
+    def _stretch(self, minibatches: int, rate: float) -> torch.Tensor:
+        """The same as :meth:`_learn_once`, told to whoever asks."""
+        if self.on_batch is None:
+            return self._learn_once(minibatches, rate)
+        self.on_batch(minibatches, None)
+        numbers = self._learn_once(minibatches, rate)
+        self.on_batch(minibatches, self.report(numbers.mean(dim=0).tolist()))
+        return numbers
 
     def _learn_once(self, minibatches: int, rate: float) -> torch.Tensor:
         """Gradient steps from minibatches that are drawn together."""

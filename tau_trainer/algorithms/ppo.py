@@ -213,7 +213,13 @@ class PPO(OnPolicy):
             statistics = new_statistics(epoch, rows, minibatches)
             parts = 1 if publish is None else max(1, _PARTS * minibatches * batch // count)
             for samples_part, statistics_part in in_parts(epoch, statistics, parts):
+                if self.on_batch is not None:
+                    self.on_batch(len(statistics_part.entropy), None)
                 self._epochs.run(numbers, samples_part, statistics_part, batch)
+                if self.on_batch is not None:
+                    entropy, norm = (float(values.mean()) for values in statistics_part[2:])
+                    told = {keys.POLICY_ENTROPY: entropy, keys.GRADIENT_NORM: norm}
+                    self.on_batch(len(statistics_part.entropy), told)
                 if publish is not None and self.parameters.finite():
                     publish(self.policy(self.weights(), self.version + 1))
             per_epoch.append(summarize_epoch(epoch, statistics, numbers.epsilon))

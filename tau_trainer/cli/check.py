@@ -186,7 +186,12 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
     yield "schedules", ", ".join(values)
     kept = f"the newest {trainer.keep_checkpoints}" if trainer.keep_checkpoints > 0 else "all"
     summary, checkpoint = trainer.summary_every(trainer.max_steps), trainer.checkpoint_every
-    yield "writes", f"a summary every {summary:,}, a checkpoint every {checkpoint:,} decisions; {kept} are kept"
+    better = " where it is better" if trainer.save_best_only else ""
+    alone = ", parameters alone" if trainer.save_param_only else ""
+    writes = f"a summary every {summary:,}, a checkpoint every {checkpoint:,} decisions{better}{alone}"
+    yield "writes", f"{writes}; {kept} are kept"
+    if trainer.criterion is not None:
+        yield "ends", f"once {trainer.trial_count:,} episodes have a mean reward of {trainer.criterion:g}"
 
 
 def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:

@@ -76,6 +76,14 @@ class RunFlags:
     max_steps: Annotated[
         Text, _number("Decisions to learn from, over all engines. [default: the config's]"), Sets("behaviors.*.")
     ] = None
+    criterion: Annotated[
+        Text,
+        _number("End a behavior whose mean reward of trial_count episodes reaches this.", "REWARD"),
+        Sets("behaviors.*."),
+    ] = None
+    trial_count: Annotated[
+        Text, _number("Episodes that --criterion looks at. [default: 100]"), Sets("behaviors.*.")
+    ] = None
     set: Annotated[
         tuple[str, ...],
         _text("Any setting by its key, as behaviors.*.hyperparameters.beta=1e-3; may be repeated.", "KEY=VALUE"),

@@ -160,7 +160,7 @@ class _Reader:
         if "hyperparameters" in entry and "trainer_type" not in entry and not self.lenient:
             self.problems.add((*place, "trainer_type"), "is missing beside hyperparameters; add `trainer_type: ppo`")
         kind, known = entry.get("trainer_type", "ppo"), plugins.names("trainers")
-        if not isinstance(kind, str) or kind not in known:
+        if not isinstance(kind, str) or not (kind in known or plugins.is_place("trainers", kind)):
             text = f"is {kind!r}, which is no trainer type; {did_you_mean(str(kind), known)}"
             package = plugins.package_for_mlagents(str(kind))
             if package is not None:

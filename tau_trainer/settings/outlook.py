@@ -98,8 +98,15 @@ class Outlook:
                 "summary_freq": (counts < trainer.summary_freq, f"counts as {counts:,}, a twentieth of max_steps"),
                 "threaded": (trainer.threaded, "has no effect: learning always runs beside acting"),
                 "checkpoint_interval": (trainer.even_checkpoints, "has no effect beside even_checkpoints"),
+                "trial_count": (
+                    trainer.criterion is None and not trainer.save_best_only,
+                    "has no effect without criterion or save_best_only",
+                ),
             }
             yield from (((*place, key), text) for key, (so, text) in own.items() if so and self._written((*place, key)))
+            replay = (*place, "hyperparameters", "save_replay_buffer")
+            if trainer.save_param_only and getattr(trainer.hyperparameters, "save_replay_buffer", False):
+                yield replay, "has no effect beside save_param_only"
         path = self._settings.env_settings.env_path
         if path is None or path == EDITOR:
             yield from self._unused("the Unity editor", env_settings=_ENGINE, engine_settings=_PLAYER)

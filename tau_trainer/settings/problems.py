@@ -98,6 +98,12 @@ def _text(detail: ErrorDetails, model: type[Section]) -> str:
     return text + _given(detail["input"]) if text.startswith("must ") else text
 
 
+_NAMED_OTHERWISE = {
+    "save_freq": ("checkpoint_interval", "counted in decisions"),
+    "save_interval": ("checkpoint_interval", "counted in decisions"),
+    "max_save_files": ("keep_checkpoints", "where 0 keeps all"),
+}
+"""Keys of other trainers, what they are called in ML-Agents' files, and what else is to know of that."""
 _LIMITS: dict[str, str] = {
     "greater_than": "must be above {gt:g}",
     "greater_than_equal": "must be at least {ge:g}",
@@ -137,6 +143,8 @@ def _choice(detail: ErrorDetails) -> str:
 def _unknown_key(location: tuple[str | int, ...], model: type[Section]) -> str:
     given, home = str(location[-1]), section_at(model, location[:-1])
     keys = known_keys(home)
+    if given in _NAMED_OTHERWISE and _NAMED_OTHERWISE[given][0] in keys:
+        return "is no known key; use {}, {}".format(*_NAMED_OTHERWISE[given])
     homes = [key for key, annotation in keys.items() if given in known_keys(_section(annotation))]
     if homes:
         nearest = "hyperparameters" if "hyperparameters" in homes else homes[0]

@@ -103,6 +103,8 @@ class RunSettings(Section):
     """Pairs and the Tau task; None = plain ``learn``."""
     collection: CollectionSettings = CollectionSettings()
     """How experience is gathered."""
+    callbacks: tuple[Text, ...] = ()
+    """Callbacks that are told of the run: names of entry points, or ``module:Class``."""
 
     def of_behavior(self, name: str) -> TrainerSettings:
         """The settings of a behavior by its short name. Raises SettingsError with the names there are."""

@@ -19,7 +19,7 @@ from tau_trainer.settings.hyperparameters import (
     SACHyperparameters,
     TD3Hyperparameters,
 )
-from tau_trainer.settings.kinds import Bool, Int, PositiveInt, Section, TableSchema
+from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, TableSchema
 from tau_trainer.settings.networks import NetworkSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
@@ -63,6 +63,15 @@ class TrainerSettings(Section):
     """Ignore checkpoint_interval and spread keep_checkpoints evenly over max_steps."""
     max_steps: PositiveInt = 500000
     """Steps after which this behavior stops learning."""
+    criterion: Float | None = None
+    """Mean reward of trial_count episodes from which this behavior has learned enough; None = max_steps alone."""
+    trial_count: PositiveInt = 100
+    """Newest episodes, of all agents and engines, that criterion and save_best_only look at."""
+    save_best_only: Bool = False
+    """Write a checkpoint only where the behavior has become better: by validation, or by the mean reward of trial_count
+    episodes."""
+    save_param_only: Bool = False
+    """Keep weights and counters in checkpoints alone: no optimizer, no experience, no random numbers."""
     time_horizon: PositiveInt = 64
     """Longest piece of one agent's episode that is learned from at once."""
     summary_freq: PositiveInt = 50000

@@ -26,6 +26,7 @@ from tau_trainer.specs import (
     Observations,
     StepBatch,
 )
+from tau_trainer.training.callbacks import NOBODY, Callbacks, EpisodeInfo
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.rows import RowTable
 from tau_trainer.training.scores import DecisionScores, EpisodeScores, mean_return
@@ -162,11 +163,12 @@ class AgentTrainer:
         hub: MetricsHub,
         keys: TaskKeys | None = None,
         on_episodes: OnEpisodes = lambda behavior, returns: None,
+        callbacks: Callbacks = NOBODY,
     ) -> None:
         """``number``: the pair's; both makers are called once for every behavior that shows.
 
         ``keys``: under which rewards of single decisions are counted; None: they are not.
-        ``on_episodes``: told of every episode that ends.
+        ``on_episodes``: told of every episode that ends; ``callbacks``: of those that begin, too.
         """
         self.id = number
         self.state = PairState.IDLE
@@ -178,6 +180,7 @@ class AgentTrainer:
         self._hub = hub
         self._keys = keys
         self._on_episodes = on_episodes
+        self._callbacks = callbacks
         self._roles: dict[str, _Role] = {}
         self._answered: list[_Answered] = []
 
@@ -251,6 +254,10 @@ class AgentTrainer:
         role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, reward))
         role.agent.remember(rows, reward, batch, decision)
         self.decisions += len(rows)
+        if self._callbacks.wants("on_episode_begin"):
+            begun = EpisodeInfo(role.agent.learner.name, self.id, role.agent.learner.decisions)
+            for _ in range(int((~acted).sum())):
+                self._callbacks.tell("on_episode_begin", begun)
         self._score(role, role.rewarder.decided(rows, sent, batch.obs))
 
     def _end(self, step: _Answered) -> None:
@@ -267,6 +274,11 @@ class AgentTrainer:
         name = role.agent.learner.name
         self._hub.episode(name, self.id, returns["own"], lengths)
         self._on_episodes(role.agent.spec.short_name, returns["own"])
+        role.agent.learner.ended(returns["own"])
+        if self._callbacks.wants("on_episode_end"):
+            for total, length in zip(returns["own"].tolist(), lengths.tolist(), strict=True):
+                told = EpisodeInfo(name, self.id, role.agent.learner.decisions, total, int(length))
+                self._callbacks.tell("on_episode_end", told)
         if len(lengths):
             paid = returns["paid"] if role.paid_apart else (returns["own"] + returns["group"]) * role.agent.strength
             self._hub.add(name, keys.episode_reward(EXTRINSIC), paid)

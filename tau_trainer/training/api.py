@@ -11,19 +11,39 @@ from types import FrameType
 
 from tau_trainer.metrics import RunReport, TerminalMode
 from tau_trainer.settings import RunSettings
+from tau_trainer.training.callbacks import Callback
 from tau_trainer.training.manager import ParallelTrainerManager, Session
 from tau_trainer.training.plan import RunKind
 
 
+def train(
+    settings: RunSettings,
+    command: RunKind = "learn",
+    *,
+    callbacks: Sequence[Callback] = (),
+    terminal: TerminalMode = "auto",
+) -> RunReport:
+    """Run ``settings`` to the end, tell ``callbacks`` of it, and show how it goes.
+
+    Raises TauError where nothing could be trained.
+    """
+    return run_in_foreground(command, settings, terminal, callbacks=callbacks)
+
+
 def run_in_foreground(
-    command: RunKind, settings: RunSettings, terminal: TerminalMode = "auto", command_line: Sequence[str] | None = None
+    command: RunKind,
+    settings: RunSettings,
+    terminal: TerminalMode = "auto",
+    command_line: Sequence[str] | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> RunReport:
     """Run ``settings`` to the end and show how it goes: the pairs of a task, or the behaviors of an ML-Agents file.
 
     Raises TauError where nothing could be trained.
     """
+    start = ParallelTrainerManager().start
     return wait_in_foreground(
-        ParallelTrainerManager().start(settings, command, terminal=terminal, command_line=command_line)
+        start(settings, command, terminal=terminal, command_line=command_line, callbacks=callbacks)
     )
 
 

@@ -38,6 +38,11 @@ class ScoredPolicy:
     rank: Rank = _UNKNOWN
     """What it is compared by; below all others where nothing is known."""
 
+    @property
+    def judged_by(self) -> str:
+        """What chose it, in words."""
+        return "validation" if keys.VALIDATION_ACCURACY in self.scores else "mean reward"
+
     def beats(self, other: ScoredPolicy | None) -> bool:
         """Whether it is known to be better."""
         return self.rank > (_UNKNOWN if other is None else other.rank)
@@ -81,10 +86,10 @@ class Candidate:
         if best is None:
             return "the last policy"
         if best.policy.version == self.policies["last"].policy.version:
-            return "the last policy, which is the best by validation too"
-        return (
-            "the last policy" if self.exported == "last" else f"the best by validation, of decision {best.decisions:,}"
-        )
+            return f"the last policy, which is the best by {best.judged_by} too"
+        if self.exported == "last":
+            return "the last policy"
+        return f"the best by {best.judged_by}, of decision {best.decisions:,}"
 
     def sentence(self) -> str:
         """Which policy is exported, and what the other one gets."""

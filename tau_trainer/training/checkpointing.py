@@ -14,6 +14,8 @@ from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.export import export_onnx
 from tau_trainer.files import safe_name
 from tau_trainer.metrics import MetricsHub
+from tau_trainer.training import parameters_only
+from tau_trainer.training.callbacks import NOBODY, Callbacks, SaveInfo
 from tau_trainer.training.checkpoint_index import learner_names, scan
 from tau_trainer.training.checkpoints import Checkpoint, Latest, latest_checkpoint, save_checkpoint
 from tau_trainer.training.learner import Learner
@@ -44,12 +46,14 @@ class Checkpointer:
         *,
         resume: bool,
         learns: bool = True,
+        callbacks: Callbacks = NOBODY,
     ) -> None:
         """``folder``: the run's ``checkpoints``; ``resume``: restore learners as they appear.
 
         ``learns``: whether they go on learning, from where they stood; else they only play, and count from 0.
         ``agreed``: the :attr:`~tau_trainer.training.task.Task.identity` of what is learned; ``lessons``: saved with
         every learner, restored by :meth:`prepare`. ``origins``: where learners of a new run begin.
+        ``callbacks``: told of every checkpoint.
         """
         self.generation = 0
         self.pair_decisions: dict[int, int] = {}
@@ -63,8 +67,11 @@ class Checkpointer:
         self._origins = origins
         self._resume = resume
         self._learns = learns
+        self._callbacks = callbacks
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
+        self._saved_best: dict[str, int] = {}
+        """Versions of the best policies that the newest checkpoints know; -1: they know none."""
 
     def register(self, learner: Learner) -> None:
         """A learner appears: restore it if the run is resumed, else begin where it should. Raises CheckpointError."""
@@ -74,9 +81,13 @@ class Checkpointer:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
                 self._fit(learner.restore if self._learns else learner.play, latest.checkpoint)
-                lost = learner.algorithm.lost(latest.checkpoint.manifest["learner"]["algorithm"])
+                values = latest.checkpoint.manifest["learner"]
+                lost = learner.algorithm.lost(values["algorithm"])
+                if parameters_only.is_lean(values):
+                    lost = parameters_only.lost(latest.checkpoint.path, learner.name)
                 if lost and self._learns:
                     self._hub.warning(lost)
+                self._saved_best[learner.name] = _best_version(learner)
             else:
                 self._hub.warning(f"'{learner.name}' begins from zero: the run that is resumed saved nothing of it")
         elif self._origins is not None:
@@ -146,8 +157,22 @@ class Checkpointer:
         return int(manifest["generation"]) <= self.generation
 
     def due(self, learner: Learner) -> bool:
-        """Whether a learner has gone past its next checkpoint and learned since the last. Ask between updates."""
-        return self.stale(learner) and learner.decisions >= self._next[learner.name]
+        """Whether a learner has gone past its next checkpoint and learned since the last. Ask between updates.
+
+        One that keeps its best alone waits for the checkpoint after that where it has become no better.
+        """
+        due = self.stale(learner) and learner.decisions >= self._next[learner.name]
+        if due and not self.better(learner):
+            self._schedule(learner)
+            return False
+        return due
+
+    def better(self, learner: Learner) -> bool:
+        """Whether a checkpoint is worth it: always, but for a learner that keeps its best alone."""
+        if not learner.settings.save_best_only or learner.name not in self._saved_best:
+            return True
+        learner.judge()
+        return _best_version(learner) > self._saved_best[learner.name]
 
     def stale(self, learner: Learner) -> bool:
         """Whether a learner has learned since its last checkpoint."""
@@ -170,21 +195,28 @@ class Checkpointer:
         }
         for learner in learners:
             self._schedule(learner)
+            if learner.settings.save_best_only:
+                learner.judge()
+            best = _best_version(learner)
             # Counters as they are now; the weights as the thread finds them, after the last update.
             decisions, version = learner.decisions, learner.policy.version
             facts = {
                 "decisions": decisions,
                 "mean_reward": mean_return(one for pair in pairs for one in pair.trainer.episodes_of(learner)),
             }
+            self._callbacks.tell("on_save_begin", SaveInfo(learner.name, decisions))
             try:
                 path = await learner.run_in_thread(partial(self._write, learner, facts, common, models))
             except TauError as error:
                 self.failures[learner.name] = str(error)
                 self._hub.warning(str(error))
+                self._callbacks.tell("on_save_end", SaveInfo(learner.name, decisions, error=str(error)))
                 continue
             self.failures.pop(learner.name, None)
             self._saved_versions[learner.name] = version
+            self._saved_best[learner.name] = best
             self._hub.event("checkpoint", behavior=learner.name, step=decisions, path=str(path))
+            self._callbacks.tell("on_save_end", SaveInfo(learner.name, decisions, path))
         if learners:
             await self.write_status(learners[-1])
 
@@ -207,6 +239,8 @@ class Checkpointer:
     def _write(self, learner: Learner, facts: Mapping[str, Any], common: Mapping[str, Any], models: bool) -> Path:
         learner.laps.begin()
         tensors, values = learner.state()
+        if learner.settings.save_param_only:
+            tensors, values = parameters_only.lean(tensors, values)
         manifest = {"learner": {**values, **facts}, **common}
         decisions: int = facts["decisions"]
         path = save_checkpoint(
@@ -230,3 +264,7 @@ class Checkpointer:
             if old.name not in kept:
                 with contextlib.suppress(OSError):
                     old.unlink()
+
+
+def _best_version(learner: Learner) -> int:
+    return -1 if learner.best is None else learner.best.policy.version

@@ -10,6 +10,7 @@ from typing import Any
 from tau_trainer.errors import TauError
 from tau_trainer.export import export_onnx
 from tau_trainer.metrics import PairState, RunReport, plot_learning_curve
+from tau_trainer.training.callbacks import EvaluationInfo
 from tau_trainer.training.candidates import Candidate, ScoredPolicy, best_of, make_candidate
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
@@ -31,8 +32,13 @@ async def save(run: TrainingRun) -> list[str]:
                 f"'{learner.name}' was never updated: {learner.decisions:,} decisions did not fill "
                 f"{learner.algorithm.missing}; raise max_steps or lower buffer_size"
             )
-    if run.learners:
-        await run.checkpointer.save(run.learners, run.pairs, models=not run.at_once)
+    better = [learner for learner in run.learners if run.checkpointer.better(learner)]
+    for learner in run.learners:
+        if learner not in better:
+            text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
+            run.hub.event("checkpoint", behavior=learner.name, step=learner.decisions, message=text)
+    if better:
+        await run.checkpointer.save(better, run.pairs, models=not run.at_once)
     return list(run.checkpointer.failures.values())
 
 
@@ -44,7 +50,14 @@ async def evaluate_policies(run: TrainingRun) -> list[Candidate]:
     for learner in run.learners:
         last = ScoredPolicy(learner.policy, learner.decisions)
         work = partial(make_candidate, learner.name, learner.spec, last, learner.best, wanted, examiner)
+        told = learner.name, learner.policy.version, learner.decisions
+        if examiner is not None:
+            run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*told))
         candidates.append(await learner.run_in_thread(work))
+        if examiner is not None:
+            found = candidates[-1].evaluation
+            scores = {} if found is None else {"accuracy": found.accuracy, "reward": found.reward}
+            run.callbacks.tell("on_evaluation_end", EvaluationInfo(*told, scores))
     return candidates
 
 

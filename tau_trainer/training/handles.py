@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from tau_trainer.algorithms import Algorithm, Publish, State
+from tau_trainer.algorithms import Algorithm, OnBatch, Publish, State
 from tau_trainer.columns import Arrays
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
@@ -28,6 +28,9 @@ class LearnerHandle(Protocol):
 
     def policy(self) -> Policy:
         """The newest whole policy; may be asked from any thread."""
+
+    def watch(self, on_batch: OnBatch) -> None:
+        """Call ``on_batch`` for the minibatches of all updates to come, in the thread that calls :meth:`submit`."""
 
     def state(self) -> State:
         """What a checkpoint keeps. Raises LearnerError."""
@@ -55,6 +58,10 @@ class LocalLearner:
     def policy(self) -> Policy:
         """The newest whole policy."""
         return self._policy
+
+    def watch(self, on_batch: OnBatch) -> None:
+        """Call ``on_batch`` for all minibatches to come."""
+        self._algorithm.on_batch = on_batch
 
     def state(self) -> State:
         """What a checkpoint keeps."""

@@ -20,10 +20,13 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Laps, MetricsHub, keys
 from tau_trainer.models import Policy
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
+from tau_trainer.training.callbacks import NOBODY, BatchInfo, Callbacks, EvaluationInfo, UpdateInfo
 from tau_trainer.training.candidates import UPDATES_IN_RANK, ScoredPolicy, rank_of
+from tau_trainer.training.early_stop import EpisodeReturns
 from tau_trainer.training.handles import LearnerHandle
+from tau_trainer.training.parameters_only import whole
 
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
@@ -74,6 +77,7 @@ class Learner:
         *,
         max_steps: int,
         max_policy_age: int = 1,
+        callbacks: Callbacks = NOBODY,
     ) -> None:
         """Made with nothing learned.
 
@@ -88,6 +92,7 @@ class Learner:
             max_steps: decisions of this learner after which it is done and its schedules are at their end.
             max_policy_age: updates' worth of work that may wait while agents still act; 0: learning and collection
                 take turns.
+            callbacks: told of updates, minibatches and evaluations.
         """
         self.name = name
         self.spec = setup.spec
@@ -99,7 +104,8 @@ class Learner:
         self.update_seconds = 0.0
         self.policy_age = 0.0
         self.best: ScoredPolicy | None = None
-        """The policy with the best validation scores so far, in resumed runs too; None: nothing chooses."""
+        """The policy with the best validation scores so far, in resumed runs too; None: nothing chooses. Where the best
+        alone is kept and nothing validated, that of the best mean reward as checkpoints were due."""
         self.evaluation: Mapping[str, float] = {}
         """The newest policy's validation scores."""
         self.error: Exception | None = None
@@ -108,6 +114,10 @@ class Learner:
         """Updates since this process began; the policy's version counts those of resumed runs too."""
         self.after_update: Callable[[Learner], Awaitable[None]] | None = None
         """Awaited after every update, before the next begins (to write a checkpoint, say)."""
+        self.returns = EpisodeReturns(setup.settings)
+        """Of the newest episodes."""
+        self.stopped = False
+        """Whether it is done before its max_steps are over."""
         self.policy = handle.policy()
         rng = np.random.default_rng([setup.seed, 1])
         self.actor = Actor(self.policy, rng, deterministic=setup.settings.network_settings.deterministic)
@@ -118,6 +128,9 @@ class Learner:
         self._executor = executor
         self._evaluator = evaluator
         self._max_policy_age = max_policy_age
+        self._callbacks = callbacks
+        if callbacks.wants("on_batch_begin") or callbacks.wants("on_batch_end"):
+            handle.watch(self._batch)
         self._rows = 0
         self._skipped_in_a_row = 0
         self._outstanding = 0
@@ -139,8 +152,8 @@ class Learner:
 
     @property
     def done(self) -> bool:
-        """Whether it has had all its decisions. Its policy keeps acting."""
-        return self.decisions >= self.max_steps
+        """Whether it has had all its decisions, or learned enough. Its policy keeps acting."""
+        return self.stopped or self.decisions >= self.max_steps
 
     @property
     def idle(self) -> bool:
@@ -158,12 +171,34 @@ class Learner:
         before = self.done
         self.decisions += decisions
         if self.done and not before:
-            # The last update still has something to say: it comes with the summary that ends the run.
-            self._next_summary = self.decisions + self._summary_freq
+            self._rest()
         elif self.decisions >= self._next_summary:
             self.flush()
         if self.done:
             self._hub.rest(self.name)
+
+    def _rest(self) -> None:
+        # The last update still has something to say: it comes with the summary that ends the run.
+        self._next_summary = self.decisions + self._summary_freq
+
+    def ended(self, returns: FloatArray) -> None:
+        """Count the undiscounted returns [k] of episodes that ended, in this order; the criterion may be reached."""
+        if not self.done and self.returns.add(returns.tolist()):
+            self.stop()
+            mean, trials = self.returns.mean, self.settings.trial_count
+            self._hub.event(
+                "criterion",
+                behavior=self.name,
+                step=self.decisions,
+                message=f"'{self.name}' has learned enough after {self.decisions:,} decisions: the mean reward of its "
+                f"newest {trials:,} episodes is {mean:g}, and {self.settings.criterion:g} was asked for",
+            )
+
+    def stop(self) -> None:
+        """Be done as if all decisions had been made."""
+        self.stopped = True
+        self._rest()
+        self._hub.rest(self.name)
 
     def flush(self) -> None:
         """Write a summary now."""
@@ -243,6 +278,8 @@ class Learner:
         while self._queue:
             work = self._queue.pop(0)
             progress = min(self.decisions / self.max_steps, 1.0)
+            if self._callbacks.wants("on_update_begin"):
+                self._callbacks.tell("on_update_begin", UpdateInfo(self.name, self.policy.version, self.decisions))
             try:
                 self._take_over(await self.run_in_thread(lambda work=work, at=progress: self._learn(work, at)))  # type: ignore[misc]
                 if self.after_update is not None:
@@ -267,9 +304,12 @@ class Learner:
         policy = self._handle.policy()
         self.laps.lap("update")
         if self._evaluator is not None and self.decisions >= self._next_evaluation:
+            told = self.name, policy.version, self.decisions
+            self._callbacks.soon("on_evaluation_begin", EvaluationInfo(*told))
             every = max(1, self.max_steps // _EVALUATIONS)
             self._next_evaluation = (self.decisions // every + 1) * every
             self.evaluation = self._evaluator(policy)
+            self._callbacks.soon("on_evaluation_end", EvaluationInfo(*told, self.evaluation))
             stats.update(self.evaluation)
             self._recent = [*self._recent, self.evaluation][-UPDATES_IN_RANK:]
             scored = ScoredPolicy(policy, self.decisions, self.evaluation, rank_of(self._recent))
@@ -277,6 +317,13 @@ class Learner:
                 self.best = scored
             self.laps.lap("validate")
         return _Outcome(stats, policy, time.perf_counter() - begin)
+
+    def _batch(self, minibatches: int, statistics: Mapping[str, float] | None) -> None:
+        """Minibatches are learned from (in the learner's thread, or told by its process); None: that begins."""
+        if statistics is None:
+            self._callbacks.soon("on_batch_begin", BatchInfo(self.name, minibatches))
+        else:
+            self._callbacks.soon("on_batch_end", BatchInfo(self.name, minibatches, statistics))
 
     def _act_with(self, policy: Policy) -> None:
         """Let the next forward pass use ``policy``. May be called from any thread."""
@@ -290,11 +337,15 @@ class Learner:
         self._act_with(outcome.policy)
         if outcome.error is not None:
             self._skip(outcome.error)
-            return
-        self._skipped_in_a_row = 0
-        self.updates += 1
-        self.policy_age = outcome.stats.get(keys.POLICY_AGE, 0.0)
-        self._hub.add_all(self.name, outcome.stats)
+        else:
+            self._skipped_in_a_row = 0
+            self.updates += 1
+            self.policy_age = outcome.stats.get(keys.POLICY_AGE, 0.0)
+            self._hub.add_all(self.name, outcome.stats)
+        if self._callbacks.wants("on_update_end"):
+            told = self.name, outcome.policy.version, self.decisions, outcome.stats, outcome.seconds
+            error = None if outcome.error is None else str(outcome.error)
+            self._callbacks.tell("on_update_end", UpdateInfo(*told, error))
 
     def _skip(self, error: NonFiniteError) -> None:
         """An update met NaN: the weights are those from before it; give up when it goes on."""
@@ -302,6 +353,13 @@ class Learner:
         self._hub.warning(f"an update was skipped and the weights kept: {error}", behavior=self.name)
         if self._skipped_in_a_row >= _MOST_SKIPPED:
             self.error = error
+
+    def judge(self) -> None:
+        """Where nothing is validated, compare the policy of now with the best so far by ``trial_count`` episodes."""
+        mean = self.returns.mean
+        if self._evaluator is None and mean is not None:
+            judged = ScoredPolicy(self.policy, self.decisions, rank=(mean, 0.0))
+            self.best = judged if judged.beats(self.best) else self.best
 
     def forget_open(self) -> None:
         """Drop everything not yet learned from: the environments begin anew."""
@@ -321,10 +379,12 @@ class Learner:
             "best": None if self.best is None else _facts_of(self.best),
             "recent_scores": [dict(scores) for scores in self._recent],
             "next_evaluation": self._next_evaluation,
+            "recent_returns": self.returns.state(),
         }
 
     def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Take over what another run's learner has learned (what its :meth:`state` gave); all counters stay at 0."""
+        arrays, values = whole(arrays, values, self._handle.state)
         learned = {name: array for name, array in arrays.items() if not name.startswith(_BEST)}
         self._handle.load(learned, {name: fact for name, fact in values["algorithm"].items() if name != "version"})
         self.policy = self._handle.policy()
@@ -344,12 +404,15 @@ class Learner:
 
     def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
+        arrays, values = whole(arrays, values, self._handle.state)
         self._handle.load(
             {name: array for name, array in arrays.items() if not name.startswith(_BEST)}, values["algorithm"]
         )
         self.best = stored_best(self.algorithm, arrays, values)
         self._recent = list(values.get("recent_scores", []))
         self._next_evaluation = values.get("next_evaluation", 0)
+        self.returns.load(values.get("recent_returns", ()))
+        self.stopped = self.returns.reached
         self.decisions = int(values["decisions"])
         self.actor.rng.bit_generator.state = values["acting_rng"]
         self.policy = self._handle.policy()

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tau_trainer.algorithms import Algorithm, Publish, Setup, State, make_algorithm
+from tau_trainer.algorithms import Algorithm, OnBatch, Publish, Setup, State, make_algorithm
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 from tau_trainer.memory import Work
@@ -33,7 +33,7 @@ from tau_trainer.training import behavior_json
 from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes, refused
 
 HandOn = Callable[[Mapping[str, Any], Arrays], None]
-"""Called with the facts and the weights of a policy."""
+"""Called with the facts and the weights of a policy, or with the facts of minibatches."""
 
 _NOTHING: Arrays = {}
 _CLOSE_S = 5.0
@@ -79,6 +79,7 @@ class LearnerProcess:
         facts: Mapping[str, Any],
         arrays: Arrays = _NOTHING,
         on_policy: HandOn | None = None,
+        on_batch: HandOn | None = None,
     ) -> ChannelMessage:
         """Send a request and wait for its answer.
 
@@ -87,6 +88,7 @@ class LearnerProcess:
             facts: what JSON can hold.
             arrays: sent through shared memory.
             on_policy: called with the facts and arrays of every policy that comes before the answer.
+            on_batch: the same of minibatches.
 
         Raises:
             LearnerError: the process is gone, or met a defect. TauError: what the algorithm raised.
@@ -94,11 +96,13 @@ class LearnerProcess:
         with self._lock:
             try:
                 self._channel.send(kind, facts, arrays, through_memory=True)
+                told = {"policy": on_policy, "batch": on_batch}
                 while True:
                     answer = self._channel.receive()
-                    if answer[0] != "policy" or on_policy is None:
+                    hand_on = told.get(answer[0])
+                    if hand_on is None:
                         break
-                    on_policy(*answer[1:])
+                    hand_on(*answer[1:])
             except (EOFError, OSError) as error:
                 raise LearnerError(f"the process that learns ended {self._how()}") from error
         if answer[0] == "error":
@@ -170,6 +174,11 @@ class RemoteLearner:
             "environment": list(setup.environment),
         }
         self._made = False
+        self._on_batch: OnBatch | None = None
+
+    def watch(self, on_batch: OnBatch) -> None:
+        """Have the process tell of all minibatches to come."""
+        self._on_batch = on_batch
 
     def _ask(self, kind: str, facts: dict[str, Any], arrays: Arrays = _NOTHING, **more: Any) -> ChannelMessage:
         if not self._made:
@@ -181,14 +190,19 @@ class RemoteLearner:
         """Have it learn; policies are handed on as they come."""
         numbers = {name: value for name, value in work.data.items() if isinstance(value, int)}
         arrays = {name: value for name, value in work.data.items() if isinstance(value, np.ndarray)}
-        facts = {"numbers": numbers, "progress": progress, "publish": publish is not None}
+        asked = {"publish": publish is not None, "batches": self._on_batch is not None}
+        facts = {"numbers": numbers, "progress": progress, **asked}
 
         def hand_on(told: Mapping[str, Any], weights: Arrays) -> None:
             assert publish is not None
             publish(self._made_policy(told, weights))
 
+        def batch(told: Mapping[str, Any], _nothing: Arrays) -> None:
+            assert self._on_batch is not None
+            self._on_batch(told["minibatches"], told["statistics"])
+
         try:
-            _, answer, weights = self._ask("update", facts, arrays, on_policy=hand_on)
+            _, answer, weights = self._ask("update", facts, arrays, on_policy=hand_on, on_batch=batch)
         finally:
             work.release()
         self._policy = self._made_policy(answer, weights)
@@ -232,6 +246,7 @@ class _Host:
                 # Small networks gain nothing from a second thread inside one operation.
                 torch.set_num_threads(self._threads if algorithm.large else 1)
                 publish = self._publish if facts["publish"] else None
+                algorithm.on_batch = self._batch if facts["batches"] else None
                 stats = algorithm.update({**arrays, **facts["numbers"]}, facts["progress"], publish)
                 self._channel.send("updated", {"stats": stats, "version": algorithm.version}, algorithm.weights())
             elif kind == "load":
@@ -246,6 +261,9 @@ class _Host:
 
     def _publish(self, policy: Policy) -> None:
         self._channel.send("policy", {"version": policy.version}, policy.weights)
+
+    def _batch(self, minibatches: int, statistics: Mapping[str, float] | None) -> None:
+        self._channel.send("batch", {"minibatches": minibatches, "statistics": statistics})
 
 
 def _made(facts: Mapping[str, Any]) -> Algorithm:

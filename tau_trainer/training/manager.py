@@ -33,6 +33,7 @@ from tau_trainer.metrics import (
     terminal_recorder,
 )
 from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
+from tau_trainer.training.callbacks import Callback, named
 from tau_trainer.training.plan import RunKind, RunPlan, make_plan
 from tau_trainer.training.provenance import provenance, versions
 from tau_trainer.training.resuming import check_resume
@@ -137,11 +138,14 @@ class ParallelTrainerManager:
         recorders: Callable[[Path], Sequence[Recorder]] | None = None,
         terminal: TerminalMode = "quiet",
         command_line: Sequence[str] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Session:
         """Begin a run in the background.
 
         ``recorders`` makes them from the run's folder; by default log.jsonl, TensorBoard, and the terminal in mode
-        ``terminal``. Raises SettingsError (RunExistsError), DataError, LaunchError, PortInUseError, CheckpointError and
+        ``terminal``. ``callbacks``: told of the run, after those that the settings name.
+
+        Raises SettingsError (RunExistsError), DataError, LaunchError, PortInUseError, CheckpointError and
         RunFinishedError (a run that cannot be resumed, or need not) before anything is left behind.
         """
         settings = resolve_seed(settings)
@@ -156,6 +160,7 @@ class ParallelTrainerManager:
         hub: MetricsHub | None = None
         try:
             plan = make_plan(command, settings, logs)
+            heard = [*named(settings.callbacks), *callbacks]
             shown = None if recorders else terminal_recorder(terminal)
             if checkpoint.resume or plays:
                 _say(shown, f"{checkpoint.run_id}: reading what was saved in {folder.path}")
@@ -168,7 +173,8 @@ class ParallelTrainerManager:
             kept = [] if plays else _kept(folder, settings, timers, command_line)
             shown_too = [] if shown is None else [shown]
             hub = MetricsHub(recorders(folder.path) if recorders else [*kept, *shown_too], timers=timers)
-            run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=checkpoint.resume or plays)
+            again = checkpoint.resume or plays
+            run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=again, callbacks=heard)
             if not plays:
                 atomic_write_text(folder.configuration, dump_settings(_lasting(settings)))
                 atomic_write_json(folder.run_json, provenance(plan.seed, command_line))

@@ -18,6 +18,7 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.agents import TauAgent
+from tau_trainer.training.callbacks import NOBODY, Callbacks
 from tau_trainer.training.handles import LearnerHandle, LocalLearner
 from tau_trainer.training.learner import Evaluator, Learner
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
@@ -37,13 +38,18 @@ class LearnerPool:
         hub: MetricsHub,
         evaluator: Evaluator | None = None,
         on_new: Callable[[Learner], None] | None = None,
+        callbacks: Callbacks = NOBODY,
     ) -> None:
-        """``on_new`` is called with every learner before it is used (to restore it from a checkpoint, say)."""
+        """``callbacks`` are told what learners do.
+
+        ``on_new`` is called with every learner before it is used (to restore it from a checkpoint, say).
+        """
         self.learners: dict[str, Learner] = {}
         self.batcher = DecisionBatcher()
         self._plan = plan
         self._hub = hub
         self._evaluator = evaluator
+        self._callbacks = callbacks
         self._on_new = on_new or (lambda learner: None)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
         self._teams: dict[str, set[int]] = {}
@@ -115,6 +121,7 @@ class LearnerPool:
             self._evaluator,
             max_steps=self._plan.max_steps(spec.short_name),
             max_policy_age=self._plan.max_policy_age,
+            callbacks=self._callbacks,
         )
         self._on_new(learner)
         self._hub.begin(

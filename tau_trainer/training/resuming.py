@@ -5,6 +5,7 @@ from __future__ import annotations
 from tau_trainer.errors import CheckpointError, RunFinishedError
 from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
+from tau_trainer.training.early_stop import EpisodeReturns
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.run_folder import RunFolder
 from tau_trainer.training.stored import load_policy
@@ -27,7 +28,15 @@ def check_resume(folder: RunFolder, plan: RunPlan) -> None:
         *_, spec = load_policy(checkpoint, plan.settings)
         _check_sharing(checkpoint, plan, shared=checkpoint.name == spec.short_name)
         _check_task(checkpoint, plan)
-    if not plan.inference and _finished(checkpoints, plan):
+    if plan.inference:
+        return
+    if enough := [checkpoint.name for checkpoint in checkpoints if _learned_enough(checkpoint, plan)]:
+        if _finished(checkpoints, plan):
+            raise RunFinishedError(
+                f"'{enough[0]}' in '{folder.path}' has learned enough, so there was nothing to do; raise --criterion "
+                f"to go on, or write the run's models again with: tau-train export {folder.path}"
+            )
+    elif _finished(checkpoints, plan):
         raise RunFinishedError(
             f"the run in '{folder.path}' has had all its decisions, so there was nothing to do; raise --max-steps to "
             f"go on, or write its models again with: tau-train export {folder.path}"
@@ -66,5 +75,18 @@ def _check_task(checkpoint: Checkpoint, plan: RunPlan) -> None:
 def _finished(checkpoints: list[Checkpoint], plan: RunPlan) -> bool:
     if not plan.shared and len(checkpoints) < plan.pairs:
         return False  # a pair that is new
-    learners = [checkpoint.manifest["learner"] for checkpoint in checkpoints]
-    return all(one["decisions"] >= plan.max_steps(one["behavior"]["name"].split("?")[0]) for one in learners)
+    return all(
+        _learned_enough(one, plan) or one.manifest["learner"]["decisions"] >= plan.max_steps(_behavior(one))
+        for one in checkpoints
+    )
+
+
+def _learned_enough(checkpoint: Checkpoint, plan: RunPlan) -> bool:
+    returns = EpisodeReturns(plan.settings.of_behavior(_behavior(checkpoint)))
+    returns.load(checkpoint.manifest["learner"].get("recent_returns", ()))  # older checkpoints have none
+    return returns.reached
+
+
+def _behavior(checkpoint: Checkpoint) -> str:
+    name: str = checkpoint.manifest["learner"]["behavior"]["name"]
+    return name.split("?")[0]

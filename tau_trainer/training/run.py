@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.envs import Parameters
+from tau_trainer.errors import CallbackError
 from tau_trainer.export import check_export
-from tau_trainer.metrics import BaselineScore, MetricsHub, PairState, RunSnapshot, keys
+from tau_trainer.metrics import BaselineScore, MetricsHub, PairState, RunReport, RunSnapshot, keys
 from tau_trainer.specs import Aggregation
 from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.callbacks import Callback, Callbacks, EvaluationInfo, TrainInfo
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
@@ -34,7 +36,16 @@ class TrainingRun:
     Everything here belongs to one event loop. ``request_finish`` and ``request_cancel`` may be called from any thread.
     """
 
-    def __init__(self, plan: RunPlan, run_id: str, folder: Path, hub: MetricsHub, *, resume: bool) -> None:
+    def __init__(
+        self,
+        plan: RunPlan,
+        run_id: str,
+        folder: Path,
+        hub: MetricsHub,
+        *,
+        resume: bool,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         """``folder``: the run's own, which exists. Raises DataError, SettingsError."""
         self.plan = plan
         self.run_id = run_id
@@ -49,6 +60,9 @@ class TrainingRun:
         """Of each pair's policy when it ended."""
         self.error: Exception | None = None
         """What ended the whole run, if something did."""
+        self.callbacks = Callbacks(callbacks, self._stop, self._fail)
+        self.stopped: str | None = None
+        """Why a callback wants the run to be done; None: none does."""
         self.cancelled = False
         self.at_once = False
         """Save and go: no evaluation and no export."""
@@ -63,14 +77,21 @@ class TrainingRun:
         agreed = plan.task.identity if plan.task is not None else {}
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
         self.checkpointer = Checkpointer(
-            folder / "checkpoints", hub, agreed, self.lessons, plan.origins, resume=resume, learns=not plan.inference
+            folder / "checkpoints",
+            hub,
+            agreed,
+            self.lessons,
+            plan.origins,
+            resume=resume,
+            learns=not plan.inference,
+            callbacks=self.callbacks,
         )
         self.checkpointer.prepare()
         self._show_lessons()
         earlier = self.checkpointer.pair_decisions
         self._gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
         evaluator = self.examiner.quick_scores if self.examiner is not None else None
-        self.pool = LearnerPool(plan, hub, evaluator, self._learner_appears)
+        self.pool = LearnerPool(plan, hub, evaluator, self._learner_appears, self.callbacks)
         self.pairs = [self._make_pair(i) for i in range(plan.pairs)]
         self._first_decisions = self.decisions
         self._snapshots = Snapshots(self)
@@ -124,6 +145,10 @@ class TrainingRun:
         self.seen = self._snapshots.take()
         return self.seen
 
+    def told(self, report: RunReport | None = None) -> TrainInfo:
+        """What callbacks hear of the whole run; ``report``: how it ended."""
+        return TrainInfo(self.run_id, self.folder, self.plan.seed, self.decisions, report)
+
     def announce(self) -> None:
         """Say what a person has to do."""
         if self.plan.source.invitation is not None:
@@ -132,7 +157,7 @@ class TrainingRun:
     async def collect_and_learn(self) -> None:
         """Run all pairs to their ends; learners learn beside them. What ends the whole run is in :attr:`error`."""
         self._loop = asyncio.get_running_loop()
-        if self.cancelled:  # asked before there was a loop to ask
+        if self.cancelled or self.error is not None:  # asked before there was a loop to ask
             self.parallel.finish()
         begin = time.monotonic()
         collecting = asyncio.create_task(self.parallel.run())
@@ -171,6 +196,18 @@ class TrainingRun:
         self.cancelled = self.at_once = True
         self._call(lambda: asyncio.ensure_future(self.parallel.cancel(grace_s=0)))
 
+    def _stop(self, reason: str) -> None:
+        """A callback wants the run to be done."""
+        if self.stopped is None:
+            self.stopped = reason
+            self.hub.event("stopped", message=f"the run ends after {self.decisions:,} decisions: {reason}")
+
+    def _fail(self, error: CallbackError) -> None:
+        """A callback has failed: the run ends as if it were cancelled."""
+        if self.error is None:
+            self.error = error
+        self._call(lambda: asyncio.ensure_future(self.parallel.cancel()))
+
     def _call(self, work: Callable[[], object]) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(work)
@@ -181,7 +218,13 @@ class TrainingRun:
         )
         keys_of_task = self.plan.task.keys if self.plan.task is not None else None
         trainer = AgentTrainer(
-            index, partial(self.pool.agent, index), self.pool.rewarder, self.hub, keys_of_task, self.lessons.episodes
+            index,
+            partial(self.pool.agent, index),
+            self.pool.rewarder,
+            self.hub,
+            keys_of_task,
+            self.lessons.episodes,
+            self.callbacks,
         )
         trainer.decisions = self.checkpointer.pair_decisions.get(index, 0)
         return AgentTrainerPair(
@@ -214,12 +257,17 @@ class TrainingRun:
     def _done(self, pair: AgentTrainerPair) -> bool:
         """A pair of `parallel` has its share of the decisions; those of `learn` run until all behaviors are done.
 
-        What only plays never has enough.
+        What only plays never has enough. Whoever has learned enough before is done as well.
         """
+        if self.stopped is not None:
+            return True
         if self.plan.inference:
             return False
         if self.plan.command == "learn":
             return bool(self.pool.learners) and all(learner.done for learner in self.learners)
+        learners = self.pool.of_pair(pair.id)
+        if any(learner.stopped for learner in learners) and all(learner.done for learner in learners):
+            return True
         return pair.trainer.decisions >= self.plan.quota(self._gone if self.plan.shared else 0)
 
     def _stat(self, index: int, stat: Stat) -> None:
@@ -287,7 +335,8 @@ class TrainingRun:
 
     async def _keep(self) -> None:
         """A person has stopped the game, perhaps for today: write down what was learned, and try it in the game."""
-        learned = [learner for learner in self.learners if self.checkpointer.stale(learner)]
+        kept = self.checkpointer
+        learned = [learner for learner in self.learners if kept.stale(learner) and kept.better(learner)]
         if not self.plan.deterministic:  # its checkpoints follow from its seed alone
             await self.checkpointer.save(learned, self.pairs)
 
@@ -296,6 +345,9 @@ class TrainingRun:
         for learner in self.pool.of_pair(pair.id):
             await learner.drain()
             if self.examiner is not None:
+                told = learner.name, learner.policy.version, learner.decisions
+                self.callbacks.tell("on_evaluation_begin", EvaluationInfo(*told))
                 scores = await learner.run_in_thread(partial(self.examiner.quick_scores, learner.policy))
+                self.callbacks.tell("on_evaluation_end", EvaluationInfo(*told, scores))
                 if keys.VALIDATION_ACCURACY in scores:
                     self.validation_accuracy[pair.id] = scores[keys.VALIDATION_ACCURACY]

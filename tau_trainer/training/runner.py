@@ -38,7 +38,9 @@ async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
     Raises:
         TauError: nothing could be trained.
     """
+    run.callbacks.begin()
     run.announce()
+    run.callbacks.tell("on_train_begin", run.told())
     # Pairs play side by side and hand their experience to learners, which learn beside them, until all are done.
     await run.collect_and_learn()
     if run.plan.inference:
@@ -64,6 +66,10 @@ async def run_to_end(run: TrainingRun, folder: RunFolder) -> RunReport:
     draw_curve(run, folder)
     lost = [*unsaved, *unexported, *unwritten, *run.hub.losses]
     report = make_report(run, folder, candidates, evaluation, models, lost)
+    error = run.error
+    run.callbacks.tell("on_train_end", run.told(report))
+    if run.error is not error:  # it failed just now
+        report = make_report(run, folder, candidates, evaluation, models, lost)
     run.hub.result(report)
     run.hub.drain(10.0)
     return report

@@ -40,14 +40,16 @@ def load_policy(
     """The last policy of a checkpoint, its best one, and the behavior they act for. Raises CheckpointError."""
     from tau_trainer.algorithms import Setup, make_algorithm
     from tau_trainer.training.learner import stored_best
+    from tau_trainer.training.parameters_only import whole
 
     try:
         learner = checkpoint.manifest["learner"]
         spec = behavior_json.from_json(learner["behavior"])
         settings_of = settings.of_behavior(spec.short_name)
         algorithm = make_algorithm(Setup(spec, settings_of, seed=0, reward_width=learner["reward_components"]))
-        algorithm.load(checkpoint.tensors, learner["algorithm"])
-        best = stored_best(algorithm, checkpoint.tensors, learner)
+        tensors, learner = whole(checkpoint.tensors, learner, algorithm.state)
+        algorithm.load(tensors, learner["algorithm"])
+        best = stored_best(algorithm, tensors, learner)
     except (CheckpointError, SettingsError, KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"'{checkpoint.path}' does not fit the settings ({error}); use those of the run's own configuration.yaml, "

@@ -110,6 +110,16 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
             "environment_parameters.h.curriculum[1].completion_criteria",
             "has no effect in the last lesson",
         ),
+        (
+            "behaviors: {A: {trial_count: 5}}",
+            "behaviors.A.trial_count",
+            "has no effect without criterion or save_best_only",
+        ),
+        (
+            "behaviors: {A: {trainer_type: sac, save_param_only: true, hyperparameters: {save_replay_buffer: true}}}",
+            "behaviors.A.hyperparameters.save_replay_buffer",
+            "has no effect beside save_param_only",
+        ),
         ("checkpoint_settings: {train_model: true}", "checkpoint_settings.train_model", "has no effect"),
         ("env_settings: {base_port: 6000}", "env_settings.base_port", "has no effect with the Unity editor"),
         (

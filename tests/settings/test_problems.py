@@ -19,6 +19,18 @@ CASES = {
         "behaviors: {A: {trainer_type: ppo, hyperparameters: {batchsize: 4}}}",
         "behaviors.A.hyperparameters.batchsize is no known key; did you mean batch_size?",
     ),
+    "save_freq (Note.RL)": (
+        "behaviors: {A: {save_freq: 1}}",
+        "behaviors.A.save_freq is no known key; use checkpoint_interval, counted in decisions",
+    ),
+    "save_interval (border)": (
+        "default_settings: {save_interval: 50000}",
+        "default_settings.save_interval is no known key; use checkpoint_interval, counted in decisions",
+    ),
+    "max_save_files (Note.RL)": (
+        "behaviors: {A: {max_save_files: 3}}",
+        "behaviors.A.max_save_files is no known key; use keep_checkpoints, where 0 keeps all",
+    ),
     "flat hyperparameter": (
         "behaviors: {A: {batch_size: 4}}",
         "behaviors.A.batch_size is no known key here; did you mean hyperparameters.batch_size?",

@@ -163,6 +163,8 @@ def test_new_decisions_that_an_update_waits_for(batch: int, buffer: int, updates
 
 def test_defaults_of_a_behavior_are_those_of_mlagents() -> None:
     behavior = PPOTrainerSettings().model_dump()
+    ours = {"criterion": None, "trial_count": 100, "save_best_only": False, "save_param_only": False}
+    assert {key: behavior.pop(key) for key in ours} == ours
     assert {key: value for key, value in behavior.items() if not isinstance(value, dict)} == {
         "trainer_type": "ppo",
         "init_path": None,

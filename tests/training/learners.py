@@ -115,6 +115,7 @@ class FakeLearner:
         self.settings = ppo_settings(reward_signals={EXTRINSIC: {"strength": 0.5}})
         self.rows = self.decisions = self.waits = 0
         self.done = False
+        self.returns: list[float] = []
 
     def new_rows(self, count: int) -> Rows:
         self.rows += count
@@ -122,6 +123,9 @@ class FakeLearner:
 
     def count(self, decisions: int) -> None:
         self.decisions += decisions
+
+    def ended(self, returns: Any) -> None:
+        self.returns += returns.tolist()
 
     async def wait_for_learner(self) -> None:
         self.waits += 1

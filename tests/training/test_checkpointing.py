@@ -7,17 +7,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from tau_trainer.algorithms import Algorithm
 from tau_trainer.errors import CheckpointError, ExportError
-from tau_trainer.metrics import MetricsHub
+from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
-from tests.training.fakes import Memory
-from tests.training.learners import make_learner
+from tau_trainer.training.stored import export_run
+from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
+from tests.training.learners import collect, make_learner
 
 
 def pairs(*decisions: int) -> list[AgentTrainerPair]:
@@ -224,3 +227,120 @@ def test_where_the_common_generation_was_not_kept_the_newest_is_taken_with_a_war
     hub.drain(5.0)
     assert again.decisions == 200
     assert any("'A' goes on from a later checkpoint" in warning for warning in memory.warnings)
+
+
+def steps(folder: Path) -> list[int]:
+    return sorted(int(path.name.split("-")[1]) for path in folder.glob("Agent-*") if path.is_dir())
+
+
+def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make(save_best_only=True, trial_count=2)
+    checkpointer.register(learner)
+    written = []
+    for decisions, mean in ((100, None), (200, 1.0), (300, 0.5), (400, 1.0), (500, 2.0)):
+        learner.ended(np.full(0 if mean is None else 2, mean or 0.0, np.float32))
+        learned(learner, decisions)
+        if checkpointer.due(learner):
+            asyncio.run(checkpointer.save([learner], pairs(decisions)))
+            written.append(decisions)
+        else:
+            assert not checkpointer.due(learner), "it waits for the next"
+            learner.decisions += 99 - learner.decisions % 100
+            assert not checkpointer.due(learner)
+    assert written == [100, 200, 500], "the first whatever it is, then only what is better"
+    assert learner.best is not None
+    assert (learner.best.decisions, learner.best.judged_by) == (500, "mean reward")
+    again = make(save_best_only=True, trial_count=2)
+    resumed = Checkpointer(tmp_path, hub, resume=True)
+    resumed.prepare()
+    resumed.register(again)
+    assert again.best is not None
+    assert again.best.rank == (2.0, 0.0)
+    again.ended(np.full(2, 1.9, np.float32))
+    learned(again, 600)
+    assert not resumed.due(again), "a resumed run knows what is to be beaten"
+    again.ended(np.full(2, 2.1, np.float32))
+    learned(again, 700)
+    assert resumed.due(again)
+
+
+def test_the_best_alone_is_kept_by_validation(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer = Checkpointer(tmp_path, hub, resume=False)
+    learner = make(save_best_only=True, trial_count=1, evaluator=lambda policy: {})
+    checkpointer.register(learner)
+    learned(learner, 100)
+    asyncio.run(checkpointer.save([learner], pairs(100)))
+    learner.ended(np.ones(5, np.float32))
+    learned(learner, 200)
+    assert not checkpointer.due(learner), "rewards do not judge where validation does"
+    learner.best = ScoredPolicy(learner.policy, 200, {keys.VALIDATION_ACCURACY: 0.5}, (0.5, 0.0))
+    learned(learner, 300)
+    assert checkpointer.due(learner)
+
+
+def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
+    stage: Stage, tmp_path: Path, memory: Memory
+) -> None:
+    """Of plain `learn`, whose best is judged by episodes."""
+    own: dict[str, Any] = {"save_best_only": True, "trial_count": 5, "checkpoint_interval": 64, "keep_checkpoints": 0}
+    own |= {"max_steps": 1500, "criterion": None}
+    settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic")
+    behavior = settings.behaviors["TauAgent"].model_copy(update=own)
+    report = train(settings.model_copy(update={"behaviors": {"Basic": behavior}}), memory, "learn")
+    saved = sorted((report.folder / "checkpoints").glob("Basic-*"))
+    assert 0 < len(saved) < 1500 // 64
+    newest = latest_checkpoint(report.folder / "checkpoints", "Basic").checkpoint
+    assert newest is not None
+    best = newest.manifest["learner"]["best"]
+    if newest.step < 1500:
+        assert any("no better than in its newest checkpoint" in (event.message or "") for event in memory.events)
+    assert export_run(report.folder, tmp_path)[0][1].startswith(
+        f"the best by mean reward, of decision {best['decisions']:,}"
+        if best["version"] != newest.manifest["learner"]["algorithm"]["version"]
+        else "the last policy, which is the best by mean reward too"
+    )
+    assert report.models[0].read_bytes() == (tmp_path / "Basic.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("settings", [tau_settings, sac_settings])
+def test_parameters_alone_are_kept_and_what_is_lost_is_told(
+    stage: Stage, tmp_path: Path, memory: Memory, settings: Any
+) -> None:
+    options: dict[str, Any] = {"behaviors__TauAgent__save_param_only": True}
+    if settings is sac_settings:
+        options["behaviors__TauAgent__hyperparameters__save_replay_buffer"] = True
+    first = train(settings(tmp_path, **options))
+    checkpoint = latest_checkpoint(first.folder / "checkpoints", "TauAgent").checkpoint
+    assert checkpoint is not None
+    others = {name for name in checkpoint.tensors if "normalizer." not in name}
+    assert {name.split(".")[0] for name in others} == {"model", "best"}
+    assert export_run(first.folder, tmp_path)
+    resumed = train(
+        settings(tmp_path, **options, behaviors__TauAgent__max_steps=700, checkpoint_settings__resume=True), memory
+    )
+    assert resumed.outcome == "completed"
+    assert resumed.decisions >= 700
+    (said,) = [warning for warning in memory.warnings if "keeps parameters alone" in warning]
+    assert "a fresh optimizer, fresh random numbers and no experience" in said
+    assert not any("replay memory" in warning for warning in memory.warnings)
+
+
+def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make(save_param_only=True, seed=5)
+    checkpointer.register(learner)
+
+    async def learn_and_save() -> None:
+        collect(learner, 1)
+        await learner.wait_for_learner()
+        await learner.drain()
+        learner.decisions = 100
+        await checkpointer.save([learner], pairs(100))
+
+    asyncio.run(learn_and_save())
+    assert learner.updates == 1
+    again = make(save_param_only=True, seed=6)
+    resumed = Checkpointer(tmp_path, hub, resume=True)
+    resumed.register(again)
+    assert again.decisions == 100
+    for name, values in learner.policy.weights.items():
+        assert np.array_equal(values, again.policy.weights[name]), name
