@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tau_trainer.algorithms import Agent
     from tau_trainer.metrics import RunReport
     from tau_trainer.settings import RunSettings, load_settings
     from tau_trainer.training.api import train
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Agent": "tau_trainer.algorithms",
     "Callback": "tau_trainer.training.callbacks",
     "LambdaCallback": "tau_trainer.training.callbacks",
     "ParallelTrainerManager": "tau_trainer.training.manager",
@@ -29,6 +31,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Agent",
     "Callback",
     "LambdaCallback",
     "ParallelTrainerManager",

@@ -81,6 +81,8 @@ class Algorithm(ABC):
     own, lest acting waits for it."""
     on_batch: OnBatch | None = None
     """Whom updates tell of their minibatches, if they can; None: nobody asks."""
+    exports: bool = True
+    """Whether policies become model files."""
     large: bool = False
     """Whether single operations of an update, such as those on images, are worth several threads each."""
 
@@ -156,7 +158,8 @@ def make_algorithm(setup: Setup) -> Algorithm:
     if place is None:
         raise SettingsError(f"behavior '{setup.spec.short_name}': {setup.settings.trainer_type} is not trained yet")
     try:
-        algorithm: Algorithm = plugins.resolve(place)(setup)
+        found = plugins.resolve(place)
+        algorithm: Algorithm = getattr(found, "algorithm", found)(setup)  # an Agent's class knows who trains it
     except SettingsError as error:
         raise SettingsError(f"behavior '{setup.spec.short_name}': {error}") from error
     return algorithm

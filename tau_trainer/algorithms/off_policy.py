@@ -24,6 +24,7 @@ from tau_trainer.memory import (
     Links,
     Priorities,
     Replay,
+    RewardDone,
     Rollout,
     RolloutMemory,
     Work,
@@ -35,7 +36,7 @@ from tau_trainer.models.blocks import kind_of
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.goals import goal_rule
 from tau_trainer.rewards.streams import EXTRINSIC
-from tau_trainer.settings import OffPolicyHyperparameters
+from tau_trainer.settings import HindsightSettings, OffPolicyHyperparameters
 from tau_trainer.specs import BoolArray, FloatArray, ObservationType
 
 _STEPS_AT_ONCE = 64
@@ -324,8 +325,12 @@ class OffPolicy(GradientAlgorithm):
             self.network.part_of(self.goal),
             stream,
             lambda rewards: self.paid(rewards[:, None] * strength)[:, 0],
-            goal_rule(chosen, self._setup.environment),
+            self.goal_rule(chosen),
         )
+
+    def goal_rule(self, chosen: HindsightSettings) -> RewardDone:
+        """What reaching a goal is worth. Raises SettingsError where nobody knows."""
+        return goal_rule(chosen, self._setup.environment)
 
     def _goal_sensors(self) -> tuple[int, int]:
         chosen = self.numbers.hindsight

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import (
+    AgentHyperparameters,
     DDPGHyperparameters,
     DQNHyperparameters,
     HindsightSettings,
@@ -51,6 +52,7 @@ from tau_trainer.settings.trainers import (
 __all__ = [
     "EDITOR",
     "HEADLESS_PREFIX",
+    "AgentHyperparameters",
     "CheckpointSettings",
     "CollectionSettings",
     "Curriculum",

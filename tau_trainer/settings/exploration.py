@@ -195,6 +195,10 @@ ValueExploration = ExplorationSettings
 NoiseExploration = ExplorationSettings
 """One of :data:`NOISES`, by its ``type``."""
 
+AnyExploration = ExplorationSettings
+"""One of both."""
+
 if not TYPE_CHECKING:
+    AnyExploration = by_type(VALUE_EXPLORATIONS | NOISES)
     ValueExploration = by_type(VALUE_EXPLORATIONS)
     NoiseExploration = by_type(NOISES)

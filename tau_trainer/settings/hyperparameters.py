@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.exploration import (
+    AnyExploration,
     EpsGreedySettings,
     GaussianWhiteNoiseSettings,
     NoiseExploration,
@@ -186,6 +187,13 @@ class OffPolicyHyperparameters(Hyperparameters):
     """Rewards that a target adds up before it asks for a value."""
     hindsight: HindsightSettings | None = None
     """Learn from other goals as well; null = from those that were set alone."""
+
+
+class AgentHyperparameters(OffPolicyHyperparameters):
+    """Numbers of a :class:`tau_trainer.Agent`, to which its class adds."""
+
+    exploration: AnyExploration | None = None
+    """How its best action is disturbed; null = branches are drawn as from logits, and continuous actions not at all."""
 
 
 class SACHyperparameters(OffPolicyHyperparameters):

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, mod
 from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
+from tau_trainer.errors import SettingsError
 from tau_trainer.settings.hyperparameters import (
     DDPGHyperparameters,
     DQNHyperparameters,
@@ -200,7 +201,11 @@ POCA_TRAINER = TrainerType(POCATrainerSettings, None)
 
 def trainer_type(name: str) -> TrainerType:
     """The trainer type of that name. Raises SettingsError where there is none."""
-    found: TrainerType = plugins.load("trainers", name)
+    found = plugins.load("trainers", name)
+    if not isinstance(found, TrainerType) and hasattr(found, "trainer"):  # the class of a tau_trainer.Agent
+        found = found.trainer()
+    if not isinstance(found, TrainerType):
+        raise SettingsError(f"'{name}' is neither a class of tau_trainer.Agent nor a tau_trainer.settings.TrainerType")
     return found
 
 

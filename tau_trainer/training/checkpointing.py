@@ -246,7 +246,7 @@ class Checkpointer:
         path = save_checkpoint(
             self._folder, decisions, tensors, manifest, learner.settings.keep_checkpoints, name=learner.name
         )
-        if models:
+        if models and learner.algorithm.exports:
             self._write_model(learner, decisions)
         learner.laps.lap("checkpoint")
         return path

@@ -68,6 +68,7 @@ async def export_policies(
 
     Returns the files, and a sentence for each that could not be written.
     """
+    candidates = [one for one in candidates if run.pool.learners[one.name].algorithm.exports]
     wanted = [(one, one.name) for one in candidates]
     best = best_of(candidates)
     if best is not None and not run.plan.shared:

@@ -290,6 +290,8 @@ class TrainingRun:
             return
         if not self.plan.deterministic:
             learner.after_update = self._after_update
+        if not learner.algorithm.exports:
+            return
         loop = asyncio.get_running_loop()
         check = loop.run_in_executor(self.pool.executor, check_export, learner.policy, learner.spec)
         # A run that ends earlier asks no more what came of it, and must not be told of that either.

@@ -1,0 +1,297 @@
+"""A user's own algorithm in a few lines: networks, an action, a loss, a target; everything else is the trainer's.
+
+Note.RL's contract in our names. An agent's class is given by ``trainer_type: module:Class`` or an entry point in the
+group ``tau_trainer.trainers``, and learns off-policy: replay (prioritized, several steps, hindsight as the settings
+say), exploration, checkpoints, exact resume and metrics come from :class:`OffPolicy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import create_model
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import Publish, Setup, State
+from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
+from tau_trainer.algorithms.parameters import fitting
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.memory import RewardDone, Rollout, WorkData
+from tau_trainer.metrics import keys
+from tau_trainer.models.blocks import drawn_from
+from tau_trainer.models.own_network import OwnNetwork, seen
+from tau_trainer.rewards.goals import Checked
+from tau_trainer.settings import AgentHyperparameters, HindsightSettings, TrainerSettings, TrainerType
+from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray
+
+_OPTIMIZER = "optimizer."
+
+
+class Batch(NamedTuple):
+    """``n`` transitions as a loss gets them."""
+
+    obs: Any
+    """float32 [n, D], vectors side by side; with images or lists a list: those vectors, then every other sensor."""
+    action: Any
+    """int64 [n]; [n, b] of several branches; float32 [n, c] in [-1, 1] of continuous actions; of both, that pair."""
+    reward: torch.Tensor
+    """float32 [n]."""
+    next_obs: Any
+    """What came after, like :attr:`obs`."""
+    goes_on: torch.Tensor
+    """float32 [n]: 0 after a real end, else 1; with ``n_step`` the discount of all steps but the first."""
+    next_forbidden: torch.Tensor
+    """bool [n, M]: which values of branches the next decision may not choose."""
+
+
+class Agent(torch.nn.Module):
+    """Derive from it; see ``docs/guides/own-algorithm.md``.
+
+    Attributes:
+        spec: the behavior: its sensors and actions.
+        observation_size: numbers in all vector sensors together, ``D``.
+        action_size: outputs that are due, ``c + M``: continuous actions, then the values of all branches.
+        numbers: the hyperparameters, those of :attr:`defaults` among them.
+        gamma: discount of the extrinsic reward.
+    """
+
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Hyperparameters that a settings file may override; a name that off-policy algorithms lack becomes a key."""
+    exports: ClassVar[bool] = True
+    """Whether the policy becomes a model file; layers that cannot be written need False."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        self.spec: BehaviorSpec = setup.spec
+        self.numbers: Any = setup.settings.hyperparameters
+        self.gamma = setup.streams[0].gamma
+        self.observation_size = sum(one.size for one in self.spec.observations if len(one.shape) == 1)
+        self.action_size = self.spec.actions.continuous_size + self.spec.actions.mask_size
+        self.build()
+
+    def build(self) -> None:
+        """Make networks as attributes. What never learns by gradient: ``requires_grad_(False)``."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method build that makes its networks")
+
+    def action(self, obs: Any) -> torch.Tensor:
+        """What is done [n, c + M]: continuous actions before a tanh, then a number for each value of each branch."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method action")
+
+    def loss(self, batch: Batch) -> torch.Tensor | Sequence[torch.Tensor]:
+        """What is minimised, or one loss for each of the :meth:`optimizers`: numbers, or [n] of all transitions.
+
+        A loss of each transition is weighed and sets priorities where the memory is prioritized, which asks for it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs a method loss")
+
+    def update_target(self) -> None:
+        """Called after every gradient step, without gradients."""
+
+    def optimizers(self) -> torch.optim.Optimizer | Sequence[torch.optim.Optimizer]:
+        """Each follows the loss in its place with its own parameters; Adam for everything unless overridden."""
+        return torch.optim.Adam([one for one in self.parameters() if one.requires_grad], lr=self.numbers.learning_rate)
+
+    def reward_done(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """For hindsight: rewards [n] and real ends [n] of what was reached and what was wanted, float32 [n, G]."""
+        raise NotImplementedError
+
+    def forward(self, obs: Any) -> torch.Tensor:
+        """Torch's name of :meth:`action`."""
+        return self.action(obs)
+
+    @classmethod
+    def place(cls) -> str:
+        """``module:Class``."""
+        return f"{cls.__module__}:{cls.__qualname__}"
+
+    @classmethod
+    def trainer(cls) -> TrainerType:
+        """What stands behind its ``trainer_type``."""
+        return _trainer_of(cls)  # type: ignore[arg-type]  # a class can be hashed
+
+    @classmethod
+    def algorithm(cls, setup: Setup) -> AgentLearner:
+        """The adapter that trains it. Raises SettingsError."""
+        return AgentLearner(setup, cls)
+
+
+@cache
+def _trainer_of(agent: type[Agent]) -> TrainerType:
+    fields = AgentHyperparameters.model_fields
+    kinds = {name: (fields[name].annotation if name in fields else type(one)) for name, one in agent.defaults.items()}
+    named: dict[str, Any] = {name: (kinds[name], one) for name, one in agent.defaults.items()}
+    numbers = create_model(f"{agent.__name__}Hyperparameters", __base__=AgentHyperparameters, **named)
+    settings = create_model(
+        f"{agent.__name__}Settings",
+        __base__=TrainerSettings,
+        trainer_type=(str, agent.place()),
+        hyperparameters=(numbers, numbers.model_validate(dict(agent.defaults))),
+    )
+    return TrainerType(settings, agent.place())
+
+
+class AgentLearner(OffPolicy):
+    """Trains an :class:`Agent`.
+
+    Raises:
+        SettingsError: the network settings ask for a memory, which is ours and not the agent's.
+    """
+
+    masks_after = True
+
+    def __init__(self, setup: Setup, agent: type[Agent]) -> None:
+        self._agent = agent
+        self.name = agent.place()
+        if setup.settings.network_settings.memory is not None:
+            raise SettingsError(f"{self.name} builds its own networks; remove network_settings.memory")
+        super().__init__(setup)
+        made = self.agent.optimizers()
+        self._optimizers = [made] if isinstance(made, torch.optim.Optimizer) else list(made)
+        self._rates = [[group["lr"] for group in one.param_groups] for one in self._optimizers]
+        self.exports = agent.exports
+        self.holds_lock = agent.__module__ != "__main__"  # which another process does not have
+
+    @override
+    def build(self) -> torch.nn.Module:
+        with drawn_from(self.generator):
+            self.agent = self._agent(self._setup)
+        numbers = cast("AgentHyperparameters", self.settings.hyperparameters)
+        self.network = OwnNetwork(
+            self.spec,
+            self.agent,
+            normalize=self.settings.network_settings.normalize,
+            exploration=numbers.exploration,
+        )
+        return self.network
+
+    @override
+    def goal_rule(self, chosen: HindsightSettings) -> RewardDone:
+        if self._agent.reward_done is Agent.reward_done:
+            return super().goal_rule(chosen)
+        return Checked(self.agent.reward_done, f"{self.name}.reward_done")
+
+    @override
+    def learn_from(
+        self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
+    ) -> dict[str, float]:
+        before = [{one: _copied(state) for one, state in optimizer.state.items()} for optimizer in self._optimizers]
+        try:
+            return super().learn_from(work, rollout, progress, publish)
+        except BaseException:
+            for optimizer, states in zip(self._optimizers, before, strict=True):
+                optimizer.state.clear()
+                optimizer.state.update(states)
+            raise
+
+    @override
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        factor, size = learning_rate / self.numbers.learning_rate, len(drawn.rewards) // steps
+        for optimizer, rates in zip(self._optimizers, self._rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * factor
+        parts = [drawn.part(slice(begin, begin + size)) for begin in range(0, len(drawn.rewards), size)]
+        with drawn_from(self.generator):  # whatever the agent draws, a resumed run draws too
+            return torch.stack([self._step(part) for part in parts])
+
+    def _step(self, drawn: Transitions) -> torch.Tensor:
+        """A gradient step; what the losses were [m]."""
+        with torch.enable_grad():
+            found = self.agent.loss(self._batch(drawn))
+            losses = [self._mean(one, drawn) for one in ([found] if isinstance(found, torch.Tensor) else found)]
+            if len(losses) != len(self._optimizers):
+                raise SettingsError(
+                    f"{self.name}.loss returns {len(losses)} losses for {len(self._optimizers)} optimizers; return one "
+                    "for each"
+                )
+            for optimizer, loss in zip(self._optimizers, losses, strict=True):
+                learned = [one for group in optimizer.param_groups for one in group["params"]]
+                found_gradients = torch.autograd.grad(loss, learned, retain_graph=True, allow_unused=True)
+                for parameter, gradient in zip(learned, found_gradients, strict=True):
+                    parameter.grad = gradient
+        for optimizer in self._optimizers:
+            optimizer.step()
+        self.agent.update_target()
+        return torch.stack(losses).detach()
+
+    def _mean(self, loss: torch.Tensor, drawn: Transitions) -> torch.Tensor:
+        """Of a loss of each transition, weighed by a prioritized memory, which learns it."""
+        if loss.ndim == 0 and self.priorities is None:
+            return loss
+        if tuple(loss.shape) != (len(drawn.rewards),):
+            due = f"a loss of each transition [{len(drawn.rewards)}]"
+            due += ", for `prioritized` asks for it" if self.priorities is not None else ", or a single number"
+            raise SettingsError(f"{self.name}.loss returns a loss of shape {list(loss.shape)}; return {due}")
+        if self.priorities is None:
+            return loss.mean()
+        torch.maximum(drawn.errors, loss.detach().abs(), out=drawn.errors)
+        return (loss * drawn.weights).mean()
+
+    def _batch(self, drawn: Transitions) -> Batch:
+        actions = self.spec.actions
+        discrete = drawn.discrete[:, 0] if actions.discrete_size == 1 else drawn.discrete
+        both = (drawn.continuous, discrete)
+        action = both if actions.continuous_size and actions.discrete_size else both[not actions.continuous_size]
+        return Batch(
+            seen(drawn.inputs),
+            action,
+            drawn.rewards.sum(dim=1),
+            seen(drawn.following),
+            drawn.goes_on[:, 0],
+            drawn.forbidden_after,
+        )
+
+    @override
+    def report(self, means: list[float]) -> dict[str, float]:
+        names = [keys.POLICY_LOSS] if len(means) == 1 else [f"Losses/Loss {i}" for i in range(len(means))]
+        return dict(zip(names, means, strict=True))
+
+    @override
+    def state(self) -> State:
+        arrays, facts = super().state()
+        # The moments beside the flat parameters are nobody's here: the agent's own optimizers have theirs.
+        kept = {name: one for name, one in arrays.items() if not name.startswith(_OPTIMIZER)}
+        return kept | {name: one.detach().cpu().numpy().copy() for name, one in self._moments()}, facts
+
+    def _moments(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Everything that optimizers keep, by a name that says of which parameter."""
+        for i, optimizer in enumerate(self._optimizers):
+            learned = [one for group in optimizer.param_groups for one in group["params"]]
+            for j, parameter in enumerate(learned):
+                for name, values in optimizer.state.get(parameter, {}).items():
+                    if isinstance(values, torch.Tensor):
+                        yield f"{_OPTIMIZER}{i}.{j}.{name}", values
+
+    @override
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        unused = {name: one for name, one in self.parameters.state().items() if name.startswith(_OPTIMIZER)}
+        moments = [dict[torch.Tensor, dict[str, torch.Tensor]]() for _ in self._optimizers]
+        for name in [one for one in arrays if one.startswith(_OPTIMIZER)]:
+            values = fitting(arrays, name, arrays[name].shape)
+            try:
+                i, j, key = name.removeprefix(_OPTIMIZER).split(".", 2)
+                parameter = [one for group in self._optimizers[int(i)].param_groups for one in group["params"]][int(j)]
+            except (ValueError, IndexError):
+                raise CheckpointError(
+                    f"The checkpoint's '{name}' belongs to no optimizer of {self.name}; use the class as it was"
+                ) from None
+            moments[int(i)].setdefault(parameter, {})[key] = _like(parameter, values)
+        super().load({**arrays, **unused}, facts)
+        for optimizer, states in zip(self._optimizers, moments, strict=True):
+            optimizer.state.clear()
+            optimizer.state.update(states)
+
+
+def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in state.items()}
+
+
+def _like(parameter: torch.Tensor, values: NDArray[Any]) -> torch.Tensor:
+    """Moments lie where their parameter does; counts of steps stay on the CPU, as torch has them."""
+    moments = torch.from_numpy(np.array(values))
+    return moments.to(parameter.device) if moments.ndim else moments
