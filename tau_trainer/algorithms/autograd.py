@@ -1,4 +1,4 @@
-"""PPO's minibatch with torch's own differentiation and optimizer: the path of every network.
+"""PPO's minibatch with torch's own differentiation: the path of every network.
 
 Plain networks take :mod:`tau_trainer.algorithms.fused` instead, which computes the same numbers faster.
 """
@@ -9,7 +9,7 @@ import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Samples
 from tau_trainer.algorithms.fused import Numbers
-from tau_trainer.algorithms.parameters import AdamState, FlatParameters
+from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.distributions import evaluate_actions
 
@@ -45,49 +45,25 @@ def minibatch_loss(
 
 
 class AutogradEpochs:
-    """Epochs with :class:`torch.optim.AdamW` over the flat vector: two long tensors, whatever the network."""
+    """Epochs of consecutive minibatches, whatever the network."""
 
     def __init__(self, network: ActorCritic, parameters: FlatParameters) -> None:
-        self._network, self._adam = network, parameters.adam
-        parts = slice(0, parameters.decayed), slice(parameters.decayed, None)
-        self._vectors = [_vector(parameters.adam, part) for part in parts]
-        self._optimizer = torch.optim.AdamW([{"params": [vector]} for vector in self._vectors], eps=1e-8, fused=True)
-        for vector, part in zip(self._vectors, parts, strict=True):
-            self._optimizer.state[vector] = {
-                "step": torch.zeros(()),
-                "exp_avg": parameters.adam.exp_avg[part],
-                "exp_avg_sq": parameters.adam.exp_avg_sq[part],
-            }
+        self._network, self._parameters = network, parameters
 
     def run(self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, batch: int) -> None:
         """Learn from consecutive minibatches of ``batch`` shuffled ``samples``."""
-        minibatches = len(statistics.entropy)
-        self._prepare(numbers)
-        for index in range(minibatches):
+        gradient = self._parameters.optimizer.gradient
+        for index in range(len(statistics.entropy)):
             rows = slice(index * batch, (index + 1) * batch)
             minibatch = samples.map(lambda values, rows=rows: values[rows])  # type: ignore[misc]
-            self._adam.gradient.zero_()
+            gradient.zero_()
             with torch.enable_grad():
                 loss, log_ratio, values, entropy = minibatch_loss(self._network, numbers, minibatch)
                 loss.backward()  # type: ignore[no-untyped-call]
             statistics.log_ratio[rows], statistics.values[rows] = log_ratio, values
             statistics.entropy[index] = entropy
-            norm = torch.linalg.vector_norm(self._adam.gradient)
+            norm = torch.linalg.vector_norm(gradient)
             statistics.gradient_norm[index] = norm
             if numbers.max_grad_norm > 0.0:
-                self._adam.gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
-            self._optimizer.step()
-        self._adam.step.add_(minibatches)
-
-    def _prepare(self, numbers: Numbers) -> None:
-        """Learning rate and weight decay of this update; steps as the checkpoint may have changed them."""
-        decays = numbers.weight_decay, 0.0
-        for vector, group, decay in zip(self._vectors, self._optimizer.param_groups, decays, strict=True):
-            group["lr"], group["weight_decay"] = numbers.learning_rate, decay
-            self._optimizer.state[vector]["step"].fill_(float(self._adam.step))
-
-
-def _vector(adam: AdamState, part: slice) -> torch.nn.Parameter:
-    vector = torch.nn.Parameter(adam.parameters[part])
-    vector.grad = adam.gradient[part]
-    return vector
+                gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
+            self._parameters.descend(numbers.learning_rate)

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
-from tau_trainer.algorithms.parameters import adam_step
+from tau_trainer.algorithms.parameters import optimizer_step
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
@@ -85,7 +85,7 @@ class DDPG(OffPolicy):
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
         actor, q, target, q_target = self.parts
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
-        vector = self.parameters.adam.parameters
+        vector = self.parameters.optimizer.parameters
         self._followed = vector[self.parameters.span(actor, q)]
         self._targets = vector[self.parameters.span(target, q_target)]
         self.large = len(self.network.encoders) > 0
@@ -120,19 +120,19 @@ class DDPG(OffPolicy):
 
     def _step(self, batch: Transitions, smoothing: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step; returns the policy's loss and whether there is one, the Qs' losses, and their values."""
-        adam = self.parameters.adam
-        adam.gradient.zero_()
+        optimizer = self.parameters.optimizer
+        optimizer.gradient.zero_()
         with torch.enable_grad():
             losses, q = q_losses(self.module, batch, smoothing, self._gammas)
             losses.sum().backward()  # type: ignore[no-untyped-call]
-        step = int(adam.step.add_(1))
-        adam_step(self._q, learning_rate, step)
+        step = int(optimizer.step.add_(1))
+        optimizer_step(self._q, learning_rate, step)
         policy = losses.new_zeros(2)
         if step % self.delay == 0:
             with torch.enable_grad():
                 loss = policy_loss(self.module, batch)
                 loss.backward()  # type: ignore[no-untyped-call]
-            adam_step(self._actor, learning_rate, step // self.delay)
+            optimizer_step(self._actor, learning_rate, step // self.delay)
             self._targets.lerp_(self._followed, self._tau)
             policy[0], policy[1] = loss.detach(), 1.0
         return torch.cat((policy, losses, q.mean(dim=(0, 1)))).detach()

@@ -24,7 +24,6 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.fused_dqn import FusedValueSteps, ValueNumbers
 from tau_trainer.algorithms.off_policy import OffPolicy, Transitions, values_after
-from tau_trainer.algorithms.parameters import adam_step
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
@@ -145,8 +144,8 @@ class DQN(OffPolicy):
 
     def _step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
-        adam, noise = self.parameters.adam, self._noise if self.network.noisy else None
-        adam.gradient.zero_()
+        optimizer, noise = self.parameters.optimizer, self._noise if self.network.noisy else None
+        optimizer.gradient.zero_()
         with torch.enable_grad():
             wrong, values = temporal_differences(
                 self.module, batch, float(self.gammas[0]), double=self._own.double, noise=noise
@@ -157,9 +156,8 @@ class DQN(OffPolicy):
             (wrong * limited * weights).mean().backward()  # type: ignore[no-untyped-call]
         if len(batch.errors):
             batch.errors.copy_(size.clamp(max=self._clip))
-        adam.step.add_(1)
-        adam_step(adam, learning_rate, int(adam.step))
-        if int(adam.step) % self._own.target_update_interval == 0:
+        self.parameters.descend(learning_rate)
+        if int(optimizer.step) % self._own.target_update_interval == 0:
             for target, source in self._pairs:
                 target.lerp_(source, self._own.tau)
         # Huber: x²/2, and beyond the limit d (x - d/2)

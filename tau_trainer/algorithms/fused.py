@@ -1,4 +1,4 @@
-"""PPO's minibatch by hand: forward, loss, backward, clipping and Adam on preallocated memory.
+"""PPO's minibatch by hand: forward, loss, backward, clipping and optimizer on preallocated memory.
 
 Plain autograd spends most of a small minibatch on bookkeeping. Here an epoch is one call: both towers go through one
 batched product, gradients are written straight into one flat vector, statistics stay on the device. The functions are
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Samples
-from tau_trainer.algorithms.parameters import AdamState, FlatParameters, adam_step
+from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.models.actor_critic import ActorCritic
 
 
@@ -73,9 +73,6 @@ class Numbers(NamedTuple):
     learning_rate: float
     max_grad_norm: float
     """0 = no clipping."""
-    weight_decay: float
-    decayed: int
-    """Length of the part of the flat vector that weight decay touches."""
 
 
 def new_workspace(network: ActorCritic, batch: int) -> Workspace:
@@ -251,17 +248,12 @@ def backward_body(weights: Weights, gradient: Weights, space: Workspace, observa
             torch.bmm(grad, weights.body_weight[layer].transpose(1, 2), out=space.grad[layer - 1])
 
 
-def descend(numbers: Numbers, optimizer: AdamState, step: int, norm: torch.Tensor) -> None:
-    """Clip by the global norm (written to ``norm`` []) and take AdamW's step number ``step`` (1 = the first).
-
-    Weight decay is decoupled (Loshchilov and Hutter 2019) and touches weight matrices only.
-    """
+def descend(numbers: Numbers, optimizer: OptimizerState, step: int, norm: torch.Tensor) -> None:
+    """Clip by the global norm, which is written to ``norm`` [], and take step number ``step`` (1 = the first)."""
     torch.linalg.vector_norm(optimizer.gradient, out=norm)
     if numbers.max_grad_norm > 0.0:
         optimizer.gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
-    if numbers.weight_decay > 0.0:
-        optimizer.parameters[: numbers.decayed].mul_(1.0 - numbers.learning_rate * numbers.weight_decay)
-    adam_step(optimizer, numbers.learning_rate, step)
+    optimizer_step(optimizer, numbers.learning_rate, step)
 
 
 def compute_gradient(
@@ -305,7 +297,7 @@ def run_epoch(
     numbers: Numbers,
     weights: Weights,
     gradient: Weights,
-    optimizer: AdamState,
+    optimizer: OptimizerState,
     space: Workspace,
     samples: Samples,
     statistics: EpochStatistics,
@@ -352,9 +344,9 @@ class FusedEpochs:
     """The fused path with the memory that it works in."""
 
     def __init__(self, network: ActorCritic, parameters: FlatParameters) -> None:
-        self._network, self._adam = network, parameters.adam
-        self._weights = named_weights(parameters.views(parameters.adam.parameters))
-        self._gradient = named_weights(parameters.views(parameters.adam.gradient))
+        self._network, self._optimizer = network, parameters.optimizer
+        self._weights = named_weights(parameters.views(parameters.optimizer.parameters))
+        self._gradient = named_weights(parameters.views(parameters.optimizer.gradient))
         self._space: Workspace | None = None
         self._epoch = compiled()
 
@@ -367,4 +359,4 @@ class FusedEpochs:
         """Learn from consecutive minibatches of ``batch`` shuffled ``samples``."""
         if self._space is None or len(self._space.outputs) != batch:
             self._space = new_workspace(self._network, batch)
-        self._epoch(numbers, self._weights, self._gradient, self._adam, self._space, samples, statistics)
+        self._epoch(numbers, self._weights, self._gradient, self._optimizer, self._space, samples, statistics)

@@ -16,7 +16,7 @@ import torch
 
 from tau_trainer.algorithms.fused_sac import back, through
 from tau_trainer.algorithms.off_policy import Transitions
-from tau_trainer.algorithms.parameters import AdamState, FlatParameters, adam_step
+from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.models.action_values import ActionValues
 
 
@@ -173,7 +173,7 @@ def run_value_steps(
     target: ValueWeights,
     followed: list[torch.Tensor],
     source: list[torch.Tensor],
-    optimizer: AdamState,
+    optimizer: OptimizerState,
     space: Activations,
     after: Activations,
     drawn: Transitions,
@@ -199,7 +199,7 @@ def run_value_steps(
             drawn.errors[begin:end],
         )
         statistics[index] = compute_value_gradient(numbers, branches, weights, gradient, target, space, after, batch)
-        adam_step(optimizer, numbers.learning_rate, taken + index + 1)
+        optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
         if (taken + index + 1) % numbers.interval == 0:
             for place in range(len(followed)):
                 followed[place].lerp_(source[place], numbers.tau)
@@ -221,15 +221,17 @@ class FusedValueSteps:
     """The fused path with the memory that it works in."""
 
     def __init__(self, module: ActionValues, parameters: FlatParameters) -> None:
-        self._adam = parameters.adam
-        views = parameters.views(parameters.adam.parameters)
+        self._optimizer = parameters.optimizer
+        views = parameters.views(parameters.optimizer.parameters)
         self._weights, self._target = (named_value_weights(views, name) for name in ("network", "target"))
-        self._gradient = named_value_weights(parameters.views(parameters.adam.gradient), "network")
+        self._gradient = named_value_weights(parameters.views(parameters.optimizer.gradient), "network")
         names = [name.removeprefix("target.") for name in views if name.startswith("target.")]
         self._followed = [views[f"target.{name}"] for name in names]
         self._source = [views[f"network.{name}"] for name in names]
         sizes = list(module.network.action.choices.discrete_branches)
-        first = torch.tensor([sum(sizes[:branch]) for branch in range(len(sizes))], device=self._adam.gradient.device)
+        first = torch.tensor(
+            [sum(sizes[:branch]) for branch in range(len(sizes))], device=self._optimizer.gradient.device
+        )
         self._branches = Branches(sizes, first, module.shares)
         self._spaces: dict[str, Activations] = {}
         self._steps = compiled_values()
@@ -251,7 +253,7 @@ class FusedValueSteps:
             self._target,
             self._followed,
             self._source,
-            self._adam,
+            self._optimizer,
             self._space("seen", 2 * rows if numbers.double else rows),
             self._space("after", rows),
             drawn,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.off_policy import Transitions
-from tau_trainer.algorithms.parameters import AdamState, FlatParameters, adam_step
+from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.models.soft_actor_critic import TWINS, SoftActorCritic
 
 
@@ -288,7 +288,7 @@ def run_soft_steps(
     weights: SoftWeights,
     gradient: SoftWeights,
     target: SoftTarget,
-    optimizer: AdamState,
+    optimizer: OptimizerState,
     space: SoftWorkspace,
     drawn: Transitions,
     noise: torch.Tensor,
@@ -314,7 +314,7 @@ def run_soft_steps(
             drawn.errors[begin:end],
         )
         statistics[index] = compute_soft_gradient(numbers, weights, gradient, target, space, batch, noise[begin:end])
-        adam_step(optimizer, numbers.learning_rate, taken + index + 1)
+        optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
         for place in range(len(target.all)):
             target.all[place].lerp_(target.source[place], numbers.tau)
     optimizer.step.add_(steps)
@@ -335,10 +335,10 @@ class FusedSoftSteps:
     """The fused path with the memory that it works in."""
 
     def __init__(self, module: SoftActorCritic, parameters: FlatParameters) -> None:
-        self._adam = parameters.adam
-        views = parameters.views(parameters.adam.parameters)
+        self._optimizer = parameters.optimizer
+        views = parameters.views(parameters.optimizer.parameters)
         self._weights = named_soft_weights(views)
-        self._gradient = named_soft_weights(parameters.views(parameters.adam.gradient))
+        self._gradient = named_soft_weights(parameters.views(parameters.optimizer.gradient))
         followed = [name.removeprefix("target.") for name in views if name.startswith("target.")]
         critic = [f"target.body.{layer}" for layer in range(len(module.target.body))]
         self._target = SoftTarget(
@@ -362,6 +362,6 @@ class FusedSoftSteps:
             self._space = new_soft_workspace(self._weights, batch)
         statistics = noise.new_empty(steps, 6 + len(numbers.gammas))
         self._steps(
-            numbers, self._weights, self._gradient, self._target, self._adam, self._space, drawn, noise, statistics
+            numbers, self._weights, self._gradient, self._target, self._optimizer, self._space, drawn, noise, statistics
         )
         return statistics

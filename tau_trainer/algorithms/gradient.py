@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Algorithm, Publish, Setup, State, policy_age
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
+from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory, WorkData
@@ -46,6 +47,8 @@ class GradientAlgorithm(Algorithm):
     """What acts."""
     parameters: FlatParameters
     """Of everything that is learned."""
+    searched_rate: float | None = None
+    """The learning rate instead of the settings', while one is searched for."""
 
     def __init__(self, setup: Setup) -> None:
         spec, settings = setup.spec, setup.settings
@@ -68,6 +71,13 @@ class GradientAlgorithm(Algorithm):
             horizon=horizon,
             ends=ends,
         )
+
+    def learning_rate(self, progress: float) -> float:
+        """The learning rate at ``progress``, see :meth:`Algorithm.update`."""
+        if self.searched_rate is not None:
+            return self.searched_rate
+        own = self.settings.hyperparameters
+        return scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -123,8 +133,13 @@ class GradientAlgorithm(Algorithm):
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        other = facts.get("optimizer", "adam") != self.facts()["optimizer"]
+        if other and "version" not in facts:  # moments of another optimizer are of no use
+            moments = {name: tensor.numpy(force=True) for name, tensor in self.parameters.moments().items()}
+            arrays, facts = {**arrays, **moments}, {**facts, "optimizer": self.facts()["optimizer"]}
+        older = {"streams": self.facts()["streams"], "optimizer": "adam"}  # than these facts are some checkpoints
         for key, wanted in self.facts().items():
-            if facts.get(key, wanted if key == "streams" else None) != wanted:  # older checkpoints name no streams
+            if facts.get(key, older.get(key)) != wanted:
                 raise CheckpointError(
                     f"The checkpoint's {key.replace('_', ' ')} is {facts.get(key)!r}, behavior "
                     f"'{self.spec.short_name}' needs {wanted!r}; use the settings that the run was started with."
@@ -146,6 +161,7 @@ class GradientAlgorithm(Algorithm):
         blocks |= {"goal_conditioning_type": network.goal_conditioning_type} if goals else {}
         return blocks | {
             "algorithm": self.name,
+            "optimizer": self.parameters.optimizer.kind,
             "observations": [[sensor.name, list(sensor.shape)] for sensor in self.spec.observations],
             "continuous_actions": self.spec.actions.continuous_size,
             "discrete_branches": list(self.spec.actions.discrete_branches),
@@ -172,7 +188,7 @@ class GradientAlgorithm(Algorithm):
         """Raises NonFiniteError where a loss or a weight is no finite number."""
         if bool(torch.isfinite(losses).all()) and self.parameters.finite():
             return
-        gradients = self.parameters.views(self.parameters.adam.gradient)
+        gradients = self.parameters.views(self.parameters.optimizer.gradient)
         names = [name for name, value in gradients.items() if not bool(torch.isfinite(value).all())]
         where = f"gradient of {', '.join(names)}" if names else "loss"
         raise NonFiniteError(

@@ -15,7 +15,6 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.parameters import FlatParameters
-from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.columns import Arrays, Column, Rows
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import (
@@ -134,7 +133,7 @@ class OffPolicy(GradientAlgorithm):
             key = "prioritized: null" if self.numbers.prioritized else "hindsight: null"
             key = "n_step: 1" if self.numbers.n_step > 1 else key
             raise SettingsError(f"{self.name} learns from sequences where the network has a memory; set {key}")
-        self.parameters = FlatParameters(self.build(), self.device, self.parts)
+        self.parameters = FlatParameters(self.build(), self.device, self.numbers, self.parts)
         self.gammas = np.array([stream.gamma for stream in self.streams], np.float32)
         self.achieved, self.goal = self._goal_sensors()
         """Which sensors say what is reached and what is wanted, for hindsight; -1: none does."""
@@ -222,8 +221,7 @@ class OffPolicy(GradientAlgorithm):
         return max(0, earned - self.steps)
 
     def _descend(self, steps: int, progress: float) -> dict[str, float]:
-        own = self.numbers
-        rate = scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR)
+        own, rate = self.numbers, self.learning_rate(progress)
         if not steps:
             return {}
         most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (own.batch_size * self.replay.row_bytes)))

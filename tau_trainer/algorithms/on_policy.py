@@ -36,7 +36,7 @@ class OnPolicy(GradientAlgorithm):
         self._older: WorkData | None = None
         """What the last update learned from first, where this one learns from it again."""
         self.network = self.build_network()
-        self.parameters = FlatParameters(self.network, self.device)
+        self.parameters = FlatParameters(self.network, self.device, setup.settings.hyperparameters)
         self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
 
     def build_network(self) -> ActorCritic:

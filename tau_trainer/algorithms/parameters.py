@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,12 +13,25 @@ from numpy.typing import NDArray
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
 
+if TYPE_CHECKING:
+    from tau_trainer.settings import Hyperparameters
+
 _ALIGNMENT = 16
 """Floats; every parameter begins on a 64-byte boundary of the vector. The gaps stay zero."""
 
 
-class AdamState(NamedTuple):
-    """Flat vectors of Adam."""
+_KEPT = {
+    "adam": ("exp_avg", "exp_avg_sq", "step"),
+    "adamw": ("exp_avg", "exp_avg_sq", "step"),
+    "nadam": ("exp_avg", "exp_avg_sq", "mu_product", "step"),
+    "rmsprop": ("exp_avg_sq", "step"),
+    "sgd": ("step",),
+}
+"""What each optimizer goes on from, by the names of its fields."""
+
+
+class OptimizerState(NamedTuple):
+    """Flat vectors of an optimizer; TorchScript understands it."""
 
     parameters: torch.Tensor
     gradient: torch.Tensor
@@ -26,62 +39,111 @@ class AdamState(NamedTuple):
     exp_avg_sq: torch.Tensor
     scratch: torch.Tensor
     """Working memory."""
+    mu_product: torch.Tensor
+    """float64 [1]: product of NAdam's momenta so far."""
     step: torch.Tensor
     """int64 []: steps taken."""
+    kind: str
+    """A value of ``hyperparameters.optimizer``."""
+    weight_decay: float
+    decayed: int
+    """Length of the part of the vectors that weight decay touches."""
 
 
-def adam_step(optimizer: AdamState, learning_rate: float, step: int) -> None:
-    """Take Adam's step number ``step`` (1 = the first) along the gradient.
+def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -> None:
+    """Take step number ``step`` (1 = the first) along the gradient.
 
-    As Kingma and Ba (2015) with betas 0.9 and 0.999 and epsilon 1e-8, on flat vectors; its bias corrections are moved
-    into the step size and epsilon (section 2, last paragraph). TorchScript understands it.
+    The numbers besides the learning rate are the defaults of torch.optim, and so is what comes out. Weight decay is
+    decoupled (Loshchilov and Hutter 2019) whatever the optimizer.
+
+    - ``adam``, ``adamw``: Kingma and Ba (2015); the bias corrections are moved into the step size and epsilon (their
+      section 2, last paragraph).
+    - ``nadam``: Dozat (2016), Adam with Nesterov's momentum, which warms up.
+    - ``rmsprop``: Hinton (2012), without momentum. ``sgd``: the gradient itself, without momentum.
     """
-    gradient, scratch = optimizer.gradient, optimizer.scratch
+    gradient, scratch, mean, square = optimizer.gradient, optimizer.scratch, optimizer.exp_avg, optimizer.exp_avg_sq
+    if optimizer.weight_decay > 0.0:
+        optimizer.parameters[: optimizer.decayed].mul_(1.0 - learning_rate * optimizer.weight_decay)
+    if optimizer.kind == "sgd":
+        optimizer.parameters.add_(gradient, alpha=-learning_rate)
+        return
+    if optimizer.kind == "rmsprop":
+        square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
+        torch.sqrt(square, out=scratch)
+        scratch.add_(1e-8)
+        optimizer.parameters.addcdiv_(gradient, scratch, value=-learning_rate)
+        return
     # m = 0.9 m + 0.1 g; v = 0.999 v + 0.001 g²; theta -= rate m / (sqrt(v) + epsilon')
-    optimizer.exp_avg.lerp_(gradient, 0.1)
-    optimizer.exp_avg_sq.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+    mean.lerp_(gradient, 0.1)
+    square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
     correction = math.sqrt(1.0 - 0.999 ** float(step))
-    torch.sqrt(optimizer.exp_avg_sq, out=scratch)
+    torch.sqrt(square, out=scratch)
     scratch.add_(1e-8 * correction)
-    rate = learning_rate * correction / (1.0 - 0.9 ** float(step))
-    optimizer.parameters.addcdiv_(optimizer.exp_avg, scratch, value=-rate)
+    rate = learning_rate * correction
+    if optimizer.kind == "nadam":
+        momentum = 0.9 * (1.0 - 0.5 * 0.96 ** (0.004 * float(step)))
+        following = 0.9 * (1.0 - 0.5 * 0.96 ** (0.004 * float(step + 1)))
+        product = float(optimizer.mu_product) * momentum
+        optimizer.mu_product.fill_(product)
+        optimizer.parameters.addcdiv_(gradient, scratch, value=-rate * (1.0 - momentum) / (1.0 - product))
+        optimizer.parameters.addcdiv_(mean, scratch, value=-rate * following / (1.0 - product * following))
+    else:
+        optimizer.parameters.addcdiv_(mean, scratch, value=-rate / (1.0 - 0.9 ** float(step)))
 
 
 class FlatParameters:
-    """Moves the parameters of a module into one flat float32 vector, with room for their gradients and for Adam.
+    """Moves the parameters of a module into one flat float32 vector, with room for their gradients and an optimizer.
 
-    The module's parameters become views of :attr:`adam`'s ``parameters``, their ``grad`` views of its ``gradient``:
-    whoever changes the vector changes the module.
+    The module's parameters become views of :attr:`optimizer`'s ``parameters``, their ``grad`` views of its
+    ``gradient``: whoever changes the vector changes the module.
 
     Args:
-        module: its parameters named ``...weight`` are matrices, which weight decay touches; they come first.
+        module: its parameters named ``...weight`` are matrices, which weight decay touches, if gradients do; they come
+            first.
         device: where everything is moved to.
+        numbers: which optimizer, and its weight decay; None: Adam without.
         parts: what names begin with that lie together, in this order, so that a part can be learned alone; see
             :meth:`part`.
     """
 
-    def __init__(self, module: torch.nn.Module, device: torch.device, parts: Sequence[str] = ("",)) -> None:
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        device: torch.device,
+        numbers: Hyperparameters | None = None,
+        parts: Sequence[str] = ("",),
+    ) -> None:
         self.module = module.to(device)
         named = dict(module.named_parameters())
-        matrices = [name for name in named if name.endswith("weight")]
+        matrices = [name for name, one in named.items() if name.endswith("weight") and one.requires_grad]
         order = [*matrices, *(name for name in named if name not in matrices)]
         place = {name: next(i for i, part in enumerate(parts) if name.startswith(part)) for name in named}
         self._shapes: dict[str, torch.Size] = {}
         self._offsets: dict[str, int] = {}
-        self.decayed = 0
-        """Length of the part of the vector that weight decay touches."""
+        self._matrices = set(matrices)
+        self._parts = tuple(parts)
         size = 0
         for name in sorted(order, key=place.__getitem__):
             self._shapes[name], self._offsets[name] = named[name].shape, size
             size += -(-named[name].numel() // _ALIGNMENT) * _ALIGNMENT
-            self.decayed = size if name in matrices else self.decayed
         parameters, gradient, mean, square, scratch = (torch.zeros(size, device=device) for _ in range(5))
         step = torch.zeros((), dtype=torch.int64, device=device)
-        self.adam = AdamState(parameters, gradient, mean, square, scratch, step)
-        values, gradients = self.views(self.adam.parameters), self.views(self.adam.gradient)
+        self._products = torch.ones(len(parts), dtype=torch.float64, device="cpu")  # read at every step
+        kind, decay = ("adam", 0.0) if numbers is None else (numbers.optimizer, numbers.weight_decay)
+        self.optimizer = OptimizerState(
+            parameters, gradient, mean, square, scratch, self._products[:1], step, kind, decay, self._decayed("")
+        )
+        values, gradients = self.views(self.optimizer.parameters), self.views(self.optimizer.gradient)
         for name, parameter in named.items():
             values[name].copy_(parameter.data)
             parameter.data, parameter.grad = values[name], gradients[name]
+        self._whole: torch.optim.Optimizer | None = None
+        """torch's own Adam, which takes a step in one pass over the vectors instead of seven."""
+        if kind in ("adam", "adamw"):
+            vector = torch.nn.Parameter(parameters)
+            vector.grad = gradient
+            self._whole = torch.optim.Adam([vector], eps=1e-8, fused=True)
+            self._whole.state[vector] = {"step": torch.zeros(()), "exp_avg": mean, "exp_avg_sq": square}
 
     def span(self, *prefixes: str) -> slice:
         """Where in the vector the parts lie that names with these prefixes are in, one behind the other."""
@@ -90,10 +152,21 @@ class FlatParameters:
         end = self._offsets[last] + -(-self._shapes[last].numel() // _ALIGNMENT) * _ALIGNMENT
         return slice(min(self._offsets[name] for name in names), end)
 
-    def part(self, prefix: str) -> AdamState:
-        """Adam's vectors for one part alone: views, but for ``step``, which is shared."""
-        span = self.span(prefix)
-        return AdamState(*(one[span] if one.ndim else one for one in self.adam))
+    def part(self, prefix: str) -> OptimizerState:
+        """The optimizer of one of the parts alone: views, but for ``step``, which is shared."""
+        span, number, whole = self.span(prefix), self._parts.index(prefix), self.optimizer
+        return whole._replace(
+            **{name: one[span] for name, one in zip(whole._fields, whole[:5], strict=False)},
+            mu_product=self._products[number : number + 1],
+            decayed=self._decayed(prefix),
+        )
+
+    def _decayed(self, prefix: str) -> int:
+        """See :attr:`OptimizerState.decayed`; matrices lie first in every part."""
+        span, others = self.span(prefix), [name for name in self._offsets if name not in self._matrices]
+        begins = (self._offsets[name] for name in others if name.startswith(prefix))
+        first: int = min(begins, default=span.stop)
+        return first - int(span.start)
 
     def views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
         """Each parameter as a view of ``flat``."""
@@ -102,19 +175,39 @@ class FlatParameters:
             for name, offset in self._offsets.items()
         }
 
+    @torch.no_grad()
+    def descend(self, learning_rate: float) -> None:
+        """Take the optimizer's next step along the gradient: what :func:`optimizer_step` does, from Python."""
+        optimizer = self.optimizer
+        optimizer.step.add_(1)
+        if self._whole is None:
+            optimizer_step(optimizer, learning_rate, int(optimizer.step))
+            return
+        if optimizer.weight_decay > 0.0:
+            optimizer.parameters[: optimizer.decayed].mul_(1.0 - learning_rate * optimizer.weight_decay)
+        [group], [state] = self._whole.param_groups, self._whole.state.values()
+        group["lr"] = learning_rate
+        state["step"].fill_(float(optimizer.step - 1))  # a checkpoint or a rollback may have changed it
+        self._whole.step()
+
     def backup(self) -> list[torch.Tensor]:
         """A copy of everything, to go back to."""
-        return [tensor.clone() for tensor in (*self.adam, *self.module.buffers())]
+        return [tensor.clone() for tensor in self._tensors()]
 
     def restore(self, backup: list[torch.Tensor]) -> None:
         """Go back to a :meth:`backup`."""
-        for tensor, saved in zip((*self.adam, *self.module.buffers()), backup, strict=True):
+        for tensor, saved in zip(self._tensors(), backup, strict=True):
             tensor.copy_(saved)
+
+    def _tensors(self) -> Iterator[torch.Tensor]:
+        yield from (one for one in self.optimizer if isinstance(one, torch.Tensor))
+        yield self._products
+        yield from self.module.buffers()
 
     def finite(self) -> bool:
         """Whether every parameter is a finite number."""
         # A sum costs a fraction of looking at each number; only where it is not finite itself is that worth it.
-        flat = self.adam.parameters
+        flat = self.optimizer.parameters
         return math.isfinite(float(flat.sum())) or bool(torch.isfinite(flat).all())
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -133,9 +226,13 @@ class FlatParameters:
             target.copy_(torch.from_numpy(np.array(sources[name])))
 
     def _stored(self) -> dict[str, torch.Tensor]:
-        own = {f"model.{name}": view for name, view in self.views(self.adam.parameters).items()}
-        moments = {f"optimizer.{name}": getattr(self.adam, name) for name in ("exp_avg", "exp_avg_sq", "step")}
-        return own | moments | dict(self.module.named_buffers())
+        own = {f"model.{name}": view for name, view in self.views(self.optimizer.parameters).items()}
+        return own | self.moments() | dict(self.module.named_buffers())
+
+    def moments(self) -> dict[str, torch.Tensor]:
+        """What the optimizer goes on from, by name, as checkpoints have it."""
+        state = self.optimizer._asdict() | {"mu_product": self._products}
+        return {f"optimizer.{name}": state[name] for name in _KEPT[self.optimizer.kind]}
 
 
 def fitting(arrays: Arrays, name: str, shape: tuple[int, ...]) -> NDArray[Any]:

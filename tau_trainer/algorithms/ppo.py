@@ -1,6 +1,6 @@
 """Proximal Policy Optimization (Schulman et al. 2017), with the details that ML-Agents' users rely on.
 
-- Clipped surrogate, separate or shared critic, one Adam for both (epsilon 1e-8), linear or constant schedules.
+- Clipped surrogate, separate or shared critic, one optimizer for both, linear or constant schedules.
 - Loss = policy loss + 0.5 * value loss - beta * entropy. No value clipping: ML-Agents' has no effect either.
 - One probability ratio for each action component, all with the same advantage; the policy loss is their mean
   (what ML-Agents does; the paper's single ratio of the whole action is the same where there is one component).
@@ -40,7 +40,7 @@ from tau_trainer.algorithms.base import Publish, Setup
 from tau_trainer.algorithms.batch import Samples, in_parts, new_statistics, normalized, shuffled, shuffled_order
 from tau_trainer.algorithms.fused import FusedEpochs, Numbers
 from tau_trainer.algorithms.on_policy import OnPolicy
-from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, scheduled
+from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, scheduled
 from tau_trainer.algorithms.statistics import UpdateSummary, explained_variance, summarize_epoch
 from tau_trainer.columns import Rows
 from tau_trainer.memory import Rollout
@@ -117,10 +117,8 @@ class PPO(OnPolicy):
             branches=list(self.network.action.choices.discrete_branches),
             epsilon=scheduled(own.epsilon, own.epsilon_schedule, progress, EPSILON_FLOOR),
             beta=scheduled(own.beta, own.beta_schedule, progress, BETA_FLOOR),
-            learning_rate=scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR),
+            learning_rate=self.learning_rate(progress),
             max_grad_norm=own.max_grad_norm or 0.0,
-            weight_decay=own.weight_decay,
-            decayed=self.parameters.decayed,
         )
 
     def _samples(self, rollout: Rollout, stale: Rows) -> tuple[Samples, NDArray[np.float64]]:

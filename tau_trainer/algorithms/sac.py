@@ -32,7 +32,6 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.fused_sac import FusedSoftSteps, SoftNumbers
 from tau_trainer.algorithms.off_policy import OffPolicy, Transitions, values_after
-from tau_trainer.algorithms.parameters import adam_step
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_head import LOG_SIGMA_RANGE
 from tau_trainer.models.distributions import GAUSSIAN_ENTROPY, squashed_log_prob
@@ -177,13 +176,11 @@ class SAC(OffPolicy):
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
-        adam = self.parameters.adam
-        adam.gradient.zero_()
+        self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
             found = losses(self.module, batch, noise, self._gammas)
             (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
-        adam.step.add_(1)
-        adam_step(adam, learning_rate, int(adam.step))
+        self.parameters.descend(learning_rate)
         for target, source in self._pairs:
             target.lerp_(source, self._own.tau)
         single = torch.stack((found.policy, found.value, found.coefficients, found.entropy))

@@ -17,6 +17,7 @@ from tau_trainer.errors import ExportError, SettingsError
 from tau_trainer.exploration import make_exploration
 from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.actor_critic import CLOCK, ActorCritic, Answer
+from tau_trainer.models.noisy import Noise
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.models.observation_encoder import Inputs, sensors_of
 
@@ -44,6 +45,7 @@ class OwnNetwork(ActorCritic):
         torch.nn.Module.__init__(self)
         self.spec = spec
         self.towers = 1
+        self.noisy = False
         self.module = module
         self._vectors, self._encoded = sensors_of(spec)
         vectors = sum(spec.observations[i].size for i in self._vectors)
@@ -65,14 +67,24 @@ class OwnNetwork(ActorCritic):
         return False
 
     @override
-    def forward(self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None) -> Answer:
+    def forward(
+        self,
+        inputs: Inputs,
+        state: torch.Tensor | None = None,
+        begins: torch.Tensor | None = None,
+        noise: Noise | None = None,
+    ) -> Answer:
         outputs = self.outputs(inputs)
         nothing = outputs.new_zeros(len(outputs), 0)
         return Answer(outputs, nothing, nothing[:, None])
 
     @override
     def outputs(
-        self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None
+        self,
+        inputs: Inputs,
+        state: torch.Tensor | None = None,
+        begins: torch.Tensor | None = None,
+        noise: Noise | None = None,
     ) -> torch.Tensor:
         outputs: torch.Tensor = self.module(seen(inputs))
         due = len(inputs[0]), self.action.weight.shape[1]

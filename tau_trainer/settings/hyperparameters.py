@@ -30,7 +30,8 @@ from tau_trainer.settings.kinds import (
 Schedule = Literal["constant", "linear"]
 """How a number changes over ``max_steps``: not at all, or linearly down to its floor."""
 
-
+Optimizer = Literal["adam", "adamw", "nadam", "rmsprop", "sgd"]
+_ADAMW_DECAY = 0.01
 _LEAST_MINIBATCHES = 16
 """Of new decisions, in an update that learns from older ones as well: smaller ones cost time and gain nothing."""
 
@@ -46,6 +47,12 @@ class Hyperparameters(Section):
     """Step size of the optimizer at the start."""
     learning_rate_schedule: Schedule = "linear"
     """Linear: down to 1e-10 at max_steps."""
+    optimizer: Optimizer = "adam"
+    """Takes the steps; numbers that have no key are the defaults of torch.optim."""
+    weight_decay: NaturalFloat = Field(
+        default_factory=lambda data: _ADAMW_DECAY if data.get("optimizer") == "adamw" else 0.0
+    )
+    """Decoupled weight decay of the optimizer, on weight matrices; 0 unless given, 0.01 with adamw."""
 
     @model_validator(mode="after")
     def _batch_fits_buffer(self) -> Self:
@@ -86,7 +93,7 @@ class POCAHyperparameters(Hyperparameters):
 
 
 class PPOHyperparameters(POCAHyperparameters):
-    """Numbers of PPO; the last five keys are Tau Trainer's own."""
+    """Numbers of PPO; the last four keys are Tau Trainer's own."""
 
     shared_critic: Bool = False
     """Policy and value function share one body."""
@@ -96,8 +103,6 @@ class PPOHyperparameters(POCAHyperparameters):
     """Advantages get mean 0 and deviation 1 over the whole buffer (as ML-Agents does) or over each minibatch."""
     target_kl: PositiveFloat | None = None
     """An update ends early once the policy has moved this far (mean KL in nats); null = never."""
-    weight_decay: NaturalFloat = 0.0
-    """Decoupled weight decay of the optimizer."""
     updates_per_buffer: Literal["auto", 1, 2] = "auto"
     """2: an update begins once half of the buffer_size decisions that it learns from are new, so each is learned from
     in two updates, num_epoch times in all, and agents act with a fresher policy. 1: once all are new, as in ML-Agents.

@@ -10,7 +10,7 @@ from tau_trainer.algorithms import autograd
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.batch import new_statistics
 from tau_trainer.algorithms.parameters import FlatParameters
-from tau_trainer.settings import MemorySettings
+from tau_trainer.settings import MemorySettings, PPOHyperparameters
 from tests.algorithms.experience import HYBRID, behavior, random_samples
 from tests.algorithms.test_fused import numbers_for
 from tests.networks import IMAGE, LIST, make_network
@@ -25,8 +25,8 @@ def test_epochs_of_any_network_equal_torchs_own_optimizer(shared: bool, limit: f
     spec = behavior(HYBRID, IMAGE, LIST)
     network = make_network(spec, memory=MemorySettings(memory_size=6), shared_critic=shared)
     samples, plain = random_samples(network, ROWS, 4, masked=True), copy.deepcopy(network)
-    parameters = FlatParameters(network, torch.device("cpu"))
-    numbers = numbers_for(HYBRID, learning_rate=1e-2, max_grad_norm=limit, weight_decay=0.1, decayed=parameters.decayed)
+    parameters = FlatParameters(network, torch.device("cpu"), PPOHyperparameters(weight_decay=0.1))
+    numbers = numbers_for(HYBRID, learning_rate=1e-2, max_grad_norm=limit)
     statistics, epochs = new_statistics(samples, ROWS, ROWS // BATCH), AutogradEpochs(network, parameters)
     groups: Any = [{"params": [], "weight_decay": 0.1}, {"params": [], "weight_decay": 0.0}]
     for name, parameter in plain.named_parameters():
@@ -46,7 +46,7 @@ def test_epochs_of_any_network_equal_torchs_own_optimizer(shared: bool, limit: f
             torch.testing.assert_close(statistics.values[rows], values, rtol=1e-4, atol=1e-5)
             torch.testing.assert_close(statistics.entropy[index], entropy, rtol=1e-4, atol=1e-5)
             torch.testing.assert_close(statistics.gradient_norm[index], norm, rtol=1e-4, atol=1e-5)
-        assert int(parameters.adam.step) == (epoch + 1) * ROWS // BATCH
+        assert int(parameters.optimizer.step) == (epoch + 1) * ROWS // BATCH
     for (name, found), wanted in zip(network.named_parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5, msg=name)
         assert wanted.grad is not None

@@ -216,7 +216,7 @@ def test_the_targets_noise_is_clipped() -> None:
 @both
 def test_at_the_start_targets_are_what_they_follow(name: str) -> None:
     learner = make(name, network={"normalize": True})
-    vector = learner.parameters.adam.parameters
+    vector = learner.parameters.optimizer.parameters
     actor, q, target, q_target = learner.parts
     assert torch.equal(vector[learner.parameters.span(actor, q)], vector[learner.parameters.span(target, q_target)])
     assert len(learner.module.q.weight) == (2 if name == "td3" else 1)

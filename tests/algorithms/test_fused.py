@@ -11,6 +11,7 @@ from tau_trainer.algorithms import autograd, fused
 from tau_trainer.algorithms.batch import new_statistics
 from tau_trainer.algorithms.fused import FusedEpochs
 from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.settings import PPOHyperparameters
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, Collector, ppo, random_samples, settings
 from tests.networks import make_network
@@ -25,18 +26,17 @@ def numbers_for(actions: ActionSpec, **changes: Any) -> fused.Numbers:
         "beta": 0.05,
         "learning_rate": 1e-3,
         "max_grad_norm": 0.5,
-        "weight_decay": 0.0,
-        "decayed": 0,
     }
     return fused.Numbers(
         continuous=actions.continuous_size, branches=list(actions.discrete_branches), **{**defaults, **changes}
     )
 
 
-def parameters_of(actions: ActionSpec, **shape: Any) -> FlatParameters:
+def parameters_of(actions: ActionSpec, numbers: PPOHyperparameters | None = None, **shape: Any) -> FlatParameters:
     """Of a network that sees five numbers."""
     spec = BehaviorSpec("Walker", (ObservationSpec("vector", (5,)),), actions)
-    return FlatParameters(make_network(spec, **{"hidden_units": 8, "normalize": False, **shape}), torch.device("cpu"))
+    network = make_network(spec, **{"hidden_units": 8, "normalize": False, **shape})
+    return FlatParameters(network, torch.device("cpu"), numbers)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -56,23 +56,23 @@ def test_gradient_equals_autograd(actions: ActionSpec, masked: bool, kind: str, 
     samples = samples._replace(
         log_prob=log_prob + 0.3 * torch.randn(log_prob.shape, generator=torch.Generator().manual_seed(2))
     )
-    statistics, adam = new_statistics(samples, ROWS, 1), parameters.adam
+    statistics, optimizer = new_statistics(samples, ROWS, 1), parameters.optimizer
     with torch.no_grad():
         entropy = fused.compute_gradient(
             numbers,
-            fused.named_weights(parameters.views(adam.parameters)),
-            fused.named_weights(parameters.views(adam.gradient)),
+            fused.named_weights(parameters.views(optimizer.parameters)),
+            fused.named_weights(parameters.views(optimizer.gradient)),
             fused.new_workspace(network, ROWS),
             samples,
             statistics.log_ratio,
             statistics.values,
         )
-    found = adam.gradient.clone()
-    adam.gradient.zero_()
+    found = optimizer.gradient.clone()
+    optimizer.gradient.zero_()
     loss, log_ratio, values, expected_entropy = autograd.minibatch_loss(network, numbers, samples)
     loss.backward()  # type: ignore[no-untyped-call]
     assert found.any()
-    torch.testing.assert_close(found, adam.gradient, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found, optimizer.gradient, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(statistics.log_ratio, log_ratio, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(statistics.values, values, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(entropy, expected_entropy, rtol=1e-5, atol=1e-6)
@@ -85,7 +85,7 @@ def test_gradient_equals_autograd(actions: ActionSpec, masked: bool, kind: str, 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @torch.no_grad()
 def test_descend_equals_torch_adamw(limit: float, decay: float) -> None:
-    parameters = parameters_of(HYBRID)
+    parameters = parameters_of(HYBRID, PPOHyperparameters(weight_decay=decay))
     copies = {
         name: parameter.detach().clone().requires_grad_() for name, parameter in parameters.module.named_parameters()
     }
@@ -93,17 +93,15 @@ def test_descend_equals_torch_adamw(limit: float, decay: float) -> None:
     others = [copy for name, copy in copies.items() if not name.endswith("weight")]
     groups = [{"params": weights, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
     reference = torch.optim.AdamW(groups, lr=1e-2, eps=1e-8)
-    numbers = numbers_for(
-        HYBRID, learning_rate=1e-2, max_grad_norm=limit, weight_decay=decay, decayed=parameters.decayed
-    )
+    numbers = numbers_for(HYBRID, learning_rate=1e-2, max_grad_norm=limit)
     norm, generator = torch.zeros(()), torch.Generator().manual_seed(3)
     for step in range(1, 6):
-        for name, view in parameters.views(parameters.adam.gradient).items():
+        for name, view in parameters.views(parameters.optimizer.gradient).items():
             view.copy_(torch.randn(view.shape, generator=generator))
             copies[name].grad = view.clone()
         expected_norm = torch.nn.utils.clip_grad_norm_(weights + others, limit or 1e12)
         reference.step()
-        fused.descend(numbers, parameters.adam, step, norm)
+        fused.descend(numbers, parameters.optimizer, step, norm)
         assert norm.item() == pytest.approx(expected_norm.item(), rel=1e-5)
     for name, parameter in parameters.module.named_parameters():
         torch.testing.assert_close(parameter.detach(), copies[name].detach(), rtol=1e-4, atol=1e-6)

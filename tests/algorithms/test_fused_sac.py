@@ -50,7 +50,7 @@ def test_three_steps_are_the_same(kind: str, layers: int, weighted: bool) -> Non
     assert found.shape == (3, 8)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-3, atol=1e-4)
     assert_same(ours, theirs)
-    assert int(ours.parameters.adam.step) == 3
+    assert int(ours.parameters.optimizer.step) == 3
 
 
 def test_log_sigmas_beyond_their_limits_get_no_gradient() -> None:
@@ -59,7 +59,7 @@ def test_log_sigmas_beyond_their_limits_get_no_gradient() -> None:
     with torch.no_grad():
         found, wanted = (one.learn(batch, 1, 1e-3) for one in (ours, theirs))
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-3, atol=1e-4)
-    gradient = ours.parameters.views(ours.parameters.adam.gradient)["network.action.bias"]
+    gradient = ours.parameters.views(ours.parameters.optimizer.gradient)["network.action.bias"]
     assert gradient[4:8].ne(0).tolist() == [False, True, False, False]
     assert_same(ours, theirs)
 

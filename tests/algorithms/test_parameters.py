@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, get_args
+
 import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.algorithms.parameters import FlatParameters, optimizer_step
 from tau_trainer.errors import CheckpointError
 from tau_trainer.models import ActorCritic
-from tau_trainer.settings import MemorySettings
+from tau_trainer.settings import MemorySettings, PPOHyperparameters
+from tau_trainer.settings.hyperparameters import Optimizer
 from tests.algorithms.experience import HYBRID, behavior
 from tests.networks import IMAGE, make_network, observations
 
@@ -19,8 +23,8 @@ def made(seed: int = 0) -> ActorCritic:
     return make_network(SPEC, memory=MemorySettings(memory_size=6), seed=seed)
 
 
-def flat(network: ActorCritic) -> FlatParameters:
-    return FlatParameters(network, torch.device("cpu"))
+def flat(network: torch.nn.Module, **numbers: Any) -> FlatParameters:
+    return FlatParameters(network, torch.device("cpu"), PPOHyperparameters(**numbers))
 
 
 def test_moving_into_the_vector_changes_no_answer() -> None:
@@ -35,7 +39,7 @@ def test_moving_into_the_vector_changes_no_answer() -> None:
 
 def test_parameters_are_apart_aligned_and_matrices_first() -> None:
     parameters = flat(made())
-    vector = torch.zeros_like(parameters.adam.parameters)
+    vector = torch.zeros_like(parameters.optimizer.parameters)
     views = parameters.views(vector)
     for number, view in enumerate(views.values()):
         assert not view.any(), "parameters overlap"
@@ -44,18 +48,18 @@ def test_parameters_are_apart_aligned_and_matrices_first() -> None:
     named = dict(parameters.module.named_parameters())
     assert {name: view.shape for name, view in views.items()} == {name: one.shape for name, one in named.items()}
     assert int((vector != 0).sum()) == sum(one.numel() for one in named.values())
-    in_front = {name for name, view in views.items() if view.storage_offset() < parameters.decayed}
+    in_front = {name for name, view in views.items() if view.storage_offset() < parameters.optimizer.decayed}
     assert in_front == {name for name in named if name.endswith("weight")}
-    assert not parameters.adam.parameters[vector == 0].any(), "the gaps are zero"
+    assert not parameters.optimizer.parameters[vector == 0].any(), "the gaps are zero"
 
 
 def test_the_module_and_the_vector_are_the_same() -> None:
     network = made()
     parameters = flat(network)
-    parameters.adam.parameters.fill_(0.25)
+    parameters.optimizer.parameters.fill_(0.25)
     assert all((parameter == 0.25).all() for parameter in network.parameters())
     network(network.prepare(observations(SPEC, 4))).outputs.sum().backward()
-    gradients = parameters.views(parameters.adam.gradient)
+    gradients = parameters.views(parameters.optimizer.gradient)
     assert gradients["action.bias"].tolist() == [4.0] * 7
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None
@@ -66,7 +70,8 @@ def test_the_module_and_the_vector_are_the_same() -> None:
 def test_a_backup_is_everything() -> None:
     network = made()
     parameters = flat(network)
-    everything = (*parameters.adam, *network.buffers())
+    vectors = [one for one in parameters.optimizer if isinstance(one, torch.Tensor)]
+    everything = (*vectors, *network.buffers())
     for number, tensor in enumerate(everything):
         tensor.fill_(number + 1)
     backup = parameters.backup()
@@ -81,16 +86,16 @@ def test_a_backup_is_everything() -> None:
 @torch.no_grad()
 def test_state_makes_another_module_the_same() -> None:
     first, second = flat(made(1)), flat(made(2))
-    for number, tensor in enumerate((first.adam.exp_avg, first.adam.exp_avg_sq, first.adam.step)):
+    for number, tensor in enumerate((first.optimizer.exp_avg, first.optimizer.exp_avg_sq, first.optimizer.step)):
         tensor.fill_(number + 5)
     state = first.state()
-    first.adam.exp_avg.zero_()
+    first.optimizer.exp_avg.zero_()
     second.load(state)
     for name, tensor in second.module.state_dict().items():
         assert torch.equal(tensor, first.module.state_dict()[name]), name
-    assert (second.adam.exp_avg == 5).all()
-    assert (second.adam.exp_avg_sq == 6).all()
-    assert int(second.adam.step) == 7
+    assert (second.optimizer.exp_avg == 5).all()
+    assert (second.optimizer.exp_avg_sq == 6).all()
+    assert int(second.optimizer.step) == 7
     assert "model.memories.0.seen.weight" in state
 
 
@@ -115,3 +120,67 @@ def test_what_does_not_fit_changes_nothing(name: str, value: np.ndarray | None, 
         other.load(state)
     for key, array in other.state().items():
         np.testing.assert_array_equal(array, before[key], key)
+
+
+OPTIMIZERS: dict[str, Callable[[list[torch.nn.Parameter], float], torch.optim.Optimizer]] = {
+    "adam": lambda weights, rate: torch.optim.Adam(weights, lr=rate),
+    "adamw": lambda weights, rate: torch.optim.AdamW(weights, lr=rate),
+    "nadam": lambda weights, rate: torch.optim.NAdam(weights, lr=rate),
+    "rmsprop": lambda weights, rate: torch.optim.RMSprop(weights, lr=rate),
+    "sgd": lambda weights, rate: torch.optim.SGD(weights, lr=rate),
+}
+
+
+def descend(parameters: FlatParameters, generator: torch.Generator, steps: int, *, scripted: bool) -> None:
+    """Steps along gradients that shrink, so that momentum shows."""
+    optimizer = parameters.optimizer
+    for _ in range(steps):
+        optimizer.gradient.copy_(torch.randn(optimizer.gradient.shape, generator=generator) / (1 + optimizer.step))
+        if scripted:
+            optimizer.step.add_(1)
+            torch.jit.script(optimizer_step)(optimizer, 1e-2, int(optimizer.step))
+        else:
+            parameters.descend(1e-2)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@torch.no_grad()
+def test_every_optimizer_is_torchs(kind: str, scripted: bool) -> None:
+    assert OPTIMIZERS.keys() == set(get_args(Optimizer))
+    module = torch.nn.Linear(16, 3, bias=False)
+    parameters = flat(module, optimizer=kind)
+    copy = torch.nn.Parameter(parameters.optimizer.parameters.clone())
+    reference = OPTIMIZERS[kind]([copy], 1e-2)
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(20):
+        before = generator.get_state()
+        descend(parameters, generator, 1, scripted=scripted)
+        generator.set_state(before)
+        copy.grad = torch.randn(copy.shape, generator=generator) / (1 + parameters.optimizer.step - 1)
+        reference.step()
+        torch.testing.assert_close(parameters.optimizer.parameters, copy.detach(), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@torch.no_grad()
+def test_every_optimizer_goes_on_from_its_state_to_the_bit(kind: str, scripted: bool) -> None:
+    whole, second = flat(made(1), optimizer=kind), flat(made(2), optimizer=kind)
+    generator = torch.Generator().manual_seed(3)
+    descend(whole, generator, 3, scripted=scripted)
+    state, drawn = whole.state(), generator.get_state()
+    descend(whole, generator, 3, scripted=scripted)
+    second.load(state)
+    descend(second, generator.set_state(drawn), 3, scripted=scripted)
+    assert {name: array.tobytes() for name, array in second.state().items()} == {
+        name: array.tobytes() for name, array in whole.state().items()
+    }
+
+
+def test_adamw_decays_matrices_as_torch_does_unless_told_otherwise() -> None:
+    assert PPOHyperparameters().weight_decay == 0.0
+    assert PPOHyperparameters(optimizer="adamw").weight_decay == 0.01
+    assert PPOHyperparameters(optimizer="adamw", weight_decay=0.2).weight_decay == 0.2

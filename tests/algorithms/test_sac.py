@@ -101,7 +101,7 @@ def test_losses_and_gradients_are_the_textbooks(kind: str, signals: Any) -> None
     told = {"policy": found.policy, "value": found.value, "q1": found.q[0], "q2": found.q[1]}
     for name, loss in {**told, "coefficients": found.coefficients}.items():
         assert float(loss.detach()) == pytest.approx(float(wanted[name].detach()), rel=2e-4, abs=1e-5), name
-    learner.parameters.adam.gradient.zero_()
+    learner.parameters.optimizer.gradient.zero_()
     (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
     for name, parameter in learner.module.named_parameters():
         assert parameter.grad is not None
@@ -264,7 +264,7 @@ def test_blocks_of_q_learn_from_q_alone(sensors: tuple[ObservationSpec, ...]) ->
     batch = learner.draw(1)
     noise = torch.randn(batch.continuous.shape)
     found = losses(learner.module, batch, noise, torch.tensor([0.99]))
-    learner.parameters.adam.gradient.zero_()
+    learner.parameters.optimizer.gradient.zero_()
     found.policy.backward()  # type: ignore[no-untyped-call]
     for name, parameter in learner.module.named_parameters():
         assert parameter.grad is not None
@@ -310,7 +310,7 @@ def test_recurrent_qs_begin_every_sequence_with_nothing_and_teach_actions_alone_
     found.sum().backward()
     assert continuous.grad is not None
     assert continuous.grad.any(dim=1).all()
-    assert not learner.parameters.adam.gradient.any()
+    assert not learner.parameters.optimizer.gradient.any()
     x = q.body.together(torch.stack([torch.cat((one.features, batch.continuous), dim=1) for one in seen]))
     empty = [memory(x[tower], torch.zeros(9, 6))[0] for tower, memory in enumerate(q.memories)]
     wanted = torch.baddbmm(q.bias, torch.stack(empty), q.weight).view(2, 9, 1, -1)

@@ -28,7 +28,7 @@ from tau_trainer.settings.signals import (
     SelfPlaySettings,
 )
 
-OUR_OWN = {"max_grad_norm", "normalize_advantage", "target_kl", "weight_decay", "updates_per_buffer"}
+OUR_OWN = {"max_grad_norm", "normalize_advantage", "target_kl", "updates_per_buffer", "optimizer", "weight_decay"}
 OUR_OWN |= {"prioritized", "n_step", "hindsight"}
 PPO = {
     "batch_size": 1024,

@@ -141,7 +141,7 @@ def ours(shape: Shape) -> dict[str, Callable[[], None]]:
     for name, kind in (("by torch's differentiation", AutogradEpochs), ("by hand", FusedEpochs)):
         network = ActorCritic(spec, settings, {"extrinsic": 1}, generator=torch.Generator())
         parameters = FlatParameters(network, torch.device("cpu"))
-        numbers = Numbers(shape.actions, [], 0.2, 5e-3, 3e-4, 0.0, 0.0, parameters.decayed)
+        numbers = Numbers(shape.actions, [], 0.2, 5e-3, 3e-4, 0.0)
         epochs = kind(network, parameters)
 
         def run(epochs: AutogradEpochs | FusedEpochs = epochs, numbers: Numbers = numbers) -> None:

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.errors import CheckpointError
+from tests.algorithms import experience, replayed
+from tests.algorithms.experience import CONTINUOUS
+
+
+def learned(kind: str, **options: Any) -> Any:
+    """A learner after one update; its weights from before it are ``before``."""
+    fused = options.pop("fused", True)
+    if kind == "ppo":
+        learner: Any = experience.ppo(CONTINUOUS, experience.settings(**options), fused=fused)
+        work = experience.Collector(learner).collect(learner.snapshot())
+    else:
+        learner = replayed.sac(CONTINUOUS, replayed.settings(**options), fused=fused)
+        work = replayed.Collector(learner).collect()
+    before = learner.parameters.optimizer.parameters.clone()
+    learner.update(work, 0.0, None)
+    return learner, before
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("kind", ["ppo", "sac"])
+def test_the_optimizer_is_the_settings(kind: str, fused: bool) -> None:
+    """A step of SGD is as long as the gradient, a step of Adam as the learning rate, whatever the path."""
+    moved = {}
+    for optimizer in ("sgd", "adam", "rmsprop", "nadam"):
+        learner, before = learned(kind, optimizer=optimizer, fused=fused)
+        assert learner.parameters.optimizer.kind == optimizer
+        moved[optimizer] = learner.parameters.optimizer.parameters - before
+    for optimizer, change in moved.items():
+        assert change.any()
+        others = [other for name, other in moved.items() if name != optimizer]
+        assert all(not np.allclose(change, other, rtol=1e-3, atol=0.0) for other in others), optimizer
+
+
+@pytest.mark.parametrize("kind", ["ppo", "sac"])
+def test_a_searched_learning_rate_is_learned_with_and_told(kind: str) -> None:
+    make = experience.ppo if kind == "ppo" else replayed.sac
+    collector: Any = experience.Collector if kind == "ppo" else replayed.Collector
+    learner: Any = make(CONTINUOUS)
+    work = collector(learner).collect(*([learner.snapshot()] if kind == "ppo" else []))
+    before = learner.parameters.optimizer.parameters.clone()
+    learner.searched_rate = 1e-12
+    assert learner.update(work, 0.0, None)["Policy/Learning Rate"] == 1e-12
+    np.testing.assert_allclose(learner.parameters.optimizer.parameters, before, atol=1e-8)
+
+
+def test_a_checkpoint_belongs_to_its_optimizer_but_weights_can_be_taken_over() -> None:
+    learner, _ = learned("ppo", optimizer="nadam")
+    arrays, facts = learner.state()
+    assert facts["optimizer"] == "nadam"
+    other = experience.ppo(CONTINUOUS, experience.settings(optimizer="sgd"), seed=7)
+    with pytest.raises(CheckpointError, match="checkpoint's optimizer is 'nadam', behavior 'Walker' needs 'sgd'"):
+        other.load(arrays, facts)
+    adam = experience.ppo(CONTINUOUS, seed=7)
+    adam.load(arrays, {name: fact for name, fact in facts.items() if name != "version"})
+    for name, values in adam.state()[0].items():
+        if name.startswith("optimizer."):
+            assert not values.any(), "the moments are of another optimizer"
+        elif name.startswith("model."):
+            np.testing.assert_array_equal(values, arrays[name])
+
+
+def test_a_checkpoint_from_before_there_was_a_choice_is_adams() -> None:
+    learner, _ = learned("ppo")
+    arrays, facts = learner.state()
+    del facts["optimizer"]
+    other = experience.ppo(CONTINUOUS, seed=7)
+    other.load(arrays, facts)
+    np.testing.assert_array_equal(other.state()[0]["optimizer.exp_avg"], arrays["optimizer.exp_avg"])
