@@ -98,8 +98,8 @@ class FlatParameters:
     ``gradient``: whoever changes the vector changes the module.
 
     Args:
-        module: its parameters named ``...weight`` are matrices, which weight decay touches, if gradients do; they come
-            first.
+        module: its parameters named ``...weight`` are matrices, which weight decay touches where gradients do; they
+            come first.
         device: where everything is moved to.
         numbers: which optimizer, and its weight decay; None: Adam without.
         parts: what names begin with that lie together, in this order, so that a part can be learned alone; see
@@ -115,15 +115,20 @@ class FlatParameters:
     ) -> None:
         self.module = module.to(device)
         named = dict(module.named_parameters())
-        matrices = [name for name, one in named.items() if name.endswith("weight") and one.requires_grad]
-        order = [*matrices, *(name for name in named if name not in matrices)]
-        place = {name: next(i for i, part in enumerate(parts) if name.startswith(part)) for name in named}
+        place = {
+            name: (
+                next(i for i, part in enumerate(parts) if name.startswith(part)),
+                not one.requires_grad,
+                not name.endswith("weight"),
+            )
+            for name, one in named.items()
+        }
         self._shapes: dict[str, torch.Size] = {}
         self._offsets: dict[str, int] = {}
-        self._matrices = set(matrices)
+        self._untouched = [name for name, (_, *others) in place.items() if any(others)]
         self._parts = tuple(parts)
         size = 0
-        for name in sorted(order, key=place.__getitem__):
+        for name in sorted(named, key=place.__getitem__):
             self._shapes[name], self._offsets[name] = named[name].shape, size
             size += -(-named[name].numel() // _ALIGNMENT) * _ALIGNMENT
         parameters, gradient, mean, square, scratch = (torch.zeros(size, device=device) for _ in range(5))
@@ -155,16 +160,21 @@ class FlatParameters:
     def part(self, prefix: str) -> OptimizerState:
         """The optimizer of one of the parts alone: views, but for ``step``, which is shared."""
         span, number, whole = self.span(prefix), self._parts.index(prefix), self.optimizer
+        parameters, gradient, mean, square, scratch, *_ = whole
         return whole._replace(
-            **{name: one[span] for name, one in zip(whole._fields, whole[:5], strict=False)},
+            parameters=parameters[span],
+            gradient=gradient[span],
+            exp_avg=mean[span],
+            exp_avg_sq=square[span],
+            scratch=scratch[span],
             mu_product=self._products[number : number + 1],
             decayed=self._decayed(prefix),
         )
 
     def _decayed(self, prefix: str) -> int:
-        """See :attr:`OptimizerState.decayed`; matrices lie first in every part."""
-        span, others = self.span(prefix), [name for name in self._offsets if name not in self._matrices]
-        begins = (self._offsets[name] for name in others if name.startswith(prefix))
+        """See :attr:`OptimizerState.decayed`; what decays lies first in every part."""
+        span = self.span(prefix)
+        begins = (self._offsets[name] for name in self._untouched if name.startswith(prefix))
         first: int = min(begins, default=span.stop)
         return first - int(span.start)
 

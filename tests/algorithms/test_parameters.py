@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -184,3 +185,30 @@ def test_adamw_decays_matrices_as_torch_does_unless_told_otherwise() -> None:
     assert PPOHyperparameters().weight_decay == 0.0
     assert PPOHyperparameters(optimizer="adamw").weight_decay == 0.01
     assert PPOHyperparameters(optimizer="adamw", weight_decay=0.2).weight_decay == 0.2
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "nadam", "rmsprop", "sgd"])
+def test_parts_take_steps_of_their_own_and_what_is_not_learned_stays(optimizer: Any) -> None:
+    """A target network is neither learned nor made smaller by weight decay."""
+    module = torch.nn.ModuleDict({name: torch.nn.Linear(3, 2) for name in ("target", "q", "actor")})
+    module["target"].requires_grad_(False)
+    numbers = PPOHyperparameters(optimizer=optimizer, weight_decay=0.5)
+    whole, parted = (
+        FlatParameters(copy.deepcopy(module), torch.device("cpu"), numbers, parts)
+        for parts in (("",), ("actor.", "q.", "target."))
+    )
+    before = {name: values.clone() for name, values in whole.module.state_dict().items()}
+    for _ in range(3):
+        for one in (whole, parted):
+            one.optimizer.gradient.fill_(0.25)
+            for name, values in one.views(one.optimizer.gradient).items():
+                values.mul_(0.0 if name.startswith("target") else 1.0)
+        whole.descend(0.1)
+        step = int(parted.optimizer.step.add_(1))
+        for prefix in ("q.", "actor."):
+            optimizer_step(parted.part(prefix), 0.1, step)
+    after = whole.module.state_dict()
+    for name, values in parted.module.state_dict().items():
+        torch.testing.assert_close(values, after[name])
+        assert torch.equal(values, before[name]) == name.startswith("target")
+    assert parted.span("actor.", "q.").stop == parted.span("target.").start
