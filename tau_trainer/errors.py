@@ -31,7 +31,7 @@ class RunFinishedError(TauError):
 
 
 class DataError(TauError):
-    """A Tau data set that cannot be used."""
+    """A Tau data set, or a recorded demonstration, that cannot be used."""
 
 
 class EngineError(TauError):

@@ -80,22 +80,27 @@ class ActionLayout(RecordLayout):
     def __init__(self, record: bytes) -> None:
         self.continuous: list[Span] = []
         self.discrete: list[Span] = []
+        self.legacy: list[Span] = []
         ignored: list[Span] = []
         for number, wire, start, stop in fields(record, 0, len(record)):
             if number == _CONTINUOUS and wire in (BYTES, FIXED32):
                 self.continuous.append(float_span(start, stop))
             elif number == _DISCRETE and wire in (BYTES, VARINT):
                 self.discrete += varint_spans(record, start, stop)
-            elif number in (_LEGACY, _VALUE) and wire in (BYTES, FIXED32):
+            elif number == _LEGACY and wire in (BYTES, FIXED32):
+                self.legacy.append(float_span(start, stop))
+            elif number == _VALUE and wire in (BYTES, FIXED32):
                 ignored.append(Span(start, stop))
-        super().__init__(record, self.continuous + ignored, self.discrete)
+        super().__init__(record, self.continuous + self.legacy + ignored, self.discrete)
 
 
 class ActionDecoder:
     """Reads ``ListAgentActionProto`` into :class:`Actions`: the engine's side."""
 
-    def __init__(self, spec: ActionSpec) -> None:
+    def __init__(self, spec: ActionSpec, *, legacy: bool = False) -> None:
+        """``legacy``: an action that is nothing but the deprecated copy counts, as in old recordings."""
         self._spec = spec
+        self._legacy = legacy
         self._layouts: LayoutCache[ActionLayout] = LayoutCache(ActionLayout)
 
     def decode(self, payload: bytes) -> Actions:
@@ -117,6 +122,10 @@ class ActionDecoder:
         floats = sum(span.stop - span.start for span in layout.continuous) // 4
         branches = len(layout.discrete)
         self._check(floats, branches)
+        if self._legacy and layout.legacy and not floats and not branches:
+            both = join_floats(layout.legacy, rows)
+            self._check(spec.continuous_size, both.shape[1] - spec.continuous_size)
+            return Actions(both[:, : spec.continuous_size], both[:, spec.continuous_size :].astype(np.int32))
         return Actions(
             join_floats(layout.continuous, rows) if floats else np.zeros((n, spec.continuous_size), np.float32),
             join_varints(layout.discrete, rows).astype(np.int32)

@@ -30,7 +30,7 @@ from tau_trainer.specs import (
 
 
 @dataclass(slots=True)
-class _Records:
+class Records:
     """Values of ``k`` records, ended or not, in message order: the first axis of every array."""
 
     ids: IntArray
@@ -42,7 +42,7 @@ class _Records:
     obs: Observations
     mask: BoolArray | None
 
-    def put(self, index: IndexArray, part: _Records) -> None:
+    def put(self, index: IndexArray, part: Records) -> None:
         """Write ``part`` to the places ``index``."""
         for name in ("ids", "done", "truncated", "reward", "group_id", "group_reward"):
             getattr(self, name)[index] = getattr(part, name)
@@ -51,9 +51,9 @@ class _Records:
         if self.mask is not None and part.mask is not None:
             self.mask[index] = part.mask
 
-    def pick(self, which: BoolArray) -> _Records:
+    def pick(self, which: BoolArray) -> Records:
         """The records where ``which`` (bool [k]) is true."""
-        return _Records(
+        return Records(
             self.ids[which],
             self.done[which],
             self.truncated[which],
@@ -65,13 +65,13 @@ class _Records:
         )
 
 
-def _empty(spec: BehaviorSpec, n: int, *, masked: bool) -> _Records:
-    """Records to be filled in with :meth:`_Records.put`."""
+def _empty(spec: BehaviorSpec, n: int, *, masked: bool) -> Records:
+    """Records to be filled in with :meth:`Records.put`."""
     ids, done, truncated, group_id = np.zeros((4, n), np.int32)
     reward, group_reward = np.zeros((2, n), np.float32)
     obs = tuple(np.zeros((n, *sensor.shape), sensor.dtype) for sensor in spec.observations)
     mask = np.zeros((n, spec.actions.mask_size), np.bool_) if masked else None
-    return _Records(ids, done, truncated, reward, group_id, group_reward, obs, mask)
+    return Records(ids, done, truncated, reward, group_id, group_reward, obs, mask)
 
 
 class AgentDecoder:
@@ -103,14 +103,7 @@ class AgentDecoder:
         NaN or infinity (naming behavior, sensor and agent), and for an agent that asks twice or ends twice. To end and
         to ask again at once is legal (ML-Agents' protocol, section 6).
         """
-        if spec is not self._spec:
-            self._spec, self._compressed = spec, any(sensor.dtype == np.uint8 for sensor in spec.observations)
-        images: list[list[bytes]] = []
-        if self._compressed:
-            payload, images = self._splitter.split(payload)
-        one = self._layouts.one(payload)
-        records = self._gather(payload, images, spec) if one is None else self._read(*one, images, spec)
-        self._check_finite(spec, records)
+        records = self.records(payload, spec)
         if not np.count_nonzero(records.done):
             self._check_once(records.ids)
             return self._batch(records, self._none_ended(spec))
@@ -121,7 +114,19 @@ class AgentDecoder:
         terminals = Terminals(last.ids, last.obs, last.reward, last.truncated != 0, last.group_id, last.group_reward)
         return self._batch(records, terminals)
 
-    def _batch(self, records: _Records, terminals: Terminals) -> StepBatch:
+    def records(self, payload: bytes, spec: BehaviorSpec) -> Records:
+        """The same in message order, ended or not, whoever they are. Raises DecodeError as :meth:`decode`."""
+        if spec is not self._spec:
+            self._spec, self._compressed = spec, any(sensor.dtype == np.uint8 for sensor in spec.observations)
+        images: list[list[bytes]] = []
+        if self._compressed:
+            payload, images = self._splitter.split(payload)
+        one = self._layouts.one(payload)
+        records = self._gather(payload, images, spec) if one is None else self._read(*one, images, spec)
+        self._check_finite(spec, records)
+        return records
+
+    def _batch(self, records: Records, terminals: Terminals) -> StepBatch:
         return StepBatch(
             self._behavior,
             records.ids,
@@ -142,7 +147,7 @@ class AgentDecoder:
             nobody.agent_ids, nobody.obs, nobody.reward, nobody.truncated, nobody.group_id, nobody.group_reward
         )
 
-    def _gather(self, payload: bytes, images: list[list[bytes]], spec: BehaviorSpec) -> _Records:
+    def _gather(self, payload: bytes, images: list[list[bytes]], spec: BehaviorSpec) -> Records:
         """Records of any layouts, brought back into the order of the message."""
         groups = self._layouts.groups(payload)
         masked = spec.actions.mask_size > 0 and any(group.layout.mask for group in groups)
@@ -152,12 +157,12 @@ class AgentDecoder:
             records.put(group.index, self._read(group.layout, group.rows, own, spec))
         return records
 
-    def _read(self, layout: AgentLayout, rows: Bytes, images: list[list[bytes]], spec: BehaviorSpec) -> _Records:
+    def _read(self, layout: AgentLayout, rows: Bytes, images: list[list[bytes]], spec: BehaviorSpec) -> Records:
         """Records of one layout, and their PNG files."""
         self._check_sensors(layout, spec)
         size = spec.actions.mask_size
         ids = layout.integers(ID, rows)
-        return _Records(
+        return Records(
             ids,
             layout.integers(DONE, rows),
             layout.integers(MAX_STEP, rows),
@@ -228,7 +233,7 @@ class AgentDecoder:
         if len(key) >= len(self._checked):  # rather those who ask than the few whose episode ended
             self._checked = key
 
-    def _check_finite(self, spec: BehaviorSpec, records: _Records) -> None:
+    def _check_finite(self, spec: BehaviorSpec, records: Records) -> None:
         """Raise DecodeError for NaN or infinity."""
         floats = [sensor for sensor in records.obs if sensor.dtype == np.float32]
         if all(map(_all_finite, (records.reward, records.group_reward, *floats))):

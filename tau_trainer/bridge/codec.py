@@ -115,7 +115,7 @@ def _write(message: Any, values: _Init) -> None:
             setattr(message, item.name, value)
 
 
-def _action_spec(brain: Any) -> ActionSpec:
+def read_action_spec(brain: Any) -> ActionSpec:
     """A behavior's actions; packages before API 1.3 fill only the deprecated fields."""
     spec, sizes = brain.action_spec, tuple(brain.vector_action_size_deprecated)
     if spec.num_continuous_actions or spec.num_discrete_actions:
@@ -141,7 +141,7 @@ def parse_engine_message(data: bytes) -> EngineMessage:
         init = output.rl_initialization_output
         if init.communication_version:
             result.initialization = _read(EngineInitialization, init)
-        result.action_specs = {brain.brain_name: _action_spec(brain) for brain in init.brain_parameters}
+        result.action_specs = {brain.brain_name: read_action_spec(brain) for brain in init.brain_parameters}
     if output.HasField("rl_output"):
         result.agent_lists = dict(output.rl_output.agent_infos)
         result.side_channel = output.rl_output.side_channel

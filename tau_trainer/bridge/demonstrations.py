@@ -1,0 +1,343 @@
+"""Recorded play in ML-Agents' ``.demo`` files: read into arrays, and written.
+
+A file is: the length and bytes of a ``DemonstrationMetaProto`` in a reserved area of 33 bytes, then those of a
+``BrainParametersProto``, then those of an ``AgentInfoActionPairProto`` for each record. Whatever follows the last
+record is no part of it: Unity's recorder leaves a second copy of the meta data there.
+
+**Which action answers an observation.** Unity's recorder (``Agent.SendInfoToBrain``) writes beside an observation the
+action that was in force when it was made, so the answer stands in the *next* record, an episode's first record holds
+zeros, and its last one the last answer. The loader of mlagents takes the record's own action all the same, which is one
+decision late. Files that we write are for that loader: the answer stands in the record itself, and a field that other
+readers pass over says so. A file without it was written by Unity, unless an episode in it begins with an action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from google.protobuf.message import DecodeError as ProtobufDecodeError
+
+from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
+from tau_trainer.bridge.agent_encoder import AgentEncoder
+from tau_trainer.bridge.agent_records import AgentDecoder
+from tau_trainer.bridge.codec import read_action_spec
+from tau_trainer.bridge.protocol import UnityMessage
+from tau_trainer.bridge.records import BYTES, FIXED32, VARINT, delimited, fields, read_varint, varint
+from tau_trainer.errors import DataError, DecodeError
+from tau_trainer.files import atomic_write_bytes, reason
+from tau_trainer.specs import (
+    Actions,
+    BehaviorSpec,
+    BoolArray,
+    FloatArray,
+    Observations,
+    StepBatch,
+    Terminals,
+    empty_terminals,
+)
+
+SUFFIX = ".demo"
+API_VERSION = 1
+"""That is written; 0 is the same."""
+_RESERVED = 33
+"""Bytes before the behavior's description."""
+_VERSION, _NAME, _STEPS, _EPISODES, _MEAN_REWARD = range(1, 6)
+"""Fields of ``DemonstrationMetaProto``."""
+_OWN_ACTIONS = 1000
+"""Field of the behavior's description that only we write: a record's action answers its own observation."""
+_LONGEST_NAME = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """``k`` records of agents of one behavior: episodes lie end to end, each in order of time."""
+
+    spec: BehaviorSpec
+    obs: Observations
+    """One [k, *shape] for each sensor."""
+    reward: FloatArray
+    """float32 [k]: since the record before."""
+    begins: BoolArray
+    """bool [k]: it does not go on from the record before."""
+    ended: BoolArray
+    """bool [k]: the episode ended with this observation, which nobody answered."""
+    truncated: BoolArray
+    """bool [k]: a limit ended it."""
+    actions: Actions
+    """[k], as the environment got them: the answer to each observation, zeros where there is none."""
+    mask: BoolArray | None = None
+    """bool [k, sum of branches], True = forbidden; None: nothing was."""
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    @property
+    def returns(self) -> FloatArray:
+        """float32 [e]: the sum of rewards of each episode that came to its end."""
+        episode = np.cumsum(self.begins) - 1
+        sums = np.bincount(episode, np.where(self.begins, 0.0, self.reward))
+        returns: FloatArray = sums[episode[self.ended]].astype(np.float32)
+        return returns
+
+    def fitting(self, spec: BehaviorSpec, where: str) -> Demonstration:
+        """The same for the agents of ``spec``. Raises DataError where sensors or actions are others."""
+        own, other = self.spec, spec
+        if own.actions != other.actions:
+            said = [f"{one.continuous_size} continuous and branches of {list(one.discrete_branches)}" for one in
+                    (own.actions, other.actions)]  # fmt: skip
+            raise DataError(f"{where}: its actions are {said[0]}, those of behavior '{spec.short_name}' are {said[1]}")
+        if len(own.observations) != len(other.observations):
+            raise DataError(
+                f"{where}: it has {len(own.observations)} sensors ({_names(own)}), behavior '{spec.short_name}' has "
+                f"{len(other.observations)} ({_names(other)}); record it again with the agent as it is now"
+            )
+        for mine, live in zip(own.observations, other.observations, strict=True):
+            if (mine.shape, np.dtype(mine.dtype)) != (live.shape, np.dtype(live.dtype)):
+                raise DataError(
+                    f"{where}: its sensor '{mine.name}' is {np.dtype(mine.dtype)} {list(mine.shape)}, sensor "
+                    f"'{live.name}' of behavior '{spec.short_name}' is {np.dtype(live.dtype)} {list(live.shape)}; "
+                    "record it again with the agent as it is now"
+                )
+        return replace(self, spec=spec)
+
+
+def joined(parts: Sequence[Demonstration]) -> Demonstration:
+    """Demonstrations of one behavior, one after the other."""
+    first, *others = parts
+    if not others:
+        return first
+    mask = None
+    if any(part.mask is not None for part in parts):
+        size = first.spec.actions.mask_size
+        masks = [np.zeros((len(part), size), np.bool_) if part.mask is None else part.mask for part in parts]
+        mask = np.concatenate(masks)
+    return Demonstration(
+        first.spec,
+        tuple(np.concatenate(sensor) for sensor in zip(*(part.obs for part in parts), strict=True)),
+        reward=np.concatenate([part.reward for part in parts]),
+        begins=np.concatenate([part.begins for part in parts]),
+        ended=np.concatenate([part.ended for part in parts]),
+        truncated=np.concatenate([part.truncated for part in parts]),
+        actions=Actions(
+            np.concatenate([part.actions.continuous for part in parts]),
+            np.concatenate([part.actions.discrete for part in parts]),
+        ),
+        mask=mask,
+    )
+
+
+def demonstration_files(paths: Iterable[str | Path]) -> list[Path]:
+    """The files that are meant: each path is one, or a folder of them. Raises DataError."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(path.glob(f"*{SUFFIX}"))
+            if not inside:
+                raise DataError(f"the folder '{path}' holds no {SUFFIX} file; record one, or name another folder")
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise DataError(f"there is no demonstration '{path}'; check the path (it is seen from {Path.cwd()})")
+    return found
+
+
+def read_demonstrations(paths: Iterable[str | Path], spec: BehaviorSpec | None = None) -> Demonstration:
+    """All files, or folders of files, as one; ``spec``: whose agents they have to fit, else the first file's.
+
+    Raises:
+        DataError: a file is missing, damaged, no demonstration, or of other sensors or actions.
+    """
+    parts = []
+    for path in demonstration_files(paths):
+        part = read_demonstration(path)
+        spec = spec or part.spec
+        parts.append(part.fitting(spec, f"demonstration '{path}'"))
+    if not parts:
+        raise DataError("no demonstration is named; give demo_path a file or a folder")
+    return joined(parts)
+
+
+def read_demonstration(path: Path) -> Demonstration:
+    """One file. Raises DataError where it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"demonstration '{path}' cannot be read ({reason(error)}); check that you may read it"
+        ) from error
+    try:
+        return _parse(data)
+    except (DecodeError, ProtobufDecodeError, UnicodeDecodeError) as error:
+        said = str(error) if isinstance(error, DecodeError) else "it is not in ML-Agents' format"
+        raise DataError(f"demonstration '{path}' is damaged or none ({said}); record it again") from error
+
+
+def _parse(data: bytes) -> Demonstration:
+    """Raises DecodeError."""
+    steps = _parse_meta(data)
+    start, stop = _next(data, _RESERVED, "the behavior's description")
+    brain = UnityMessage().engine_output.rl_initialization_output.brain_parameters.add()
+    brain.ParseFromString(data[start:stop])
+    own = any(number == _OWN_ACTIONS for number, *_ in fields(data, start, stop))
+    infos, answers = _pairs(data, stop, steps)
+    actions = read_action_spec(brain)
+    decoder = AgentDecoder(brain.brain_name)
+    spec = BehaviorSpec(brain.brain_name, decoder.specs(infos), actions)
+    records = decoder.records(infos, spec)
+    acted = ActionDecoder(actions, legacy=True).decode(answers)
+    _check_actions(acted, spec)
+    ended = records.done != 0
+    begins = np.concatenate(([True], ended[:-1]))
+    if not own and _late(acted, begins):
+        acted = Actions(np.roll(acted.continuous, -1, axis=0), np.roll(acted.discrete, -1, axis=0))
+    acted.continuous[ended], acted.discrete[ended] = 0, 0
+    truncated = ended & (records.truncated != 0)
+    reward = records.reward + records.group_reward
+    return Demonstration(spec, records.obs, reward, begins, ended, truncated, acted, records.mask)
+
+
+def _parse_meta(data: bytes) -> int:
+    """How many records there are. Raises DecodeError."""
+    start, stop = _next(data[:_RESERVED], 0, "what it says of itself")
+    version = steps = 0
+    for number, wire, first, _ in fields(data, start, stop):
+        if wire == VARINT and number == _VERSION:
+            version, _ = read_varint(data, first)
+        elif wire == VARINT and number == _STEPS:
+            steps, _ = read_varint(data, first)
+        elif number > _MEAN_REWARD:
+            raise DecodeError("it is not in ML-Agents' format")
+    if version > API_VERSION:
+        raise DecodeError(f"it has format version {version}, and {API_VERSION} is the newest that is known")
+    if not steps:
+        raise DecodeError("it holds no records; was the recording ended properly?")
+    return steps
+
+
+def _next(data: bytes, position: int, what: str) -> tuple[int, int]:
+    """Where the message lies whose length stands at ``position``. Raises DecodeError."""
+    try:
+        length, start = read_varint(data, position)
+    except DecodeError:
+        length, start = len(data), position
+    if start + length > len(data):
+        raise DecodeError(f"it ends within {what}")
+    return start, start + length
+
+
+def _pairs(data: bytes, position: int, steps: int) -> tuple[bytes, bytes]:
+    """All agents as a ``ListAgentInfoProto``, and their actions as a ``ListAgentActionProto``. Raises DecodeError."""
+    infos: list[bytes] = []
+    answers: list[bytes] = []
+    for index in range(steps):
+        start, position = _next(data, position, f"record {index + 1} of {steps:,}")
+        parts = {1: b"", 2: b""}
+        for number, wire, first, last in fields(data, start, position):
+            if number in parts and wire == BYTES:
+                parts[number] = data[first:last]
+        infos.append(delimited(1, parts[1]))
+        answers.append(delimited(1, parts[2]))
+    return b"".join(infos), b"".join(answers)
+
+
+def _check_actions(actions: Actions, spec: BehaviorSpec) -> None:
+    branches = np.array(spec.actions.discrete_branches, np.int32)
+    wrong = ~np.isfinite(actions.continuous).all(axis=1)
+    wrong |= ((actions.discrete < 0) | (actions.discrete >= branches)).any(axis=1)
+    if wrong.any():
+        raise DecodeError(f"the action of record {int(np.argmax(wrong)) + 1} is none that behavior '{spec.name}' has")
+
+
+def _late(actions: Actions, begins: BoolArray) -> bool:
+    """Whether answers stand in the records after; see above. Where recording began says nothing."""
+    first = np.flatnonzero(begins)[1:]
+    return not (np.any(actions.continuous[first]) or np.any(actions.discrete[first]))
+
+
+def write_demonstration(path: Path, demonstration: Demonstration, name: str = "") -> None:
+    """Write one file. Every image becomes a PNG.
+
+    Args:
+        path: of the file; another of that name is replaced once this one is whole.
+        demonstration: what was recorded.
+        name: that Unity shows, of which 16 characters are kept; the file's own unless given.
+
+    Raises:
+        DataError: there is nothing in it.
+        TauError: it cannot be written.
+    """
+    if not len(demonstration):
+        raise DataError(f"there is nothing to write to '{path}': no decision was recorded")
+    spec = demonstration.spec
+    brain = UnityMessage().engine_output.rl_initialization_output.brain_parameters.add()
+    brain.brain_name = spec.name
+    brain.action_spec.num_continuous_actions = spec.actions.continuous_size
+    brain.action_spec.num_discrete_actions = spec.actions.discrete_size
+    brain.action_spec.discrete_branch_sizes.extend(spec.actions.discrete_branches)
+    # What ML-Agents before 1.3 reads, which knows either kind of actions.
+    continuous = spec.actions.continuous_size > 0
+    brain.vector_action_size_deprecated.extend(
+        [spec.actions.continuous_size] if continuous else spec.actions.discrete_branches
+    )
+    brain.vector_action_space_type_deprecated = int(continuous)
+    mark = varint(_OWN_ACTIONS << 3 | VARINT) + varint(1)
+    head = _meta(demonstration, name or path.stem)
+    described = bytes(brain.SerializeToString()) + mark
+    body = [varint(len(described)), described]
+    for info, answer in zip(_infos(demonstration), _answers(demonstration), strict=True):
+        pair = delimited(1, info) + delimited(2, answer)
+        body += [varint(len(pair)), pair]
+    atomic_write_bytes(path, b"".join((head, *body)))
+
+
+def _meta(demonstration: Demonstration, name: str) -> bytes:
+    """The reserved area: of the name as much as there is room for."""
+    returns = demonstration.returns
+    mean = np.float32(returns.mean() if len(returns) else 0.0).tobytes()
+    numbers = varint(_STEPS << 3) + varint(len(demonstration)) + varint(_EPISODES << 3) + varint(len(returns))
+    rest = numbers + varint(_MEAN_REWARD << 3 | FIXED32) + mean
+    kept = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in " -"))
+    room = _RESERVED - len(rest) - len(varint(_VERSION << 3) + varint(API_VERSION)) - 3
+    named = delimited(_NAME, kept[: min(_LONGEST_NAME, room)].encode())
+    meta = varint(_VERSION << 3) + varint(API_VERSION) + named + rest
+    return (varint(len(meta)) + meta).ljust(_RESERVED, b"\0")
+
+
+def _infos(demonstration: Demonstration) -> Iterator[bytes]:
+    """An ``AgentInfoProto`` for each record."""
+    encoder, spec = AgentEncoder(demonstration.spec), demonstration.spec
+    parts: dict[bool, Iterator[bytes]] = {}
+    for ended in (False, True):
+        rows = demonstration.ended == ended
+        count = int(rows.sum())
+        obs, reward = tuple(sensor[rows] for sensor in demonstration.obs), demonstration.reward[rows]
+        nobody, nothing = np.zeros(count, np.int32), np.zeros(count, np.float32)
+        mask = None if demonstration.mask is None else demonstration.mask[rows]
+        if ended:
+            last = Terminals(nobody, obs, reward, demonstration.truncated[rows], nobody, nothing)
+            none = empty_terminals(spec.observations)
+            batch = StepBatch(spec.name, none.agent_ids, none.obs, none.reward, none.group_id, none.group_reward, last)
+        else:
+            none = empty_terminals(spec.observations)
+            batch = StepBatch(spec.name, nobody, obs, reward, nobody, nothing, none, mask)
+        payload = encoder.encode(batch)
+        parts[ended] = _values(payload)
+    for ended in demonstration.ended.tolist():
+        yield next(parts[ended])
+
+
+def _answers(demonstration: Demonstration) -> Iterator[bytes]:
+    """An ``AgentActionProto`` for each record."""
+    return _values(ActionEncoder(demonstration.spec.actions, legacy=True).encode(demonstration.actions))
+
+
+def _values(payload: bytes) -> Iterator[bytes]:
+    return (payload[start:stop] for _, _, start, stop in fields(payload, 0, len(payload)))
+
+
+def _names(spec: BehaviorSpec) -> str:
+    return ", ".join(sensor.name for sensor in spec.observations)
