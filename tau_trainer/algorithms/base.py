@@ -45,6 +45,8 @@ class Setup:
     """Where learning happens."""
     environment: tuple[str, ...] = ()
     """What is played, as ``--env`` and ``--env-args`` say, for who has to ask it something; empty: nothing is."""
+    learns: bool = True
+    """Whether it will; else it acts with what is loaded, and needs no demonstrations."""
 
     @property
     def streams(self) -> tuple[RewardStream, ...]:

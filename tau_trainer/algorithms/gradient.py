@@ -18,6 +18,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Algorithm, Publish, Setup, State, policy_age
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
+from tau_trainer.algorithms.signals import Signal
 from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory, WorkData
@@ -25,7 +26,11 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
 from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.models.blocks import kind_of
+from tau_trainer.models.distributions import action_log_prob
 from tau_trainer.models.policy import all_finite
+from tau_trainer.rewards.learned import Experience
+from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.settings.signals import LEARNED
 from tau_trainer.specs import Observations, ObservationType
 
 
@@ -49,6 +54,10 @@ class GradientAlgorithm(Algorithm):
     """Of everything that is learned."""
     searched_rate: float | None = None
     """The learning rate instead of the settings', while one is searched for."""
+    soft: bool = False
+    """Whether the entropy of the policy is a part of what it aims at, as a reward for each decision."""
+    signals: tuple[Signal, ...] = ()
+    """Reward streams that are learned beside the policy."""
 
     def __init__(self, setup: Setup) -> None:
         spec, settings = setup.spec, setup.settings
@@ -66,7 +75,7 @@ class GradientAlgorithm(Algorithm):
         return RolloutMemory(
             observation_columns(self.spec),
             (*action_columns(self.spec, self.network.action.choices), *self.columns),
-            rewards={stream.name: stream.width for stream in self.streams},
+            rewards=self._paid,
             capacity=capacity,
             horizon=horizon,
             ends=ends,
@@ -78,6 +87,23 @@ class GradientAlgorithm(Algorithm):
             return self.searched_rate
         own = self.settings.hyperparameters
         return scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR)
+
+    @property
+    def _paid(self) -> dict[str, int]:
+        """Width of each stream that is paid while agents act; the engine's rewards come, learned from or not."""
+        own = {stream.name: stream.width for stream in self.streams if stream.name not in LEARNED}
+        return {EXTRINSIC: self._setup.reward_width} | own
+
+    def make_signals(self) -> tuple[Signal, ...]:
+        """The learned streams; call once there is a network. Raises DataError."""
+        names = [stream.name for stream in self.streams if stream.name in LEARNED]
+        return tuple(Signal(name, self._setup, self.network, self.log_prob) for name in names)
+
+    def log_prob(self, some: Experience) -> torch.Tensor:
+        """Log-probability [n] of whole actions under the policy of now, of networks without memory."""
+        outputs = self.network.outputs(self.network.normalize(some.inputs))
+        forbidden = some.forbidden if some.forbidden.shape[1] else None
+        return action_log_prob(self.network.action, outputs, some.continuous, some.discrete, forbidden).sum(dim=1)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -92,11 +118,14 @@ class GradientAlgorithm(Algorithm):
         if len(rollout) == 0:
             raise ValueError("an update needs at least one transition")
         backup, random_state = self.parameters.backup(), self.generator.get_state()
+        signals = [signal.backup() for signal in self.signals]
         try:
             result = self.learn_from(work, rollout, progress, publish)
         except BaseException:  # no half of an update stays, whatever ended it
             self.parameters.restore(backup)
             self.generator.set_state(random_state)
+            for signal, saved in zip(self.signals, signals, strict=True):
+                signal.restore(saved)
             raise
         result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
         self.version += 1
@@ -129,6 +158,8 @@ class GradientAlgorithm(Algorithm):
     def state(self) -> State:
         arrays = self.parameters.state()
         arrays["random.generator"] = self.generator.get_state().numpy()
+        for signal in self.signals:
+            arrays |= signal.state()
         return arrays, {**self.facts(), "version": self.version}
 
     @override
@@ -145,8 +176,16 @@ class GradientAlgorithm(Algorithm):
                     f"'{self.spec.short_name}' needs {wanted!r}; use the settings that the run was started with."
                 )
         random_state = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
-        with torch.no_grad():
-            self.parameters.load(arrays)
+        backups = [signal.backup() for signal in self.signals]
+        try:
+            for signal in self.signals:
+                signal.load(arrays, fresh="version" not in facts)
+            with torch.no_grad():
+                self.parameters.load(arrays)
+        except CheckpointError:
+            for signal, saved in zip(self.signals, backups, strict=True):
+                signal.restore(saved)
+            raise
         self.version = int(facts.get("version", 0))
         if "version" in facts:
             self.generator.set_state(torch.from_numpy(np.array(random_state)))

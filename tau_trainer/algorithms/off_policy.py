@@ -34,6 +34,7 @@ from tau_trainer.models.actor_critic import MEMORY
 from tau_trainer.models.blocks import kind_of
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.goals import goal_rule
+from tau_trainer.rewards.learned import Experience
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import HindsightSettings, OffPolicyHyperparameters
 from tau_trainer.specs import BoolArray, FloatArray, ObservationType
@@ -42,6 +43,9 @@ _STEPS_AT_ONCE = 64
 """Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
 _BYTES_AT_ONCE = 2**26
 """The same for images."""
+
+_NEWEST = 16
+"""Minibatches of the newest transitions, which learned reward streams tell from demonstrations."""
 
 _REPLAY = "replay."
 """What the names of the replay memory's columns begin with in a checkpoint."""
@@ -139,12 +143,19 @@ class OffPolicy(GradientAlgorithm):
         """Which sensors say what is reached and what is wanted, for hindsight; -1: none does."""
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
         self.replay, self.priorities = self._new_replay(), self._new_priorities()
+        self.signals = self.make_signals()
+        if self.signals and self.numbers.n_step > 1:
+            raise SettingsError(
+                f"{self.name} adds up rewards that are known; with {self.signals[0].name} set n_step: 1"
+            )
         if setup.environment:
             _ = self.hindsight  # what is wrong with it is said before anything is played
         self.seen = 0
         """Transitions so far, in all runs."""
         self.steps = 0
         """Gradient steps that they have earned, and that were taken or passed by."""
+        self.signal_steps = 0
+        """The same, of learned reward streams."""
 
     @abstractmethod
     def build(self) -> torch.nn.Module:
@@ -181,7 +192,9 @@ class OffPolicy(GradientAlgorithm):
     def learn_from(
         self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
     ) -> dict[str, float]:
-        before = self.seen, self.steps
+        before = self.seen, self.steps, self.signal_steps
+        for signal in self.signals:  # they pay when transitions are drawn
+            rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
         undo: Callable[[], None] = self.replay.forget
         try:
             self.check_input(rollout)
@@ -192,7 +205,7 @@ class OffPolicy(GradientAlgorithm):
             return self._descend(self._due(), progress)
         except BaseException:
             undo()
-            self.seen, self.steps = before
+            self.seen, self.steps, self.signal_steps = before
             raise
 
     def _store(self, rollout: Rollout) -> Callable[[], None]:
@@ -215,15 +228,22 @@ class OffPolicy(GradientAlgorithm):
         Those that were earned while there was no minibatch are not made up for: a burst of them would learn the few
         transitions there are by heart.
         """
-        earned = int((self.seen - self.numbers.buffer_init_steps) / self.numbers.steps_per_update)
-        if len(self.replay) < self.numbers.batch_size:
+        own = self.numbers
+        earned = self._earned(own.steps_per_update)
+        if len(self.replay) < own.batch_size:
             self.steps = max(self.steps, earned)
+            self.signal_steps = max(self.signal_steps, self._earned(own.reward_signal_steps_per_update))
         return max(0, earned - self.steps)
+
+    def _earned(self, every: float) -> int:
+        """Steps that the transitions so far have earned, at one for every so many decisions."""
+        return int((self.seen - self.numbers.buffer_init_steps) / every)
 
     def _descend(self, steps: int, progress: float) -> dict[str, float]:
         own, rate = self.numbers, self.learning_rate(progress)
         if not steps:
             return {}
+        told = self._teach_signals()
         most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (own.batch_size * self.replay.row_bytes)))
         most = 1 if self.recurrence or self.priorities else most
         blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
@@ -232,6 +252,7 @@ class OffPolicy(GradientAlgorithm):
         self.steps += steps
         return {
             **self.report(numbers.mean(dim=0).tolist()),
+            **told,
             keys.LEARNING_RATE: rate,
             keys.MINIBATCHES: float(steps),
         }
@@ -257,6 +278,25 @@ class OffPolicy(GradientAlgorithm):
         numbers = self.learn(drawn, minibatches, rate)
         self.priorities.update(places.ravel(), errors.cpu().numpy())
         return numbers
+
+    def _teach_signals(self) -> dict[str, float]:
+        """The gradient steps of learned reward streams that are due, numbers by TensorBoard name.
+
+        They see the newest transitions: of older ones it is too late to ask how likely they are.
+        """
+        own = self.numbers
+        earned = self._earned(own.reward_signal_steps_per_update)
+        due, self.signal_steps = max(0, earned - self.signal_steps), max(earned, self.signal_steps)
+        newest = self.replay.recent(_NEWEST * own.batch_size)
+
+        def draw(generator: torch.Generator, size: int) -> Experience:
+            rows = newest[torch.randint(len(newest), (size,), generator=generator).numpy()]
+            return self._experience(self.replay.take(rows))
+
+        told: dict[str, float] = {}
+        for signal in self.signals:
+            told |= signal.steps(draw, due)
+        return told
 
     def draw(self, minibatches: int) -> Transitions:
         """So many minibatches, one after the other, each drawn uniformly and with replacement.
@@ -368,7 +408,7 @@ class OffPolicy(GradientAlgorithm):
             continuous=tensors["continuous"].to(self.device),
             discrete=tensors["discrete"].to(self.device, torch.int64),
             forbidden=tensors["forbidden"].to(self.device),
-            rewards=tensors["rewards"].to(self.device),
+            rewards=self._rewards(rows).to(self.device),
             goes_on=self.tensor(goes_on),
             state=tensors.get(MEMORY, nothing).to(self.device),
             begins=nothing,
@@ -380,6 +420,30 @@ class OffPolicy(GradientAlgorithm):
     def _new_priorities(self) -> Priorities | None:
         own = self.numbers.prioritized
         return None if own is None else Priorities(self.numbers.buffer_size, **own.model_dump())
+
+    def _rewards(self, rows: Mapping[str, NDArray[Any]]) -> torch.Tensor:
+        """What is paid for stored transitions [n, S]: learned streams pay what their models think of them now."""
+        paid = torch.from_numpy(rows["rewards"])
+        own = self._experience(rows) if self.signals else None
+        for signal in self.signals:
+            assert own is not None
+            place, stream = next((i, one) for i, one in enumerate(self.streams) if one.name == signal.name)
+            paid[:, place : place + 1] = signal.rewards(own, soft=self.soft).cpu() * stream.strength
+        return paid
+
+    def _experience(self, rows: Mapping[str, NDArray[Any]]) -> Experience:
+        """Stored transitions as reward models see them."""
+        tensors = {name: torch.from_numpy(values).to(self.device) for name, values in rows.items()}
+        count = sum(name.startswith("input_") for name in tensors)
+        return Experience(
+            [tensors[f"input_{i}"] for i in range(count)],
+            [tensors[f"next_{i}"] for i in range(count)],
+            1.0 - tensors["terminated"].to(torch.float32),
+            tensors["continuous"],
+            tensors["discrete"].to(torch.int64),
+            tensors["forbidden"],
+            torch.zeros(0, device=self.device),
+        )
 
     def _new_replay(self) -> Replay:
         nobody = tuple(column.empty(0) for column in self.memory.columns[: len(self.spec.observations)])
@@ -453,7 +517,7 @@ class OffPolicy(GradientAlgorithm):
     @override
     def state(self) -> State:
         arrays, facts = super().state()
-        facts |= {"seen": self.seen, "steps": self.steps}
+        facts |= {"seen": self.seen, "steps": self.steps, "signal_steps": self.signal_steps}
         if self.numbers.save_replay_buffer:
             rows, facts["replay"] = self.replay.state()
             arrays |= {_REPLAY + name: values for name, values in rows.items()}
@@ -478,6 +542,7 @@ class OffPolicy(GradientAlgorithm):
         if "version" in facts:
             self.priorities = priorities
             self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
+            self.signal_steps = int(facts.get("signal_steps", 0))  # older checkpoints have none
 
     @override
     def lost(self, facts: Mapping[str, Any]) -> str:

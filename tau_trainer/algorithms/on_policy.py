@@ -14,6 +14,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, joined
 from tau_trainer.models import ActorCritic
@@ -38,6 +39,7 @@ class OnPolicy(GradientAlgorithm):
         self.network = self.build_network()
         self.parameters = FlatParameters(self.network, self.device, setup.settings.hyperparameters)
         self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
+        self.signals = self.make_signals()
 
     def build_network(self) -> ActorCritic:
         """The network; weights come from :attr:`generator`."""
@@ -76,12 +78,24 @@ class OnPolicy(GradientAlgorithm):
     ) -> dict[str, float]:
         older, self._older = self._older, None
         self.check_input(rollout)
-        result = self.learn(rollout if older is None else Rollout(joined(older, work)), progress, publish)
+        rollout = rollout if older is None else Rollout(joined(older, work))
+        told = self._pay(rollout)
+        result = self.learn(rollout, progress, publish) | told
         if self.rollout_size < self.settings.hyperparameters.buffer_size:
             self._older = {
                 name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()
             }
         return result
+
+    def _pay(self, rollout: Rollout) -> dict[str, float]:
+        """Teach the learned reward streams with what is new, and let them pay for everything."""
+        told: dict[str, float] = {}
+        if self.signals:
+            own = experience_of(rollout, self.network, self.device)
+            for signal in self.signals:
+                told |= signal.passes(own.part(slice(rollout.older, None)))
+                rollout.rewards[signal.name] = signal.rewards(own, soft=self.soft).cpu().numpy()
+        return told
 
     @abstractmethod
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:

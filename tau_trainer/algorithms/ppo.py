@@ -74,7 +74,7 @@ class PPO(OnPolicy):
         plain = fused and self.network.plain
         self._epochs = (FusedEpochs if plain else AutogradEpochs)(self.network, self.parameters)
         self.large = len(self.network.encoders) > 0
-        self.holds_lock = not (isinstance(self._epochs, FusedEpochs) and self._epochs.scripted)
+        self.holds_lock = not (isinstance(self._epochs, FusedEpochs) and self._epochs.scripted) or bool(self.signals)
 
     @property
     @override

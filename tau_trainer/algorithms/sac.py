@@ -134,6 +134,7 @@ class SAC(OffPolicy):
     """
 
     name = "sac"
+    soft = True
     module: SoftActorCritic
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
@@ -149,7 +150,7 @@ class SAC(OffPolicy):
         self._pairs = list(zip(self.module.target.parameters(), self.module.network.parameters(), strict=True))
         self._fused = FusedSoftSteps(self.module, self.parameters) if fused and self.network.plain else None
         self.large = len(self.network.encoders) > 0
-        self.holds_lock = self._fused is None or not self._fused.scripted
+        self.holds_lock = self._fused is None or not self._fused.scripted or bool(self.signals)
 
     @override
     def build(self) -> SoftActorCritic:

@@ -34,6 +34,10 @@ _EVALUATE = """Evaluate a finished run on test rows.
 
 Every row once, with the deterministic action: reward and decoded accuracy beside what knows nothing (zeros, the best \
 constant, the majority answer) and supervised learners (ridge, nearest neighbour, a logistic classifier)."""
+_RECORD = """Play an environment and write what happens as a demonstration (.demo).
+
+PLAYER is a run's id or folder, `random`, or MODULE:FUNCTION, a function from spec, observations and mask to actions. \
+The file can be learned from here (bc, iql, awac, airl) and by mlagents-learn."""
 _EXPORT = """Write a run's policy as ONNX for Unity.
 
 The file is checked with onnxruntime against the network before the command returns."""
@@ -53,6 +57,7 @@ _COMMANDS = (
     ("learn", "tau_trainer.cli.learn:learn", _TRAIN, _LEARN),
     ("check", "tau_trainer.cli.check:check", _TRAIN, _CHECK),
     ("upgrade", "tau_trainer.cli.upgrade:upgrade_command", _TRAIN, _UPGRADE),
+    ("record", "tau_trainer.cli.record:record_command", _RESULT, _RECORD),
     ("evaluate", "tau_trainer.cli.evaluate:evaluate_command", _RESULT, _EVALUATE),
     ("export", "tau_trainer.cli.export:export_command", _RESULT, _EXPORT),
     ("report", "tau_trainer.cli.report:report_command", _RESULT, _REPORT),

@@ -87,6 +87,19 @@ def learn_settings(request: Request) -> RunSettings:
     return resolve_seed(one_of_resume_and_force(request.load(), request))
 
 
+def engine_settings(config: Path | None, engines: EngineFlags, seed: int) -> RunSettings:
+    """Settings of a run, or none, with these flags over them: for those who only play. Raises SettingsError."""
+    from tau_trainer.cli.options import overrides_of
+    from tau_trainer.settings import EDITOR
+
+    overrides, flags = overrides_of(engines)
+    request = Request(config, overrides, flags)
+    if engines.env is not None:
+        request.put("env_settings.env_path", None if engines.env == EDITOR else engines.env, "--env")
+    request.put("env_settings.seed", seed, "--seed")
+    return request.load()
+
+
 def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *others: object) -> RunSettings:
     """Settings of ``tau-train parallel``: with a ``tau`` section, an engine and a run id. Raises SettingsError."""
     from tau_trainer.settings import find_config, resolve_seed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tau_trainer.memory.base import Memory, Work, WorkData
 from tau_trainer.memory.hindsight import ACHIEVED, Hindsight, RewardDone
 from tau_trainer.memory.prioritized import Priorities
+from tau_trainer.memory.recorded import recorded
 from tau_trainer.memory.replay import Links, Replay
 from tau_trainer.memory.rollout import RolloutMemory
 from tau_trainer.memory.trajectories import Rollout, joined
@@ -22,4 +23,5 @@ __all__ = [
     "Work",
     "WorkData",
     "joined",
+    "recorded",
 ]

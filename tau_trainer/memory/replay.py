@@ -194,6 +194,11 @@ class Replay:
             self._spares[column.name][taken] = values[column.name]
         return taken
 
+    def recent(self, most: int) -> Rows:
+        """Places of the rows that were added last, at most so many."""
+        count = min(most, self._size)
+        return (self._next - 1 - np.arange(count)) % max(self._size, 1)
+
     def take(self, places: Rows) -> dict[str, NDArray[Any]]:
         """Copies of the rows in ``places`` [n]: ``[n, *shape]`` for every column, and what came after."""
         rows = {column.name: self._table[column.name].take(places, axis=0) for column in self.columns}

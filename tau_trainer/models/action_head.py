@@ -12,7 +12,7 @@ from tau_trainer.models import tensor_names as names
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds, effective_mask
 from tau_trainer.models.mlp import kaiming_normal_
 from tau_trainer.models.noisy import Noise, NoisyPart
-from tau_trainer.specs import ActionSpec, BoolArray
+from tau_trainer.specs import Actions, ActionSpec, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
@@ -88,6 +88,17 @@ class ActionHead(torch.nn.Module):
         mask = effective_mask(mask, self.actions.discrete_branches)
         free = self.choices.mask_size - self.actions.mask_size
         return mask if not free else np.concatenate([np.zeros((len(mask), free), np.bool_), mask], axis=1)
+
+    def remembered(self, actions: Actions) -> tuple[FloatArray, IntArray]:
+        """What the environment got [n] as learning keeps it: ``continuous`` and ``discrete`` of :attr:`choices`.
+
+        The reverse of :meth:`Decision.to_env`; what lies outside [-1, 1] counts as its nearest end.
+        """
+        continuous = actions.continuous.clip(-1.0, 1.0)
+        if self.levels is not None:
+            index = np.rint((continuous + 1.0) * (0.5 * (self.levels - 1))).astype(np.int32)
+            return continuous[:, :0], np.concatenate((index, actions.discrete), axis=1)
+        return continuous if self.squashed else continuous * np.float32(ACTION_LIMIT), actions.discrete
 
     def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
         """Outputs [n, c + M], or [n, 2c + M], from features [n, inputs]; None: without noise."""

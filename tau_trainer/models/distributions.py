@@ -10,12 +10,15 @@ import math
 
 import torch
 
+from tau_trainer.models.action_head import LOG_SIGMA_RANGE, ActionHead
 from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
 from tau_trainer.specs import ActionSpec
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 GAUSSIAN_ENTROPY = 0.5 + LOG_SQRT_2PI
 """Entropy of a Gaussian with sigma 1, in nats."""
+LARGEST_SQUASHED = 1.0 - 1e-6
+"""An action nearer to the end of its range than that counts as this: the end itself is the tanh of infinity."""
 
 
 def evaluate_actions(
@@ -63,3 +66,30 @@ def squashed_log_prob(raw: torch.Tensor, noise: torch.Tensor, log_sigma: torch.T
     """
     slope = 2.0 * (math.log(2.0) - raw - torch.nn.functional.softplus(-2.0 * raw))
     return -0.5 * noise * noise - log_sigma - LOG_SQRT_2PI - slope
+
+
+def action_log_prob(
+    head: ActionHead,
+    outputs: torch.Tensor,
+    continuous: torch.Tensor,
+    discrete: torch.Tensor,
+    forbidden: torch.Tensor | None,
+) -> torch.Tensor:
+    """Log-probability [n, c + b] of actions as the memory has them, whatever they are: squashed, of levels, or neither.
+
+    Arguments as in :func:`evaluate_actions`, with ``outputs`` and sizes of ``head``.
+    """
+    choices = head.choices
+    if not head.squashed:
+        return evaluate_actions(choices, outputs, head.log_sigma, continuous, discrete, forbidden)[0]
+    size = choices.continuous_size
+    mean, log_sigma = outputs[:, :size], outputs[:, size : 2 * size].clamp(*LOG_SIGMA_RANGE)
+    raw = torch.atanh(continuous.clamp(-LARGEST_SQUASHED, LARGEST_SQUASHED))
+    log_prob = squashed_log_prob(raw, (raw - mean) * torch.exp(-log_sigma), log_sigma)
+    if not choices.discrete_branches:
+        return log_prob
+    branches = ActionSpec(0, choices.discrete_branches)
+    logits = outputs[:, head.logits :]
+    nothing = logits[:, :0]
+    others, _ = evaluate_actions(branches, logits, nothing[0], nothing, discrete, forbidden)
+    return torch.cat((log_prob, others), dim=1)

@@ -67,6 +67,17 @@ class GAILSettings(_ModelledSignalSettings):
     """Put a variational bottleneck into the discriminator."""
 
 
+class AIRLSettings(_ModelledSignalSettings):
+    """``airl``: a reward that is learned from demonstrations and the policy's own experience; not in ML-Agents."""
+
+    demo_path: Text
+    """A ``.demo`` file or a folder of them."""
+    learning_rate: PositiveFloat = 3e-4
+    """Step size of the model's optimizer."""
+    num_epoch: PositiveInt = 3
+    """Passes over each buffer of an on-policy trainer; for SAC, reward_signal_steps_per_update counts."""
+
+
 class RNDSettings(_ModelledSignalSettings):
     """``rnd``: the error of predicting a random network."""
 
@@ -83,6 +94,14 @@ class SignalTable(TypedDict, total=False):
     curiosity: CuriositySettings
     gail: GAILSettings
     rnd: RNDSettings
+    airl: AIRLSettings
+
+
+LEARNED = {"airl": "tau_trainer.rewards.airl:AIRL"}
+"""Signals that are learned beside the policy: ``module:Class`` of a
+:class:`tau_trainer.rewards.learned.LearnedReward`."""
+LEARNED_BESIDE = ("ppo", "sac")
+"""Trainers that can: their policies say how likely an action is."""
 
 
 class BehavioralCloningSettings(Section):

@@ -8,6 +8,7 @@ from tau_trainer.settings.document import Location
 from tau_trainer.settings.parameters import Curriculum
 from tau_trainer.settings.problems import did_you_mean
 from tau_trainer.settings.run import RunSettings
+from tau_trainer.settings.signals import LEARNED, LEARNED_BESIDE
 from tau_trainer.settings.trainers import TrainerSettings, trainer_type
 
 Finding = tuple[Location, str]
@@ -52,8 +53,14 @@ def _lessons(file: RunSettings) -> Iterator[Finding]:
 
 def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
     for name in settings.reward_signals:
-        if name != "extrinsic":
-            yield (*place, "reward_signals", name), f"asks for the reward signal {name}, {_YET}; remove it"
-    if "extrinsic" not in settings.reward_signals:
-        text = "has no extrinsic signal, the only one that this version trains on; add `extrinsic: {}`"
+        where = (*place, "reward_signals", name)
+        if name not in ("extrinsic", *LEARNED):
+            yield where, f"asks for the reward signal {name}, {_YET}; remove it"
+        elif name in LEARNED and settings.trainer_type not in LEARNED_BESIDE:
+            text = f"is learned beside {' and '.join(LEARNED_BESIDE)} alone, not beside {settings.trainer_type}"
+            yield where, f"{text}; remove it, or change trainer_type"
+        elif name in LEARNED and settings.network_settings.memory is not None:
+            yield where, f"does not work with network_settings.memory; remove one of them ({name} sees no past)"
+    if not {"extrinsic", *LEARNED} & settings.reward_signals.keys():
+        text = "has no extrinsic signal and none that is learned; add `extrinsic: {}`"
         yield (*place, "reward_signals"), text

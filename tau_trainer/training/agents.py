@@ -54,8 +54,9 @@ class TauAgent:
         self._batcher = batcher
         self._actor = batcher.actors.setdefault((learner.name, spec.team), learner.actor)
         self._actor.parties += 1
-        self.strength = learner.settings.reward_signals[EXTRINSIC].strength
-        """Factor on rewards before they are learned from."""
+        paid = learner.settings.reward_signals.get(EXTRINSIC)
+        self.strength = paid.strength if paid is not None else 0.0
+        """Factor on rewards before they are learned from; 0 where they are not."""
         names = [sensor.name for sensor in learner.spec.observations]
         self._visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
 

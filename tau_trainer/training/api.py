@@ -61,7 +61,7 @@ def wait_in_foreground(session: Session) -> RunReport:
             session.say("saving; evaluation and export are left out" if again else _ENDING)
         session.cancel(at_once=again)
 
-    with _on_interrupt(end):
+    with on_interrupt(end):
         return session.wait()
 
 
@@ -74,7 +74,7 @@ _ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 @contextmanager
-def _on_interrupt(react: Callable[[], None]) -> Iterator[None]:
+def on_interrupt(react: Callable[[], None]) -> Iterator[None]:
     """Call ``react`` for every signal that asks for the end. `nohup` has the terminal's ignored, and so it stays.
 
     Nothing is raised, so there is no moment at which a second Ctrl-C could break off the saving.

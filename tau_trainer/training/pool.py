@@ -107,8 +107,15 @@ class LearnerPool:
         settings = self._plan.settings.of_behavior(spec.short_name)
         device = self._plan.settings.torch_settings.device or "cpu"
         env = self._plan.settings.env_settings
-        played = (env.env_path or "", *(env.env_args or ()))
-        setup = Setup(spec, settings, _seed_of(self._plan.seed, name), reward_width, device, played)
+        setup = Setup(
+            spec,
+            settings,
+            _seed_of(self._plan.seed, name),
+            reward_width,
+            device,
+            (env.env_path or "", *(env.env_args or ())),
+            learns=not self._plan.inference,
+        )
         algorithm = make_algorithm(setup)
         handle = self._handle(name, setup, algorithm)
         learner = Learner(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.settings import ExportChoice, RunSettings, load_settings
@@ -16,6 +16,9 @@ from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 from tau_trainer.training.task import Task, task_of
+
+if TYPE_CHECKING:
+    from tau_trainer.models import Policy
 
 
 def _open(run: Path) -> tuple[RunFolder, RunSettings]:
@@ -46,7 +49,9 @@ def load_policy(
         learner = checkpoint.manifest["learner"]
         spec = behavior_json.from_json(learner["behavior"])
         settings_of = settings.of_behavior(spec.short_name)
-        algorithm = make_algorithm(Setup(spec, settings_of, seed=0, reward_width=learner["reward_components"]))
+        algorithm = make_algorithm(
+            Setup(spec, settings_of, seed=0, reward_width=learner["reward_components"], learns=False)
+        )
         tensors, learner = whole(checkpoint.tensors, learner, algorithm.state)
         algorithm.load(tensors, learner["algorithm"])
         best = stored_best(algorithm, tensors, learner)
@@ -56,6 +61,24 @@ def load_policy(
             "or begin a new run with another --run-id"
         ) from error
     return ScoredPolicy(algorithm.snapshot(), learner["decisions"]), best, spec
+
+
+def run_settings(run: Path) -> RunSettings:
+    """The settings that a run was started with. Raises SettingsError for a folder that is none."""
+    return _open(run)[1]
+
+
+def stored_policies(run: Path, settings: RunSettings) -> dict[str, Policy]:
+    """The policy of each behavior of a run, by short name: the best one where there is one and it is what is exported.
+
+    Raises SettingsError, CheckpointError.
+    """
+    found: dict[str, Policy] = {}
+    for checkpoint in _newest(_open(run)[0]):
+        last, best, spec = load_policy(checkpoint, settings)
+        wanted = best if best is not None and settings.checkpoint_settings.export == "best" else last
+        found.setdefault(spec.short_name, wanted.policy)
+    return found
 
 
 def _candidates(

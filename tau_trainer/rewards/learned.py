@@ -1,0 +1,56 @@
+"""Rewards that are learned beside the policy: the contract, one file each (:mod:`.airl`)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+
+
+class Experience(NamedTuple):
+    """``n`` transitions, as a reward's model sees them."""
+
+    inputs: list[torch.Tensor]
+    """What :meth:`~tau_trainer.models.ActorCritic.arrange` makes of the observations: nothing is normalised."""
+    following: list[torch.Tensor]
+    """The same of what came after; after a real end anything."""
+    goes_on: torch.Tensor
+    """float32 [n]: 0 after a real end."""
+    continuous: torch.Tensor
+    """float32 [n, c], as the memory has them."""
+    discrete: torch.Tensor
+    """int64 [n, b]."""
+    forbidden: torch.Tensor
+    """bool [n, sum of branches]."""
+    log_prob: torch.Tensor
+    """float32 [n], of the whole action under the policy of now; [0] where nobody worked it out."""
+
+    def part(self, rows: torch.Tensor | slice) -> Experience:
+        """Some of them: views of a slice, copies by index."""
+        inputs, following, *others = self
+        return Experience(
+            [one[rows] for one in inputs],
+            [one[rows] for one in following],
+            *(one[rows] if len(one) else one for one in others),
+        )
+
+
+class LearnedReward(ABC, torch.nn.Module):
+    """The model behind a reward stream. Made from the behavior's spec, the signal's settings, and a generator."""
+
+    @abstractmethod
+    def loss(self, own: Experience, expert: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """What a gradient step makes smaller, and numbers to report by TensorBoard name.
+
+        Args:
+            own: transitions of the agents that learn.
+            expert: as many of the demonstrations.
+        """
+
+    @abstractmethod
+    def rewards(self, own: Experience) -> torch.Tensor:
+        """float32 [n], before the stream's strength."""
+
+    def observe(self, inputs: list[torch.Tensor]) -> None:
+        """Take observations into its statistics, where it has any."""
