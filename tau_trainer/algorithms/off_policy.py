@@ -145,9 +145,7 @@ class OffPolicy(GradientAlgorithm):
         self.replay, self.priorities = self._new_replay(), self._new_priorities()
         self.signals = self.make_signals()
         if self.signals and self.numbers.n_step > 1:
-            raise SettingsError(
-                f"{self.name} adds up rewards that are known; with {self.signals[0].name} set n_step: 1"
-            )
+            raise SettingsError(f"{self.signals[0].name} pays for single steps; set n_step: 1")
         if setup.environment:
             _ = self.hindsight  # what is wrong with it is said before anything is played
         self.seen = 0
