@@ -85,6 +85,7 @@ class DQN(OffPolicy):
     name = "dqn"
     module: ActionValues
     masks_after = True
+    rewards_kept = 1
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         self._own = cast("DQNHyperparameters", setup.settings.hyperparameters)
@@ -97,8 +98,6 @@ class DQN(OffPolicy):
         if len(gammas) > 1:
             raise SettingsError("dqn adds up all rewards before it learns; give every reward signal the same gamma")
         super().__init__(setup)
-        self.gammas = self.gammas[:1]
-        self.replay = self._new_replay()
         self._clip = math.inf if self._own.clip_td_err is None else self._own.clip_td_err
         self._limit = min(math.inf if self._own.loss == "mse" else 1.0, self._clip)
         self._pairs = list(zip(self.module.target.parameters(), self.module.network.parameters(), strict=True))

@@ -126,6 +126,8 @@ class OffPolicy(GradientAlgorithm):
     """Whether gradient steps ask what was forbidden when the next decision was made."""
     parts: Sequence[str] = ("",)
     """Of :attr:`parameters`: what lies together because it is learned alone."""
+    rewards_kept: int | None = None
+    """Columns of :meth:`rewards`; None: one for each stream."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -138,7 +140,8 @@ class OffPolicy(GradientAlgorithm):
             key = "n_step: 1" if self.numbers.n_step > 1 else key
             raise SettingsError(f"{self.name} learns from sequences where the network has a memory; set {key}")
         self.parameters = FlatParameters(self.build(), self.device, self.numbers, self.parts)
-        self.gammas = np.array([stream.gamma for stream in self.streams], np.float32)
+        self.gammas = np.array([stream.gamma for stream in self.streams][: self.rewards_kept], np.float32)
+        """Discounts of the rewards that the ring keeps, float32 [S]."""
         self.achieved, self.goal = self._goal_sensors()
         """Which sensors say what is reached and what is wanted, for hindsight; -1: none does."""
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
@@ -537,7 +540,9 @@ class OffPolicy(GradientAlgorithm):
             except ValueError as error:
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
         super().load(arrays, facts)
-        if "version" in facts:
+        if "version" not in facts:
+            self.network.begin_anew()
+        else:
             self.priorities = priorities
             self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
             self.signal_steps = int(facts.get("signal_steps", 0))  # older checkpoints have none

@@ -125,6 +125,11 @@ class ActorCritic(torch.nn.Module):
         if self.exploration is not None:
             self.get_buffer(CLOCK).copy_(torch.from_numpy(self.exploration.tick(self._clock(), discrete)))
 
+    def begin_anew(self) -> None:
+        """Explore as if nothing had been decided yet."""
+        if self.exploration is not None:
+            self.get_buffer(CLOCK).copy_(torch.from_numpy(self.exploration.clock()))
+
     def _clock(self) -> Float64Array:
         return self.get_buffer(CLOCK).cpu().numpy()
 

@@ -9,11 +9,13 @@ import torch
 
 from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.ddpg import DDPG
+from tau_trainer.algorithms.dqn import DQN
+from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.memory import WorkData
 from tau_trainer.models.masks import effective_mask
-from tau_trainer.settings import NetworkSettings, RewardSignalSettings, SACHyperparameters
-from tau_trainer.settings.trainers import SACTrainerSettings
+from tau_trainer.settings import DQNHyperparameters, NetworkSettings, RewardSignalSettings, SACHyperparameters
+from tau_trainer.settings.trainers import DQNTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tests.algorithms.experience import AGENTS, behavior
 from tests.networks import observations
@@ -43,13 +45,31 @@ def random_everywhere(learner: SAC | DDPG, seed: int = 0) -> None:
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
 
 
+def dqn_settings(
+    network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
+) -> DQNTrainerSettings:
+    return DQNTrainerSettings(
+        hyperparameters=DQNHyperparameters(**{"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2} | numbers),
+        network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
+        reward_signals=signals or {"extrinsic": RewardSignalSettings()},
+    )
+
+
+def dqn(
+    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
+) -> DQN:
+    """A learner, of a behavior that sees two vectors unless told otherwise."""
+    spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
+    return DQN(Setup(spec, options or dqn_settings(), seed, device=device), fused=fused)
+
+
 class Collector:
     """Lets a learner's policy act on random observations with random rewards, ends and masks.
 
     ``transitions``: what has become of every decision so far, in the order in which they were made.
     """
 
-    def __init__(self, learner: SAC | DDPG, seed: int = 0) -> None:
+    def __init__(self, learner: OffPolicy, seed: int = 0) -> None:
         self.learner = learner
         self.rng = np.random.default_rng(seed)
         self.transitions: list[dict[str, Any]] = []
@@ -76,6 +96,7 @@ class Collector:
             branches = self.learner.spec.actions.discrete_branches
             for agent in range(AGENTS):
                 self._open[agent] = {
+                    "agent": agent,
                     "obs": _of(obs, agent),
                     "state": np.array([before[column.name][agent] for column in self.learner.network.state_columns]),
                     "continuous": decision.continuous[agent],
@@ -116,7 +137,7 @@ def _of(obs: Any, row: int) -> list[Any]:
     return [values[row] for values in obs]
 
 
-def trained(learner: SAC | DDPG, rounds: int = 2) -> Collector:
+def trained(learner: OffPolicy, rounds: int = 2) -> Collector:
     """After so many updates, so that optimizer, normaliser and ring hold something."""
     collector = Collector(learner)
     for _ in range(rounds):
@@ -124,5 +145,5 @@ def trained(learner: SAC | DDPG, rounds: int = 2) -> Collector:
     return collector
 
 
-def counters(learner: SAC) -> Counters:
+def counters(learner: OffPolicy) -> Counters:
     return Counters(0, learner.version)
