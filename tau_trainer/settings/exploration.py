@@ -181,7 +181,7 @@ def by_type(table: Mapping[str, type[ExplorationSettings]]) -> Any:
         if isinstance(value, ExplorationSettings) or (isinstance(value, Mapping) and value.get("type") in table):
             return value
         if not isinstance(value, Mapping) or "type" not in value:
-            raise PydanticCustomError("no_type", "must be a mapping with the key type: {known}", {"known": [*table]})
+            raise PydanticCustomError("no_type", "has no type; known: {known}", {"known": ", ".join(table)})
         raise PydanticCustomError(
             "unknown_choice", "has an unknown type", {"given": str(value["type"]), "known": [*table]}
         )

@@ -19,7 +19,7 @@ from tau_trainer.export.verify import verify
 from tau_trainer.models import MLPPolicy, ModulePolicy
 from tau_trainer.models.actor_critic import CLOCK
 from tau_trainer.models.masks import branch_bounds
-from tau_trainer.settings import MemorySettings, RewardSignalSettings
+from tau_trainer.settings import MemorySettings
 from tau_trainer.settings.exploration import BoltzmannGumbelSettings, EpsGreedySettings, GreedySettings
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
@@ -147,7 +147,7 @@ def test_three_steps_by_hand_are_torch_s(switches: str, layers: int) -> None:
         with torch.no_grad():
             found.append(learner.learn(random_batch(learner, rows=30, weighted=True), 3, 1e-3).numpy())
             learner.learn(random_batch(learner, rows=8), 1, 1e-3)
-    np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-5)
     ours, theirs = (learner.parameters.state() for learner in learners)
     for name, wanted in theirs.items():
         np.testing.assert_allclose(ours[name], wanted, rtol=1e-3, atol=1e-5, err_msg=name)
@@ -337,6 +337,7 @@ def test_sequences_see_their_past_where_values_are_asked() -> None:
     batch = learner.draw(1)
     wrong, values = temporal_differences(learner.module, batch, 0.9, double=True)
     both = learner.network, learner.module.target
+    before = [batch.state[0][None]] * 2
     for row in range(len(values)):
         inputs, following = ([one[row][None] for one in side] for side in (batch.inputs, batch.following))
         before = [batch.state[row][None]] * 2 if batch.begins[row] else before
@@ -373,7 +374,6 @@ def test_exploration_counts_what_was_learned_from_and_goes_on(exploration: Any) 
 
 def test_a_checkpoint_of_other_switches_is_refused() -> None:
     arrays, facts = dqn(DISCRETE).state()
-    for switches in ({"dueling": True}, {"noisy": True}):
+    for other in (dqn_settings(dueling=True), dqn_settings(noisy=True)):
         with pytest.raises(CheckpointError):
-            dqn(DISCRETE, dqn_settings(**switches)).load(arrays, facts)
-    assert RewardSignalSettings().gamma == 0.99
+            dqn(DISCRETE, other).load(arrays, facts)

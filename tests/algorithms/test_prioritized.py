@@ -58,7 +58,7 @@ def several(collector: Collector, learner: OffPolicy, steps: int) -> dict[tuple[
 def test_targets_of_several_steps_are_what_was_played(trainer: str, steps: int, size: int) -> None:
     """Agents interleaved, real ends and limits, rollouts that go on in the next, and a ring that is overwritten."""
     spec = behavior(HYBRID if trainer == "sac" else DISCRETE, IMAGE)
-    options = {"n_step": steps, "buffer_size": size, "batch_size": 8}
+    options: dict[str, Any] = {"n_step": steps, "buffer_size": size, "batch_size": 8}
     learner: OffPolicy
     if trainer == "sac":
         learner = sac(spec, settings(signals=TWO_STREAMS, **options))
@@ -144,7 +144,9 @@ def test_a_learner_that_was_read_back_goes_on_the_same(trainer: str, size: int) 
 
 
 @pytest.mark.parametrize("size", [1000, 130])
-def test_an_update_that_meets_nan_takes_back_what_it_learned_of_errors(size: int) -> None:
+def test_an_update_that_meets_nan_takes_back_what_it_learned_of_errors(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
     learner = dqn(DISCRETE, dqn_settings(**PRIORITIZED, n_step=2, save_replay_buffer=True, buffer_size=size))
     collector = trained(learner)
     before = copied(learner.state())
@@ -163,10 +165,10 @@ def test_an_update_that_meets_nan_takes_back_what_it_learned_of_errors(size: int
             raise ZeroDivisionError
         return taken(drawn, steps, rate)
 
-    learner.learn = late  # type: ignore[method-assign]
+    monkeypatch.setattr(learner, "learn", late)
     with pytest.raises(ZeroDivisionError):
         learner.update(work, 0.0, None)
-    learner.learn = taken  # type: ignore[method-assign]
+    monkeypatch.undo()
     assert_same_state(learner, *before)
     learner.update(work, 0.0, None)
 

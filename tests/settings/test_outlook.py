@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from tau_trainer.settings import PPOTrainerSettings, SACTrainerSettings, load_settings
+from tau_trainer.settings import (
+    DQNTrainerSettings,
+    PPOTrainerSettings,
+    SACTrainerSettings,
+    TrainerSettings,
+    load_settings,
+)
 from tau_trainer.settings.loading import read_settings
 from tau_trainer.settings.outlook import Outlook, pace
 from tau_trainer.settings.problems import Problems, key_path
@@ -36,9 +42,10 @@ def test_updates_and_minibatches_of_ppo() -> None:
     assert pace(whole) == {"updates": 41, "new_decisions_per_update": 12000, "minibatches_per_update": 561}
 
 
-def test_updates_of_sac() -> None:
+@pytest.mark.parametrize("kind", [SACTrainerSettings, DQNTrainerSettings])
+def test_updates_of_off_policy_trainers(kind: type[TrainerSettings]) -> None:
     numbers = {"steps_per_update": 10, "buffer_init_steps": 1000}
-    trainer = SACTrainerSettings.model_validate({"hyperparameters": numbers, "max_steps": 100_000})
+    trainer = kind.model_validate({"hyperparameters": numbers, "max_steps": 100_000})
     assert pace(trainer) == {"updates": 9900, "minibatches_per_update": 1}
 
 

@@ -47,6 +47,23 @@ CASES = {
         "behaviors: {A: {network_settings: {memory: {size: 4}}}}",
         "behaviors.A.network_settings.memory.size is no known key; did you mean memory_size?",
     ),
+    "unknown exploration": (
+        "behaviors: {A: {trainer_type: dqn, hyperparameters: {exploration: {type: eps_gredy}}}}",
+        "behaviors.A.hyperparameters.exploration has an unknown type eps_gredy; did you mean eps_greedy?",
+    ),
+    "exploration without a type": (
+        "behaviors: {A: {trainer_type: dqn, hyperparameters: {exploration: {eps: 0.1}}}}",
+        "behaviors.A.hyperparameters.exploration has no type; known: softmax, eps_greedy, adaptive_eps_greedy, greedy, "
+        "boltzmann, max_boltzmann, boltzmann_gumbel, gumbel_softmax",
+    ),
+    "unknown exploration key": (
+        "behaviors: {A: {trainer_type: dqn, hyperparameters: {exploration: {type: eps_greedy, epsmin: 0.1}}}}",
+        "behaviors.A.hyperparameters.exploration.epsmin is no known key; did you mean eps_min?",
+    ),
+    "unknown key of prioritized": (
+        "behaviors: {A: {trainer_type: sac, hyperparameters: {prioritized: {beta: 0.1}}}}",
+        "behaviors.A.hyperparameters.prioritized.beta is no known key; did you mean beta_0?",
+    ),
     "unknown self-play key (ignored by mlagents-learn)": (
         "behaviors: {A: {self_play: {savesteps: 4}}}",
         "behaviors.A.self_play.savesteps is no known key; did you mean save_steps?",
