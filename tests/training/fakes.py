@@ -247,6 +247,18 @@ def sac_settings(results: Path, run_id: str = "run", **overrides: Any) -> RunSet
     return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
 
 
+RAINBOW: dict[str, Any] = {
+    "behaviors__TauAgent__trainer_type": "dqn",
+    "behaviors__TauAgent__network_settings__action_levels": 3,
+    "behaviors__TauAgent__hyperparameters__double": True,
+    "behaviors__TauAgent__hyperparameters__dueling": True,
+    "behaviors__TauAgent__hyperparameters__n_step": 3,
+    "behaviors__TauAgent__hyperparameters__prioritized": {},
+    "behaviors__TauAgent__hyperparameters__exploration": {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.5},
+}
+"""What makes a run of DQN of one of SAC's."""
+
+
 def begin(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> Session:
     """Start a run whose hub hands on to ``memory`` and to log.jsonl."""
 

@@ -18,7 +18,7 @@ from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.stored import load_policy
-from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, sac_settings, tau_settings, train, until
+from tests.training.fakes import RAINBOW, WAIT_S, Memory, SceneEngine, Stage, sac_settings, tau_settings, train, until
 
 FILE = """
 behaviors:
@@ -262,6 +262,28 @@ def test_deterministic_acts_alike_wherever_it_sees_the_same(
     seen.clear()
     play(settings_of(tmp_path, **given), stage, 2000, "parallel")
     assert (max(map(len, seen.values())) == 1) == deterministic
+
+
+def test_what_explored_plays_its_best(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every decision of a played run of DQN; while it was trained half of them and more were any."""
+    seen: list[bool] = []
+    original = Actor.decide
+
+    def watched(self: Actor, rows: Any, obs: Any, mask: Any) -> Any:
+        decision = original(self, rows, obs, mask)
+        best = self.policy.act(obs, mask, np.random.default_rng(0), deterministic=True)
+        seen.append(np.array_equal(best.discrete, decision.discrete))
+        return decision
+
+    monkeypatch.setattr(Actor, "decide", watched)
+    settings = sac_settings(tmp_path, **RAINBOW)
+    train(settings)
+    assert not all(seen)
+    seen.clear()
+    report, _ = play(settings, stage, 300, "parallel")
+    assert report.outcome == "played"
+    assert len(seen) > 10
+    assert all(seen)
 
 
 def test_a_run_that_is_being_trained_can_be_played(stage: Stage, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.watchdog import watch
-from tests.training.fakes import Memory, SceneEngine, Stage, begin, sac_settings, tau_settings, train, until
+from tests.training.fakes import RAINBOW, Memory, SceneEngine, Stage, begin, sac_settings, tau_settings, train, until
 
 
 def hashes(report: RunReport) -> dict[str, str]:
@@ -247,9 +247,12 @@ def test_exact_resume(stage: Stage, tmp_path: Path, policy: str, concurrent: int
     assert [pair.decisions for pair in resumed.pairs] == [pair.decisions for pair in whole.pairs]
 
 
+@pytest.mark.parametrize("trainer", ["sac", "dqn"])
 @pytest.mark.parametrize("kept", [True, False])
-def test_exact_resume_with_a_replay_memory(stage: Stage, tmp_path: Path, memory: Memory, kept: bool) -> None:
-    options = {
+def test_exact_resume_with_a_replay_memory(
+    stage: Stage, tmp_path: Path, memory: Memory, kept: bool, trainer: str
+) -> None:
+    options = (RAINBOW if trainer == "dqn" else {}) | {
         "collection__deterministic": True,
         "behaviors__TauAgent__hyperparameters__save_replay_buffer": kept,
     }

@@ -13,7 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import gymnasium
-from stable_baselines3 import PPO, SAC
+from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from tools.bench import timed_envs  # noqa: F401 - registers
@@ -24,7 +24,7 @@ def falling(start: float) -> Callable[[float], float]:
     return lambda left: left * start
 
 
-# hyperparams/ppo.yml and hyperparams/sac.yml of rl-baselines3-zoo.
+# hyperparams/ppo.yml, dqn.yml and sac.yml of rl-baselines3-zoo.
 SETTINGS: dict[str, tuple[Any, int, dict[str, Any]]] = {
     "CartPole-v1": (
         PPO,
@@ -40,6 +40,23 @@ SETTINGS: dict[str, tuple[Any, int, dict[str, Any]]] = {
             "clip_range": falling(0.2),
         },
     ),
+    "CartPole-v1/dqn": (
+        DQN,
+        1,
+        {
+            "learning_rate": 2.3e-3,
+            "batch_size": 64,
+            "buffer_size": 100_000,
+            "learning_starts": 1000,
+            "gamma": 0.99,
+            "target_update_interval": 10,
+            "train_freq": 256,
+            "gradient_steps": 128,
+            "exploration_fraction": 0.16,
+            "exploration_final_eps": 0.04,
+            "policy_kwargs": {"net_arch": [256, 256]},
+        },
+    ),
     "Pendulum-v1": (SAC, 1, {"learning_rate": 1e-3}),
     "LunarLander-v3": (
         PPO,
@@ -52,7 +69,7 @@ SETTINGS: dict[str, tuple[Any, int, dict[str, Any]]] = {
 def main(task: str, seed: int, steps: int) -> None:
     """Trains."""
     algorithm, environments, settings = SETTINGS[task]
-    envs = DummyVecEnv([lambda: gymnasium.make(f"Timed{task}") for _ in range(environments)])
+    envs = DummyVecEnv([lambda: gymnasium.make(f"Timed{task.split('/')[0]}") for _ in range(environments)])
     algorithm("MlpPolicy", envs, seed=seed, device="cpu", **settings).learn(steps)
 
 

@@ -37,18 +37,22 @@ LONGEST = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An environment with a mark; the settings file has its name up to the dash."""
+    """An environment with a mark."""
 
     mark: float
     steps: int
     """Of the zoo's settings and of ours."""
+    config: str
+    """Our settings file."""
 
 
 TASKS = {
-    "CartPole-v1": Task(475.0, 100_000),
-    "Pendulum-v1": Task(-200.0, 20_000),
-    "LunarLander-v3": Task(200.0, 1_000_000),
+    "CartPole-v1": Task(475.0, 100_000, "CartPole"),
+    "CartPole-v1/dqn": Task(475.0, 50_000, "CartPoleDQN"),
+    "Pendulum-v1": Task(-200.0, 20_000, "Pendulum"),
+    "LunarLander-v3": Task(200.0, 1_000_000, "LunarLander"),
 }
+"""By name: the environment, and behind a slash what else than its usual algorithm learns there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def main() -> int:
 
 
 def _flags(task: str, seed: int) -> list[str]:
-    env = f"gym:tools.bench.timed_envs:Timed{task}"
+    env = f"gym:tools.bench.timed_envs:Timed{task.split('/')[0]}"
     return ["--env", env, "--seed", str(seed), "--run-id", "run", "--quiet"]
 
 
@@ -110,14 +114,15 @@ def run(task: str, trainer: str, seed: int, command: list[str]) -> Outcome:
         folder = Path(name)
         episodes, log = folder / "episodes", folder / "program.log"
         episodes.mkdir()
-        config = trainers.write_config(folder / "config.yaml", task.split("-")[0], {})
-        config.write_text(config.read_text(encoding="utf-8").replace(f"{task}:", f"Timed{task}:"), encoding="utf-8")
+        config, environment = trainers.write_config(folder / "config.yaml", TASKS[task].config, {}), task.split("/")[0]
+        text = config.read_text(encoding="utf-8").replace(f"{environment}:", f"Timed{environment}:")
+        config.write_text(text, encoding="utf-8")
         paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        environment = {**child_environment(), timed_envs.FOLDER: str(episodes), "PYTHONPATH": paths}
+        variables = {**child_environment(), timed_envs.FOLDER: str(episodes), "PYTHONPATH": paths}
         began = time.time()
         with log.open("wb") as stream:
             program = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=folder, env=environment
+                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=folder, env=variables
             )
         try:
             while program.poll() is None and time.time() < began + LONGEST and not _reached(task, episodes):
