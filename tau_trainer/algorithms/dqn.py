@@ -169,4 +169,6 @@ class DQN(OffPolicy):
     @override
     def report(self, means: list[float]) -> dict[str, float]:
         loss, value = means
-        return {keys.Q_LOSS: loss, keys.value(self.streams[0].name): value}
+        found = {keys.Q_LOSS: loss, keys.value(self.streams[0].name): value}
+        explored = self.network.exploring()
+        return found | ({keys.POLICY_EPSILON: float(explored.mean())} if len(explored) else {})

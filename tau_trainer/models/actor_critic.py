@@ -125,6 +125,13 @@ class ActorCritic(torch.nn.Module):
         if self.exploration is not None:
             self.get_buffer(CLOCK).copy_(torch.from_numpy(self.exploration.tick(self._clock(), discrete)))
 
+    def exploring(self) -> FloatArray:
+        """What exploration changes with time, as of now: epsilon, widths; empty where there is nothing."""
+        if self.exploration is None:
+            return np.zeros(0, np.float32)
+        clock = self._clock()
+        return self.exploration.numbers(float(clock[0]), clock[1:])
+
     def begin_anew(self) -> None:
         """Explore as if nothing had been decided yet."""
         if self.exploration is not None:

@@ -1,4 +1,4 @@
-"""PPO and SAC learn what they should, in seconds: small numpy environments, fixed seeds, wide margins."""
+"""PPO, SAC and DQN learn what they should, in seconds: small numpy environments, fixed seeds, wide margins."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 
 from tau_trainer.algorithms import Counters, Setup
+from tau_trainer.algorithms.dqn import DQN
+from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.models import Decision, to_env
 from tau_trainer.settings import (
+    DQNHyperparameters,
     MemorySettings,
     NetworkSettings,
     PPOHyperparameters,
     RewardSignalSettings,
     SACHyperparameters,
 )
-from tau_trainer.settings.trainers import PPOTrainerSettings, SACTrainerSettings
+from tau_trainer.settings.trainers import DQNTrainerSettings, PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
 AGENTS = 16
@@ -47,7 +50,7 @@ def make(
 class Loop:
     """Acts in turns: observe, act, reward, end."""
 
-    def __init__(self, ppo: PPO | SAC) -> None:
+    def __init__(self, ppo: PPO | OffPolicy) -> None:
         self.ppo, self.rng = ppo, np.random.default_rng(0)
         self.policy, self.rows = ppo.snapshot(), np.arange(AGENTS)
         self.state = {column.name: column.empty(AGENTS) for column in self.policy.state_columns}
@@ -225,6 +228,88 @@ def test_sac_remembers_a_cue() -> None:
     loop = Loop(make_sac(3, ActionSpec(0, (2,)), MemorySettings(memory_size=32, sequence_length=8), 0.9))
     hits: list[float] = []
     for _ in range(120):
+        cue = loop.rng.integers(2, size=AGENTS)
+        for step in range(steps):
+            decision = loop.act(one_hot(cue if step == 0 else np.full(AGENTS, 2), 3), np.zeros((AGENTS, 1), np.float32))
+            loop.learn_when_full()
+        hit = (decision.discrete[:, 0] == cue).astype(np.float32)
+        loop.end(loop.rows, hit[:, None], one_hot(cue, 3), truncated=False)
+        hits.append(float(hit.mean()))
+    assert np.mean(hits[:10]) < 0.7
+    assert np.mean(hits[-20:]) > 0.9, hits
+
+
+def make_dqn(inputs: int, branches: tuple[int, ...], gamma: float, memory: Any = None, **numbers: Any) -> DQN:
+    falling = {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.02, "n_steps_annealing": 3000}
+    numbers = {"batch_size": 64, "learning_rate": 3e-3, "steps_per_update": 8, "exploration": falling, **numbers}
+    settings = DQNTrainerSettings(
+        hyperparameters=DQNHyperparameters(tau=0.02, **numbers),
+        network_settings=NetworkSettings(hidden_units=32, memory=memory),
+        reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
+    )
+    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), ActionSpec(0, branches))
+    return DQN(Setup(spec, settings, seed=1))
+
+
+BOLTZMANN = {"type": "boltzmann", "tau": 0.1}
+RAINBOW: dict[str, Any] = {
+    "double": True,
+    "dueling": True,
+    "noisy": True,
+    "prioritized": {},
+    "n_step": 3,
+    "exploration": {"type": "greedy"},
+}
+
+
+@pytest.mark.parametrize("switches", [{}, RAINBOW | {"steps_per_update": 32}, {"exploration": BOLTZMANN}])
+def test_dqn_learns_an_identity_of_two_branches(switches: dict[str, Any]) -> None:
+    """Reward 1/2 for each branch that repeats the digit shown; 1 is perfect. What is forbidden earns nothing."""
+    loop = Loop(make_dqn(5, (3, 2), 0.0, **{**switches, "n_step": 1}))
+    reward, recent = np.zeros((AGENTS, 1), np.float32), []
+    for _ in range(500):
+        first, second = loop.rng.integers(3, size=AGENTS), loop.rng.integers(2, size=AGENTS)
+        result = loop.act(np.concatenate((one_hot(first, 3), one_hot(second, 2)), axis=1), reward)
+        hits = 0.5 * (result.discrete[:, 0] == first) + 0.5 * (result.discrete[:, 1] == second)
+        reward = hits[:, None].astype(np.float32)
+        recent.append(float(reward.mean()))
+        loop.learn_when_full()
+    assert np.mean(recent[:10]) < 0.65
+    assert np.mean(recent[-50:]) > 0.93, recent[-50:]
+
+
+SLOWLY = pytest.param(RAINBOW, marks=[pytest.mark.slow, pytest.mark.timeout(300)])
+
+
+@pytest.mark.parametrize("switches", [{}, {"double": True, "prioritized": {}, "n_step": 2}, SLOWLY])
+def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
+    """Nine cells, a reward of 1 beyond the last and of 0.1 before the first: only who looks far goes right."""
+    cells = 9
+    loop = Loop(make_dqn(cells, (2,), 0.95, **switches))
+    place, reward, ends = loop.rng.integers(cells, size=AGENTS), np.zeros((AGENTS, 1), np.float32), []
+    for _ in range(900):
+        decision = loop.act(one_hot(place, cells), reward)
+        place = place + 2 * decision.discrete[:, 0] - 1
+        over = np.flatnonzero((place < 0) | (place >= cells))
+        reward = np.where(place >= cells, 1.0, np.where(place < 0, 0.1, 0.0)).astype(np.float32)[:, None]
+        if len(over):
+            ends += reward[over, 0].tolist()
+            loop.end(over, reward[over], one_hot(place[over].clip(0, cells - 1), cells), truncated=False)
+            place[over] = loop.rng.integers(cells, size=len(over))
+            reward[over] = 0.0
+        loop.learn_when_full()
+    assert np.mean(ends[:40]) < 0.75
+    assert np.mean(ends[-60:]) > 0.93, ends[-60:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_dqn_remembers_a_cue() -> None:
+    """One of two cues, three steps with nothing to see, then one action that should name the cue; blind: a half."""
+    steps = 5
+    loop = Loop(make_dqn(3, (2,), 0.9, MemorySettings(memory_size=32, sequence_length=8)))
+    hits: list[float] = []
+    for _ in range(160):
         cue = loop.rng.integers(2, size=AGENTS)
         for step in range(steps):
             decision = loop.act(one_hot(cue if step == 0 else np.full(AGENTS, 2), 3), np.zeros((AGENTS, 1), np.float32))
