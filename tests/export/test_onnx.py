@@ -105,3 +105,18 @@ def test_the_policy_of_a_learner(
 def test_sizes_of_real_tasks(tmp_path: Path, network_of: MakeNetwork, size: tuple[int, int]) -> None:
     network = network_of(continuous=size[1], sensors=((size[0],),), hidden_units=128)
     assert export(network, tmp_path / "B.onnx").stat().st_size > 4 * 128 * 128
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("seen", [TARGET, IMAGE])
+def test_a_sensor_that_is_kept_for_learning_alone_is_an_input_without_effect(
+    tmp_path: Path, network_of: MakeNetwork, seen: ObservationSpec
+) -> None:
+    """Unity rejects a model of which an optimiser has dropped an input."""
+    sensors = ObservationSpec("achieved_goal", (2,), hidden=True), seen
+    network = network_of(continuous=3, sensors=sensors)
+    path = export(network, tmp_path / "B.onnx")
+    model = onnx.load(path)
+    assert [value.name for value in model.graph.input] == ["obs_0", "obs_1"]
+    assert any("obs_0" in node.input for node in model.graph.node)
+    assert unity_check(path, network.spec) == []

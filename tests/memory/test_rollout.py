@@ -246,6 +246,21 @@ def test_end_and_abandon_ignore_rows_without_a_record() -> None:
     assert len(Rollout(memory.take().data).bootstrap_observations[0]) == 0
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_last_observation_of_a_real_end_is_kept_where_it_is_asked_for(ends: bool) -> None:
+    """Returns are none of its business."""
+    memory = RolloutMemory((SENSORS[0],), (), rewards={"extrinsic": 1}, capacity=8, horizon=9, ends=ends)
+    reward, rows = {"extrinsic": np.ones((2, 1), np.float32)}, np.arange(2)
+    memory.append(rows, reward, {"obs_0": np.array([[1], [2]], np.float32)}, 0)
+    memory.end(rows, reward, (np.array([[7], [8]], np.float32),), np.array([False, True]))
+    taken = Rollout(memory.take().data)
+    assert taken.next_observations(0).tolist() == [[7 if ends else 1], [8]]
+    assert taken.bootstrapped.tolist() == ([0, 1] if ends else [1])
+    values = np.full((len(taken.bootstrapped), 1), 100.0)
+    _, returns = taken.gae(np.ones((2, 1)), np.zeros((2, 1)), values, 0.5, 0.9)
+    assert returns.tolist() == [[1.0], [51.0]]
+
+
 def test_calls_for_no_agents_do_nothing() -> None:
     memory = small()
     before = memory.completed, len(memory)

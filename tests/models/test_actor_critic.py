@@ -123,6 +123,17 @@ def test_vectors_are_joined_in_order_and_the_rest_stays_as_it_is(dtype: torch.dt
     assert network([vectors, image, entities]).outputs.dtype == dtype
 
 
+def test_a_hidden_sensor_is_not_seen() -> None:
+    sensors = ObservationSpec("a", (2,)), ObservationSpec("kept", (3,), hidden=True), ObservationSpec("b", (1,))
+    network = make_network(BehaviorSpec("B", sensors, ActionSpec(1)))
+    obs = observations(network.spec, 4)
+    np.testing.assert_array_equal(network.vectors(obs), np.concatenate((obs[0], obs[2]), axis=1))
+    assert len(network.arrange(obs)) == 1
+    assert [network.part_of(0), network.part_of(2)] == [slice(0, 2), slice(2, 3)]
+    with pytest.raises(ValueError, match="1 is not in list"):
+        network.part_of(1)
+
+
 @pytest.mark.usefixtures("toys")
 def test_a_network_may_see_images_alone() -> None:
     spec = BehaviorSpec("Walker", (IMAGE,), HYBRID)
