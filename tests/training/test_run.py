@@ -27,7 +27,7 @@ from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import CheckpointError, EngineExitedError, ExportError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
-from tau_trainer.settings import RunSettings
+from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.checkpoints import latest_checkpoint
@@ -263,6 +263,38 @@ def test_exact_resume_with_a_replay_memory(
     assert (hashes(resumed) == hashes(whole)) == kept
     said = [warning for warning in memory.warnings if "replay memory of 'TauAgent' was not kept" in warning]
     assert len(said) == (not kept)
+
+
+def test_exact_resume_with_hindsight(tmp_path: Path) -> None:
+    """Episodes that were open when it was saved, and a ring that has gone round."""
+    chosen: dict[str, Any] = {
+        "checkpoint_settings.results_dir": str(tmp_path),
+        "collection.deterministic": True,
+        "env_settings.seed": 1,
+        "env_settings.num_areas": 3,
+    }
+    own = {
+        "max_steps": 540,
+        "checkpoint_interval": 100,
+        "keep_checkpoints": 0,
+        "hyperparameters.save_replay_buffer": True,
+        "hyperparameters.buffer_size": 170,
+        "hyperparameters.buffer_init_steps": 0,
+        "hyperparameters.batch_size": 16,
+        "hyperparameters.steps_per_update": 9,
+        "network_settings.hidden_units": 8,
+    }
+    chosen |= {f"behaviors.GoalWorld-v0.{key}": value for key, value in own.items()}
+
+    def settings(run_id: str, *, resume: bool = False) -> RunSettings:
+        more = {"checkpoint_settings.run_id": run_id, "checkpoint_settings.resume": resume}
+        return load_settings("GoalWorld", chosen | more)
+
+    whole = train(settings("whole"), command="learn")
+    cut_off(whole, tmp_path / "cut", 2)
+    assert len(hashes(whole)) > 4
+    resumed = train(settings("cut", resume=True), command="learn")
+    assert hashes(resumed) == hashes(whole)
 
 
 @pytest.mark.slow
