@@ -129,7 +129,7 @@ def test_loss_and_gradient_are_the_textbooks(fused: bool, switches: str, actions
     assert float(found[0, 0]) == pytest.approx(float(loss.detach()), rel=1e-4)
     if weighted:
         np.testing.assert_allclose(batch.errors, errors, rtol=1e-4, atol=1e-5)
-    gradients = learner.parameters.views(learner.parameters.adam.gradient)
+    gradients = learner.parameters.views(learner.parameters.optimizer.gradient)
     for name, one in named.items():
         wanted = torch.zeros_like(one) if one.grad is None else one.grad
         np.testing.assert_allclose(gradients[name], wanted, rtol=1e-3, atol=1e-6, err_msg=name)
@@ -151,7 +151,7 @@ def test_three_steps_by_hand_are_torch_s(switches: str, layers: int) -> None:
     ours, theirs = (learner.parameters.state() for learner in learners)
     for name, wanted in theirs.items():
         np.testing.assert_allclose(ours[name], wanted, rtol=1e-3, atol=1e-5, err_msg=name)
-    assert int(learners[0].parameters.adam.step) == 4
+    assert int(learners[0].parameters.optimizer.step) == 4
 
 
 @pytest.mark.parametrize("fused", [True, False])
