@@ -27,6 +27,7 @@ _OWN: dict[Kind, dict[str, str]] = {
         "dqn": "tau_trainer.settings.trainers:DQN_TRAINER",
         "ddpg": "tau_trainer.settings.trainers:DDPG_TRAINER",
         "td3": "tau_trainer.settings.trainers:TD3_TRAINER",
+        "maddpg": "tau_trainer.settings.trainers:MADDPG_TRAINER",
         "poca": "tau_trainer.settings.trainers:POCA_TRAINER",
         "mappo": "tau_trainer.settings.trainers:POCA_TRAINER",
     },

@@ -29,28 +29,6 @@ if TYPE_CHECKING:
     from tau_trainer.settings import DDPGHyperparameters
 
 
-def q_losses(
-    module: DeterministicActorCritic, batch: Transitions, smoothing: torch.Tensor, gammas: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the Qs minimise, differentiable.
-
-    Args:
-        module: the networks.
-        batch: ``n`` transitions.
-        smoothing: float32 [n, c], added to the target's actions.
-        gammas: float32 [S].
-
-    Returns:
-        Half of each Q's squared error, [E], and the Qs of what was done, [E, n, S].
-    """
-    with torch.no_grad():
-        after = (torch.tanh(module.target.outputs(batch.following)) + smoothing).clamp(-1.0, 1.0)
-        value = module.q_target(module.q_target.see(batch.following), after).squeeze(3).amin(dim=0)
-        goal = torch.addcmul(batch.rewards, batch.goes_on * gammas, value)  # [n, S]
-    q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)
-    return 0.5 * squares(q - goal, batch).mean(dim=(1, 2)), q
-
-
 def squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
     """Squared errors [E, n, S], each times what it counts, where a prioritized memory says; it learns of them."""
     if not len(batch.weights):
@@ -107,35 +85,62 @@ class DDPG(OffPolicy):
         self.network = self.module.network
         return self.module
 
-    def smoothing(self, like: torch.Tensor) -> torch.Tensor:
-        """What is added to the target's actions, [n, c] as the actions that are ``like`` it."""
-        return torch.zeros_like(like)
+    def noise(self, drawn: Transitions) -> torch.Tensor:
+        """What is added to the target's actions, [n, c]."""
+        return torch.zeros_like(drawn.continuous)
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        smoothing = self.smoothing(drawn.continuous)
-        size = len(smoothing) // steps
-        parts = [slice(begin, begin + size) for begin in range(0, len(smoothing), size)]
-        return torch.stack([self._step(drawn.part(part), smoothing[part], learning_rate) for part in parts])
+        noise = self.noise(drawn)
+        size = len(noise) // steps
+        parts = [slice(begin, begin + size) for begin in range(0, len(noise), size)]
+        return torch.stack([self._step(drawn.part(part), noise[part], learning_rate) for part in parts])
 
-    def _step(self, batch: Transitions, smoothing: torch.Tensor, learning_rate: float) -> torch.Tensor:
+    def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the Qs minimise, differentiable.
+
+        Args:
+            batch: ``n`` transitions.
+            noise: their part of :meth:`noise`.
+
+        Returns:
+            Half of each Q's squared error, [E], and the Qs of what was done, [E, n, S].
+        """
+        module = self.module
+        with torch.no_grad():
+            after = (torch.tanh(module.target.outputs(batch.following)) + noise).clamp(-1.0, 1.0)
+            value = module.q_target(module.q_target.see(batch.following), after).squeeze(3).amin(dim=0)
+            goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, S]
+        q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)
+        return 0.5 * squares(q - goal, batch).mean(dim=(1, 2)), q
+
+    def policy_loss(self, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
+        """What the actor minimises, []: minus the first Q of what it would do; no gradient reaches the Qs."""
+        q = self.module.q
+        with torch.no_grad():
+            seen = q.see(batch.inputs)
+        actions = torch.tanh(self.network.outputs(batch.inputs))
+        first: torch.Tensor = q(seen, actions, frozen=True)[0]
+        return -first.mean()
+
+    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step; returns the policy's loss and whether there is one, the Qs' losses, and their values."""
         optimizer = self.parameters.optimizer
         optimizer.gradient.zero_()
         with torch.enable_grad():
-            losses, q = q_losses(self.module, batch, smoothing, self._gammas)
+            losses, q = self.q_losses(batch, noise)
             losses.sum().backward()  # type: ignore[no-untyped-call]
         step = int(optimizer.step.add_(1))
         optimizer_step(self._q, learning_rate, step)
         policy = losses.new_zeros(2)
         if step % self.delay == 0:
             with torch.enable_grad():
-                loss = policy_loss(self.module, batch)
+                loss = self.policy_loss(batch, noise)
                 loss.backward()  # type: ignore[no-untyped-call]
             optimizer_step(self._actor, learning_rate, step // self.delay)
             self._targets.lerp_(self._followed, self._tau)
             policy[0], policy[1] = loss.detach(), 1.0
-        return torch.cat((policy, losses, q.mean(dim=(0, 1)))).detach()
+        return torch.cat((policy, losses, q.flatten(0, -2).mean(dim=0))).detach()
 
     @override
     def report(self, means: list[float]) -> dict[str, float]:

@@ -58,6 +58,8 @@ class GradientAlgorithm(Algorithm):
     """Whether the entropy of the policy is a part of what it aims at, as a reward for each decision."""
     signals: tuple[Signal, ...] = ()
     """Reward streams that are learned beside the policy."""
+    collects: type[RolloutMemory] = RolloutMemory
+    """Where transitions wait."""
 
     def __init__(self, setup: Setup) -> None:
         spec, settings = setup.spec, setup.settings
@@ -72,7 +74,7 @@ class GradientAlgorithm(Algorithm):
 
     def new_memory(self, capacity: int, horizon: int, *, ends: bool = False) -> RolloutMemory:
         """Where transitions of this behavior are collected."""
-        return RolloutMemory(
+        return self.collects(
             observation_columns(self.spec),
             (*action_columns(self.spec, self.network.action.choices), *self.columns),
             rewards=self._paid,

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.ddpg import DDPG
+from tau_trainer.algorithms.off_policy import Transitions
 from tau_trainer.models.soft_actor_critic import TWINS
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ class TD3(DDPG):
         super().__init__(setup)
         own = cast("TD3Hyperparameters", self.numbers)
         self.delay = own.policy_delay
-        self._noise, self._limit = own.target_policy_noise, own.target_noise_clip
+        self._deviation, self._limit = own.target_policy_noise, own.target_noise_clip
 
     @override
-    def smoothing(self, like: torch.Tensor) -> torch.Tensor:
-        noise = torch.randn(like.shape, generator=self.generator).to(self.device)
-        return noise.mul_(self._noise).clamp_(-self._limit, self._limit)
+    def noise(self, drawn: Transitions) -> torch.Tensor:
+        noise = torch.randn(drawn.continuous.shape, generator=self.generator).to(self.device)
+        return noise.mul_(self._deviation).clamp_(-self._limit, self._limit)

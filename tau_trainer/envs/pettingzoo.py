@@ -20,7 +20,7 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Observations, StepBatch, Terminals
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, IntArray, Observations, StepBatch, Terminals
 
 PREFIX = "pettingzoo:"
 
@@ -182,7 +182,7 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
 
     Agents whose names differ in a number at the end and whose spaces are the same are one behavior, called by what
     stands before that number (``adversary_0``, ``adversary_1``: ``adversary``); others are a behavior each. Copy ``i``
-    gets ``seed + i``. There are no groups.
+    gets ``seed + i``, and its agents are group ``i + 1``.
     """
 
     def _opened(self, env: Copies) -> None:
@@ -245,7 +245,7 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
             obs=self._seen(name, over),
             reward=np.array([one.reward for one in over], np.float32),
             truncated=np.array([one.truncated for one in over], np.bool_),
-            group_id=np.zeros(len(over), np.int32),
+            group_id=self._groups(ended),
             group_reward=np.zeros(len(over), np.float32),
         )
         return StepBatch(
@@ -253,11 +253,14 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
             agent_ids=np.array([number for number, _ in asking], np.int32),
             obs=self._seen(name, asked),
             reward=np.array([one.reward for one in asked], np.float32),
-            group_id=np.zeros(len(asked), np.int32),
+            group_id=self._groups(asking),
             group_reward=np.zeros(len(asked), np.float32),
             terminals=terminals,
             action_mask=_forbidden(asked, spec.actions.mask_size),
         )
+
+    def _groups(self, heard: list[tuple[int, Heard]]) -> IntArray:
+        return np.array([self._names[number][0] + 1 for number, _ in heard], np.int32)
 
     def _seen(self, name: str, heard: Sequence[Heard]) -> Observations:
         """Observations of agents of one behavior: one array [n, ...] a sensor."""

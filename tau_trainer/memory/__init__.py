@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tau_trainer.memory.base import Memory, Work, WorkData
 from tau_trainer.memory.hindsight import ACHIEVED, Hindsight, RewardDone
+from tau_trainer.memory.joint import JointMemory
 from tau_trainer.memory.prioritized import Priorities
 from tau_trainer.memory.recorded import recorded
 from tau_trainer.memory.replay import Links, Replay
@@ -13,6 +14,7 @@ from tau_trainer.memory.trajectories import Rollout, joined
 __all__ = [
     "ACHIEVED",
     "Hindsight",
+    "JointMemory",
     "Links",
     "Memory",
     "Priorities",

@@ -194,6 +194,8 @@ ValueExploration = ExplorationSettings
 """One of :data:`VALUE_EXPLORATIONS`, by its ``type``."""
 NoiseExploration = ExplorationSettings
 """One of :data:`NOISES`, by its ``type``."""
+ActorExploration = ExplorationSettings
+"""One of :data:`NOISES`, or ``gumbel_softmax``."""
 
 AnyExploration = ExplorationSettings
 """One of both."""
@@ -202,3 +204,4 @@ if not TYPE_CHECKING:
     AnyExploration = by_type(VALUE_EXPLORATIONS | NOISES)
     ValueExploration = by_type(VALUE_EXPLORATIONS)
     NoiseExploration = by_type(NOISES)
+    ActorExploration = by_type({"gumbel_softmax": GumbelSoftmaxSettings, **NOISES})

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.exploration import (
+    ActorExploration,
     AnyExploration,
     EpsGreedySettings,
     GaussianWhiteNoiseSettings,
@@ -261,3 +262,36 @@ class TD3Hyperparameters(DDPGHyperparameters):
     """Standard deviation of the noise on the target's actions."""
     target_noise_clip: NaturalFloat = 0.5
     """Limit of that noise."""
+
+
+class MADDPGHyperparameters(DDPGHyperparameters):
+    """Numbers of MADDPG: those of Lowe et al. 2017."""
+
+    batch_size: PositiveInt = 1024
+    """Moments in one minibatch: a decision of every agent of a group."""
+    buffer_size: PositiveInt = 1_000_000
+    """Capacity of the replay memory in moments."""
+    learning_rate: PositiveFloat = 1e-2
+    """Step size of the optimizer at the start."""
+    buffer_init_steps: NaturalInt = 0
+    """Decisions before the first update."""
+    steps_per_update: PositiveFloat = 100.0
+    """Decisions for each gradient update."""
+    tau: Fraction = 0.01
+    """Share of the new weights in every target update."""
+    exploration: ActorExploration | None = None  # type: ignore[assignment]
+    """How actions are disturbed while experience is gathered; null = gumbel_softmax for discrete ones, and
+    gaussian_white_noise of sigma 0.1 for continuous ones."""
+    group_size: PositiveInt = 2
+    """Agents that decide together, at most."""
+
+    @model_validator(mode="after")
+    def _even_and_one_step(self) -> Self:
+        if self.prioritized is not None or self.n_step > 1:
+            key = "n_step" if self.n_step > 1 else "prioritized"
+            raise PydanticCustomError(
+                "joint_replay",
+                "{key} is nothing that maddpg has, which draws moments of whole groups; remove it",
+                {"key": key},
+            )
+        return self

@@ -15,6 +15,7 @@ from tau_trainer.settings.hyperparameters import (
     DDPGHyperparameters,
     DQNHyperparameters,
     Hyperparameters,
+    MADDPGHyperparameters,
     POCAHyperparameters,
     PPOHyperparameters,
     SACHyperparameters,
@@ -174,6 +175,13 @@ class TD3TrainerSettings(DDPGTrainerSettings):
     hyperparameters: TD3Hyperparameters = TD3Hyperparameters()
 
 
+class MADDPGTrainerSettings(DDPGTrainerSettings):
+    """A behavior whose agents MADDPG trains together."""
+
+    trainer_type: Literal["maddpg"] = "maddpg"  # type: ignore[assignment]
+    hyperparameters: MADDPGHyperparameters = MADDPGHyperparameters()
+
+
 class POCATrainerSettings(TrainerSettings):
     """A behavior for POCA or MAPPO: read and checked, not trained by this version."""
 
@@ -196,6 +204,7 @@ SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.sac:SAC")
 DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.dqn:DQN")
 DDPG_TRAINER = TrainerType(DDPGTrainerSettings, "tau_trainer.algorithms.ddpg:DDPG")
 TD3_TRAINER = TrainerType(TD3TrainerSettings, "tau_trainer.algorithms.td3:TD3")
+MADDPG_TRAINER = TrainerType(MADDPGTrainerSettings, "tau_trainer.algorithms.maddpg:MADDPG")
 POCA_TRAINER = TrainerType(POCATrainerSettings, None)
 
 

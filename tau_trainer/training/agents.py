@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.columns import Rows
 from tau_trainer.errors import SettingsError
+from tau_trainer.memory.joint import GROUP
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
@@ -83,6 +84,7 @@ class TauAgent:
         if not self.learner.done:
             values: dict[str, NDArray[Any] | None] = {f"obs_{i}": x for i, x in enumerate(self.see(batch.obs))}
             values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": batch.action_mask}
+            values[GROUP] = batch.group_id
             values.update(decision.extras)
             self.learner.memory.append(rows, {EXTRINSIC: reward}, values, decision.version)
         self.learner.count(len(rows))
@@ -284,7 +286,7 @@ class AgentTrainer:
             paid = returns["paid"] if role.paid_apart else (returns["own"] + returns["group"]) * role.agent.strength
             self._hub.add(name, keys.episode_reward(EXTRINSIC), paid)
         in_group = ended.group_id[acted] != 0
-        if in_group.any():
+        if role.has_group and in_group.any():
             self._hub.add(name, keys.GROUP_CUMULATIVE_REWARD, returns["group"][in_group], Aggregation.HISTOGRAM)
         asking = set(step.batch.agent_ids.tolist())
         gone = [agent for agent in ended.agent_ids.tolist() if agent not in asking]

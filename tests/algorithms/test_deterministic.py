@@ -205,12 +205,14 @@ def test_a_delayed_actor_and_its_targets_stay_where_they_are() -> None:
 
 
 def test_the_targets_noise_is_clipped() -> None:
-    learner, like = make("td3", target_policy_noise=0.4, target_noise_clip=0.5), torch.zeros(20_000, 1)
-    noise = learner.smoothing(like)
+    learner = make("td3", target_policy_noise=0.4, target_noise_clip=0.5)
+    batch = random_batch(learner, rows=10_000)
+    noise = learner.noise(batch)
+    assert noise.shape == (10_000, 2)
     assert noise.abs().max() == 0.5
     inside = noise[noise.abs() < 0.5]
     assert len(inside) / 20_000 == pytest.approx(0.789, abs=0.01)  # 1.25 deviations
-    assert not make("ddpg").smoothing(like).any()
+    assert not make("ddpg").noise(batch).any()
 
 
 @both

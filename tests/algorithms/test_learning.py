@@ -1,4 +1,4 @@
-"""PPO, SAC and DQN learn what they should, in seconds: small numpy environments, fixed seeds, wide margins."""
+"""Algorithms learn what they should, in seconds: small numpy environments, fixed seeds, wide margins."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.algorithms import Counters, Setup
+from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.dqn import DQN
-from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.models import Decision, to_env
 from tau_trainer.settings import (
     DQNHyperparameters,
+    MADDPGHyperparameters,
+    MADDPGTrainerSettings,
     MemorySettings,
     NetworkSettings,
     PPOHyperparameters,
     RewardSignalSettings,
     SACHyperparameters,
+    trainer_type,
 )
 from tau_trainer.settings.trainers import DQNTrainerSettings, PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
@@ -50,8 +52,9 @@ def make(
 class Loop:
     """Acts in turns: observe, act, reward, end."""
 
-    def __init__(self, ppo: PPO | OffPolicy) -> None:
+    def __init__(self, ppo: Algorithm) -> None:
         self.ppo, self.rng = ppo, np.random.default_rng(0)
+        self.extras: dict[str, Any] = {}
         self.policy, self.rows = ppo.snapshot(), np.arange(AGENTS)
         self.state = {column.name: column.empty(AGENTS) for column in self.policy.state_columns}
 
@@ -59,7 +62,9 @@ class Loop:
         decision = self.policy.act((obs,), None, self.rng, state=self.state)
         self.state = {name: values.copy() for name, values in decision.state.items()}
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        self.ppo.memory.append(self.rows, {"extrinsic": reward}, {**values, **decision.extras}, self.policy.version)
+        self.ppo.memory.append(
+            self.rows, {"extrinsic": reward}, {**values, **decision.extras, **self.extras}, self.policy.version
+        )
         return decision
 
     def end(self, agents: Any, reward: Any, obs: Any, *, truncated: bool) -> None:
@@ -198,6 +203,93 @@ def make_sac(inputs: int, actions: ActionSpec, memory: MemorySettings | None = N
     )
     spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), actions)
     return SAC(Setup(spec, settings, seed=1))
+
+
+@pytest.mark.parametrize("kind", ["ddpg", "td3"])
+def test_deterministic_policies_learn_a_contextual_bandit(kind: str) -> None:
+    """Two continuous actions are to be a linear function of the observation; 0 is perfect, 0.24 as good as noise."""
+    settings = trainer_type(kind).settings.model_validate(
+        {
+            "trainer_type": kind,
+            "hyperparameters": {
+                "batch_size": 64,
+                "learning_rate": 3e-3,
+                "steps_per_update": 8,
+                "exploration": {"type": "gaussian_white_noise", "sigma": 0.3, "sigma_min": 0.02},
+            },
+            "network_settings": {"hidden_units": 32},
+            "reward_signals": {"extrinsic": {"gamma": 0.0}},
+        }
+    )
+    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (6,)),), ActionSpec(2))
+    loop = Loop(make_algorithm(Setup(spec, settings, seed=1)))
+    matrix = np.random.default_rng(7).normal(size=(6, 2)).astype(np.float32) * 0.25
+    reward, misses = np.zeros((AGENTS, 1), np.float32), []
+    for _ in range(400):
+        obs = loop.rng.normal(size=(AGENTS, 6)).astype(np.float32)
+        missed = np.abs(loop.act(obs, reward).to_env().continuous - obs @ matrix).mean(axis=1)
+        reward = -5.0 * missed[:, None].astype(np.float32)
+        misses.append(float(missed.mean()))
+        loop.learn_when_full()
+    assert np.mean(misses[:20]) > 0.35
+    assert np.mean(misses[-50:]) < 0.12, misses[-50:]
+
+
+@pytest.mark.parametrize(("truncated", "expected"), [(True, 10.0), (False, 5.263)])
+@pytest.mark.parametrize("kind", ["ddpg", "td3"])
+def test_q_after_a_limit_and_after_a_real_end(kind: str, truncated: bool, expected: float) -> None:
+    """As for PPO above: reward 1 a step, episodes of 10 steps, gamma 0.9."""
+    settings = trainer_type(kind).settings.model_validate(
+        {
+            "trainer_type": kind,
+            "hyperparameters": {"batch_size": 64, "learning_rate": 3e-3, "steps_per_update": 16, "tau": 0.5},
+            "network_settings": {"hidden_units": 16, "num_layers": 1},
+            "reward_signals": {"extrinsic": {"gamma": 0.9}},
+        }
+    )
+    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (1,)),), ActionSpec(1))
+    loop = Loop(make_algorithm(Setup(spec, settings, seed=1)))
+    obs, reward = np.ones((AGENTS, 1), np.float32), np.ones((AGENTS, 1), np.float32)
+    estimates = []
+    for step in range(1, 600):
+        loop.act(obs, reward)
+        if step % 10 == 0:
+            loop.end(loop.rows, reward, obs, truncated=truncated)
+        result = loop.learn_when_full() or {}
+        estimates += [result[name] for name in result if name.endswith(" Value")]
+    assert np.mean(estimates[-50:]) == pytest.approx(expected, rel=0.08)
+
+
+@pytest.mark.parametrize("actions", [ActionSpec(0, (3,)), ActionSpec(1)])
+def test_maddpg_learns_from_what_groups_are_paid(actions: ActionSpec) -> None:
+    """Groups of three, all paid for what the three do: to repeat the digit that each sees, or to point where it does.
+
+    By chance a third of them are right, or half as near as can be.
+    """
+    settings = MADDPGTrainerSettings(
+        hyperparameters=MADDPGHyperparameters(
+            group_size=3, batch_size=64, learning_rate=3e-3, steps_per_update=15, buffer_size=2000
+        ),
+        network_settings=NetworkSettings(hidden_units=32),
+        reward_signals={"extrinsic": RewardSignalSettings(gamma=0.0)},
+    )
+    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (3,)),), actions)
+    loop = Loop(make_algorithm(Setup(spec, settings, seed=1)))
+    loop.extras["group"] = groups = np.array([0, *np.repeat(np.arange(1, 6), 3)], np.int32)
+    reward, hits = np.zeros((AGENTS, 1), np.float32), []
+    for _ in range(500):
+        digit = loop.rng.integers(3, size=AGENTS)
+        result = loop.act(one_hot(digit, 3), reward)
+        if actions.discrete_size:
+            good = (result.discrete[:, 0] == digit).astype(np.float32)
+        else:
+            good = 1.0 - np.abs(result.to_env().continuous[:, 0] - (digit - 1.0) / 2.0)
+        hits.append(float(good[1:].mean()))
+        shared = np.bincount(groups, good) / np.bincount(groups)
+        reward = shared[groups][:, None].astype(np.float32)
+        loop.learn_when_full()
+    assert np.mean(hits[:20]) < 0.7
+    assert np.mean(hits[-100:]) > 0.85, hits[-100:]
 
 
 @pytest.mark.parametrize("actions", [ActionSpec(2), ActionSpec(0, (3, 2)), ActionSpec(2, (3, 2))])
