@@ -19,6 +19,7 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
+from tau_trainer.algorithms.fused_ddpg import FusedSteps, Numbers
 from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
 from tau_trainer.algorithms.parameters import optimizer_step
 from tau_trainer.errors import SettingsError
@@ -47,7 +48,13 @@ def policy_loss(module: DeterministicActorCritic, batch: Transitions) -> torch.T
 
 
 class DDPG(OffPolicy):
-    """The learner of one behavior."""
+    """The learner of one behavior.
+
+    Args:
+        setup: what it is made from.
+        fused: plain networks learn through hand-written steps; False = torch's own differentiation throughout, the
+            same numbers.
+    """
 
     name = "ddpg"
     estimates = 1
@@ -57,7 +64,7 @@ class DDPG(OffPolicy):
     parts = DeterministicActorCritic.PARTS
     module: DeterministicActorCritic
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
         self._tau = cast("DDPGHyperparameters", self.numbers).tau
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
@@ -66,7 +73,9 @@ class DDPG(OffPolicy):
         vector = self.parameters.optimizer.parameters
         self._followed = vector[self.parameters.span(actor, q)]
         self._targets = vector[self.parameters.span(target, q_target)]
+        self._fused = FusedSteps(self.parameters) if fused and self.network.plain else None
         self.large = len(self.network.encoders) > 0
+        self.holds_lock = self._fused is None or not self._fused.scripted
 
     @override
     def build(self) -> DeterministicActorCritic:
@@ -92,6 +101,8 @@ class DDPG(OffPolicy):
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
         noise = self.noise(drawn)
+        if self._fused is not None:
+            return self._fused.run(Numbers(self._gammas, self._tau, self.delay, learning_rate), drawn, noise, steps)
         size = len(noise) // steps
         parts = [slice(begin, begin + size) for begin in range(0, len(noise), size)]
         return torch.stack([self._step(drawn.part(part), noise[part], learning_rate) for part in parts])
@@ -124,7 +135,11 @@ class DDPG(OffPolicy):
         return -first.mean()
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
-        """A gradient step; returns the policy's loss and whether there is one, the Qs' losses, and their values."""
+        """A gradient step with torch's own differentiation.
+
+        Returns:
+            The policy's loss and whether there is one, the Qs' losses, and what they say of each stream, [2 + E + S].
+        """
         optimizer = self.parameters.optimizer
         optimizer.gradient.zero_()
         with torch.enable_grad():

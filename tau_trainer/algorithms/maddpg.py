@@ -53,7 +53,7 @@ class MADDPG(DDPG):
     memory: JointMemory
 
     def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+        super().__init__(setup, fused=False)
         others = [[other for other in range(self._agents) if other != agent] for agent in range(self._agents)]
         self._order = torch.tensor([[agent, *rest] for agent, rest in enumerate(others)], device=self.device)
 

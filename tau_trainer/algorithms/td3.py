@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class TD3(DDPG):
-    """The learner of one behavior."""
+    """The learner of one behavior; see :class:`DDPG`."""
 
     name = "td3"
     estimates = TWINS
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+    def __init__(self, setup: Setup, *, fused: bool = True) -> None:
+        super().__init__(setup, fused=fused)
         own = cast("TD3Hyperparameters", self.numbers)
         self.delay = own.policy_delay
         self._deviation, self._limit = own.target_policy_noise, own.target_noise_clip

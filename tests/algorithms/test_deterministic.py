@@ -45,6 +45,7 @@ def make(
     network: dict[str, Any] | None = None,
     signals: Any = None,
     seed: int = 1,
+    fused: bool = True,
     **numbers: Any,
 ) -> DDPG:
     kind, settings, hyperparameters = KINDS[name]
@@ -55,7 +56,7 @@ def make(
         reward_signals=signals or {"extrinsic": RewardSignalSettings()},
     )
     spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    learner: DDPG = kind(Setup(spec, options, seed))
+    learner: DDPG = kind(Setup(spec, options, seed), fused=fused)
     return learner
 
 
@@ -146,10 +147,12 @@ class Textbook:
 
 
 @pytest.mark.parametrize(("signals", "weighted"), [(None, False), (TWO_STREAMS, False), (TWO_STREAMS, True)])
+@pytest.mark.parametrize("fused", [False, True])
 @both
-def test_steps_are_the_papers(name: str, signals: Any, weighted: bool) -> None:
+def test_steps_are_the_papers(name: str, fused: bool, signals: Any, weighted: bool) -> None:
     """Weights after five steps, of which TD3's actor takes two, and what each step reports."""
-    learner = make(name, signals=signals, tau=0.3)
+    learner = make(name, signals=signals, tau=0.3, fused=fused)
+    assert learner.holds_lock != fused
     random_everywhere(learner)
     textbook = Textbook(learner, 1e-2, 0.3)
     generator = torch.Generator()
@@ -173,8 +176,24 @@ def test_steps_are_the_papers(name: str, signals: Any, weighted: bool) -> None:
         np.testing.assert_allclose(found, textbook.weights[key].detach().numpy(), rtol=5e-3, atol=2e-4, err_msg=key)
 
 
-def test_several_minibatches_are_steps_one_after_the_other() -> None:
-    learner, other = make("td3"), make("td3")
+@pytest.mark.parametrize("layers", [0, 1, 3])
+@both
+def test_any_number_of_layers_is_learned_the_same_by_hand(name: str, layers: int) -> None:
+    network = {"num_layers": layers}
+    learner, other = (make(name, network=network, signals=TWO_STREAMS, fused=fused) for fused in (False, True))
+    for either in (learner, other):
+        random_everywhere(either)
+    with torch.no_grad():
+        for seed in range(4):
+            found, wanted = (one.learn(random_batch(one, seed=seed), 1, 1e-3) for one in (learner, other))
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    for one, two in zip(learner.module.parameters(), other.module.parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_several_minibatches_are_steps_one_after_the_other(fused: bool) -> None:
+    learner, other = make("td3", fused=fused), make("td3", fused=fused)
     batches = [random_batch(learner, seed=seed) for seed in range(3)]
     together = Transitions(
         *(
@@ -191,8 +210,9 @@ def test_several_minibatches_are_steps_one_after_the_other() -> None:
         torch.testing.assert_close(one, two)
 
 
-def test_a_delayed_actor_and_its_targets_stay_where_they_are() -> None:
-    learner = make("td3", policy_delay=3)
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_delayed_actor_and_its_targets_stay_where_they_are(fused: bool) -> None:
+    learner = make("td3", policy_delay=3, fused=fused)
     random_everywhere(learner)
     parts = {part: learner.parameters.part(part).parameters for part in learner.parts}
     moved = []
