@@ -287,8 +287,8 @@ class MADDPGHyperparameters(DDPGHyperparameters):
 
     @model_validator(mode="after")
     def _even_and_one_step(self) -> Self:
-        if self.prioritized is not None or self.n_step > 1:
-            key = "n_step" if self.n_step > 1 else "prioritized"
+        if self.prioritized is not None or self.hindsight is not None or self.n_step > 1:
+            key = "n_step" if self.n_step > 1 else "prioritized" if self.prioritized is not None else "hindsight"
             raise PydanticCustomError(
                 "joint_replay",
                 "{key} is nothing that maddpg has, which draws moments of whole groups; remove it",
