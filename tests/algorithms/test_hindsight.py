@@ -14,10 +14,10 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.algorithms.sac import SAC
+from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import NetworkSettings, RewardSignalSettings, SACTrainerSettings
-from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec, ObservationType
+from tau_trainer.settings import NetworkSettings, RewardSignalSettings, SACTrainerSettings, trainer_type
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec, ObservationType
 from tests.algorithms.experience import TWO_STREAMS
 from tests.networks import IMAGE
 
@@ -46,9 +46,9 @@ def raising(achieved: Any, goal: Any) -> Any:
 HERE = "tests.algorithms.test_hindsight"
 
 
-def settings(signals: Any = None, **hindsight: Any) -> Any:
+def settings(signals: Any = None, trainer: str = "sac", **hindsight: Any) -> Any:
     numbers = hindsight.pop("numbers", {})
-    return SACTrainerSettings.model_validate(
+    return trainer_type(trainer).settings.model_validate(
         {
             "hyperparameters": {
                 "batch_size": 64,
@@ -64,9 +64,9 @@ def settings(signals: Any = None, **hindsight: Any) -> Any:
     )
 
 
-def learner_of(options: Any = None, spec: BehaviorSpec = SPEC, **more: Any) -> SAC:
+def learner_of(options: Any = None, spec: BehaviorSpec = SPEC, **more: Any) -> OffPolicy:
     learner = make_algorithm(Setup(spec, options or settings(), seed=1, **more))
-    assert isinstance(learner, SAC)
+    assert isinstance(learner, OffPolicy)
     return learner
 
 
@@ -81,7 +81,7 @@ class Place:
 class World:
     """Agents that walk; every place has a number of its own, and every episode a goal below 0 that nobody reaches."""
 
-    def __init__(self, learner: SAC) -> None:
+    def __init__(self, learner: OffPolicy) -> None:
         self.learner = learner
         self.numbers, self.episodes = count(1), count(1)
         self.places: dict[float, Place] = {}
@@ -107,10 +107,8 @@ class World:
     def move(self, agents: list[int]) -> None:
         """These decide, and are somewhere else."""
         obs = {f"obs_{i}": values for i, values in enumerate(self.seen(agents))}
-        nothing = {
-            "continuous": np.zeros((len(agents), 1), np.float32),
-            "discrete": np.zeros((len(agents), 0), np.int32),
-        }
+        nobody = Actions.zeros(self.learner.spec.actions, len(agents))
+        nothing = {"continuous": nobody.continuous, "discrete": nobody.discrete}
         self.learner.memory.append(np.array(agents), self.paid(len(agents)), {**obs, **nothing, "mask": None}, 0)
         for agent in agents:
             place = self.places[self.at[agent]]
@@ -197,7 +195,7 @@ def test_goals_are_what_was_reached_in_the_same_episode(happening: Any, strategy
         assert goes_on == (goal != after and not ends), "a fall is an end whatever the goal"
 
 
-def walked(learner: SAC, lengths: tuple[int, ...] = (6, 6)) -> World:
+def walked(learner: OffPolicy, lengths: tuple[int, ...] = (6, 6)) -> World:
     """All agents walked episodes of these lengths, cut at the end."""
     world = World(learner)
     for length in lengths:
@@ -292,6 +290,16 @@ def test_the_extrinsic_reward_alone_is_worked_out_anew() -> None:
     at = [stream.name for stream in learner.streams].index("curiosity")
     np.testing.assert_array_equal(rewards[:, at], STEP * TWO_STREAMS["curiosity"].strength)
     assert set(rewards[:, 1 - at].tolist()) == {STEP * 2, 14.0, 6.0}
+
+
+def test_deep_q_learning_cuts_rewards_off_as_ever_and_refuses_others_beside() -> None:
+    spec = BehaviorSpec("Traveller", SPEC.observations, ActionSpec(0, (2,)))
+    learner = learner_of(settings(trainer="dqn", numbers={"clip_reward": 2.0}), spec)
+    walked(learner)
+    assert set(learner.draw(10).rewards[:, 0].tolist()) == {STRENGTH * STEP, 3.0 * STRENGTH, 2.0}
+    signals = {"extrinsic": {"gamma": 0.9}, "curiosity": {"gamma": 0.9}}
+    with pytest.raises(SettingsError, match="dqn adds all rewards up, and hindsight changes one; leave the others out"):
+        learner_of(settings(signals, "dqn"), spec, environment=("x",))
 
 
 def test_a_distance_is_a_rule() -> None:
