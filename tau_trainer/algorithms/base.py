@@ -78,6 +78,8 @@ class Algorithm(ABC):
 
     memory: Memory
     version: int = 0
+    searched_rate: float | None = None
+    """The learning rate instead of the settings', while one is searched for; only the learning side reads it."""
     holds_lock: bool = True
     """Whether an update computes with the interpreter's lock in its hands: then it had better have a process of its
     own, lest acting waits for it."""

@@ -52,8 +52,6 @@ class GradientAlgorithm(Algorithm):
     """What acts."""
     parameters: FlatParameters
     """Of everything that is learned."""
-    searched_rate: float | None = None
-    """The learning rate instead of the settings', while one is searched for."""
     soft: bool = False
     """Whether the entropy of the policy is a part of what it aims at, as a reward for each decision."""
     signals: tuple[Signal, ...] = ()

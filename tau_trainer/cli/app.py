@@ -26,6 +26,7 @@ _CHECK = """Say what a file would train, and what is wrong with it.
 
 Takes the flags of learn and starts nothing. Tells what would run on which engines, what differs from mlagents-learn, \
 keys without effect, and every mistake with its line. Exit code 0 if it would run, 2 if not."""
+_FIND = "Find a learning rate, an optimizer or the best of several settings by short trials."
 _UPGRADE = """Convert a settings file of older ML-Agents (before 0.19).
 
 Curriculum and sampler files that belong to it come after it. The result stands beside the first file, as \
@@ -45,6 +46,12 @@ _REPORT = """Write one HTML file about a run.
 
 Curves with bands, the evaluation beside its baselines, settings, machine, faults and checkpoints. It needs no network \
 and opens anywhere. Several runs are shown together, as seeds of one thing."""
+_PLOT = """Draw reward and losses of runs as a picture.
+
+Runs that differ in nothing but their seed are one line with a band; others have a line each."""
+_ANIMATE = """Show a run's policy at play, as a GIF or MP4.
+
+It plays an environment of Gymnasium that can draw itself (gym:ID), with the most likely actions unless told otherwise."""
 _HUB = "Put a run on the Hugging Face Hub, or restore one from there."
 _HEADLESS = """Run the headless engine alone, for any trainer.
 
@@ -56,11 +63,13 @@ _COMMANDS = (
     ("parallel", "tau_trainer.cli.parallel:parallel", _TRAIN, _PARALLEL),
     ("learn", "tau_trainer.cli.learn:learn", _TRAIN, _LEARN),
     ("check", "tau_trainer.cli.check:check", _TRAIN, _CHECK),
+    ("find", "tau_trainer.cli.find:app", _TRAIN, _FIND),
     ("upgrade", "tau_trainer.cli.upgrade:upgrade_command", _TRAIN, _UPGRADE),
     ("record", "tau_trainer.cli.record:record_command", _RESULT, _RECORD),
     ("evaluate", "tau_trainer.cli.evaluate:evaluate_command", _RESULT, _EVALUATE),
     ("export", "tau_trainer.cli.export:export_command", _RESULT, _EXPORT),
     ("report", "tau_trainer.cli.report:report_command", _RESULT, _REPORT),
+    ("plot", "tau_trainer.cli.plot:plot_command", _RESULT, _PLOT),
     ("hub", "tau_trainer.cli.hub:app", _RESULT, _HUB),
     ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),
     ("data", "tau_trainer.cli.data:app", _PARTS, _DATA),

@@ -39,10 +39,10 @@ def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
     return run_in_foreground(command, settings, mode, command_line).exit_code
 
 
-def writable(path: Path, force: bool) -> Path:
-    """``path``, which can be written as ``--output``. Raises SettingsError."""
+def writable(path: Path, force: bool, flag: str = "--output") -> Path:
+    """``path``, which can be written as ``flag`` says. Raises SettingsError."""
     if not path.parent.is_dir():
-        raise SettingsError(f"--output {path}: the folder {path.parent} does not exist; make it first")
+        raise SettingsError(f"{flag} {path}: the folder {path.parent} does not exist; make it first")
     if path.exists() and not force:
-        raise SettingsError(f"--output {path}: exists already; choose another name, or add --force")
+        raise SettingsError(f"{flag} {path}: exists already; choose another name, or add --force")
     return path

@@ -8,7 +8,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from tau_trainer.metrics.jsonl import FILE_NAME, read_log
 INDEPENDENT = re.compile(r"(?P<behavior>.+)-pair(?P<pair>\d+)")
 """How learners are named when each pair has a policy of its own."""
 EVALUATION_NAME = "evaluation.json"
+NEW_START_S = 0.5
+"""By how much the clock of a log must go back for a new start; threads may swap what is milliseconds apart."""
 _MOST_STEPS = 2**53
 """A step beyond is damage: floats, which curves are made of, count no further."""
 
@@ -67,6 +69,8 @@ class History:
     """What the task calls its scalars: ``reward`` of a decision, its ``success``."""
     deviations: dict[str, dict[Line, Curve]] = field(default_factory=dict)
     """Standard deviation of the values behind each point, where there were several."""
+    seconds: dict[str, Curve] = field(default_factory=dict)
+    """Of each behavior the time that a point took, all starts of the run together."""
 
     @classmethod
     def load(cls, run_dir: Path) -> History:
@@ -82,11 +86,16 @@ class History:
     def from_records(cls, records: Iterable[Mapping[str, Any]]) -> History:
         """From records as :func:`~tau_trainer.metrics.jsonl.read_log` gives them; unknown ones are passed over."""
         history = cls()
+        before, last = 0.0, 0.0  # seconds of earlier starts, and the clock of this one
         for record in records:
+            elapsed = _number(record.get("elapsed"))
+            if elapsed is not None:
+                before, last = (before + last if elapsed < last - NEW_START_S else before), elapsed
             match record:
                 case {"type": "summary", "behavior": str(behavior), "step": int(step)} if step < _MOST_STEPS:
                     history._cut(behavior, step - 1)
                     history._add_summary(behavior, step, record)
+                    history.seconds.setdefault(behavior, Curve()).add(step, before + last)
                 case {"type": "event", "kind": "resumed", "fields": {"behavior": str(behavior), "step": int(step)}}:
                     history._cut(behavior, step)
                 case {"type": "event", "kind": "task", "fields": dict(names)}:
@@ -121,6 +130,24 @@ class History:
             merged.curves[key] = {(name, behavior): curve for behavior, curve in own.items()}
             merged.curves[key][name, None] = mean_curve(list(own.values()))
         return merged
+
+    def over_time(self) -> History:
+        """The same with seconds in place of decisions; what has no time is left out."""
+
+        def timed(lines: Mapping[Line, Curve]) -> dict[Line, Curve]:
+            clocks = {line: self.seconds.get(line[0]) for line in lines}
+            return {
+                line: Curve(np.interp(curve.x, clock.x, clock.y).tolist(), list(curve.y))
+                for line, curve in lines.items()
+                if (clock := clocks[line]) is not None and clock.x
+            }
+
+        return replace(
+            self,
+            curves={key: timed(lines) for key, lines in self.curves.items()},
+            deviations={key: timed(lines) for key, lines in self.deviations.items()},
+            steps={name: int(clock.y[-1]) for name, clock in self.seconds.items() if clock.y},
+        )
 
     def _lines(self, key: str) -> list[tuple[Line, Curve]]:
         return [(line, curve) for line, curve in self.curves.get(key, {}).items() if curve.x]
@@ -162,6 +189,8 @@ class History:
             for (owner, _), curve in lines.items():
                 if owner == behavior and curve.x and curve.x[-1] > step:
                     curve.cut(step)
+        if behavior in self.seconds:
+            self.seconds[behavior].cut(step)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -172,6 +201,13 @@ def _mapping(value: object) -> Mapping[str, Any]:
 def _number(value: object) -> float | None:
     """``value`` as a finite number; None where it is none."""
     return float(value) if isinstance(value, int | float) and abs(value) <= sys.float_info.max else None
+
+
+def moving_mean(values: Sequence[float], window: int) -> list[float]:
+    """Of each value the mean of the ``window`` values around it, of fewer at both ends."""
+    known, before = np.asarray(values, float), window // 2
+    after = window - before
+    return [float(known[max(0, i - before) : i + after].mean()) for i in range(len(known))]
 
 
 def mean_curve(curves: Sequence[Curve]) -> Curve:

@@ -51,15 +51,11 @@ def plot_learning_curve(run_dir: Path) -> Path:
 
     A run without any summary gives a picture that says so. Raises TauError when the file cannot be written.
     """
-    picture = io.BytesIO()
-    draw(History.load(run_dir)).savefig(picture, format="png")
-    return atomic_write_bytes(run_dir / CURVE_NAME, picture.getvalue())
+    return save_figure(draw(History.load(run_dir)), run_dir / CURVE_NAME)
 
 
 def draw(history: History) -> Figure:
     """The picture: a panel for reward and, where there is anything binary, one for accuracy and success."""
-    from matplotlib.figure import Figure
-
     given, history = history, history.merge_independent()
     scored = history.task.get("reward", "")
     rewards = ((scored, "mean reward\nper decision"), *EPISODE_REWARDS)
@@ -74,16 +70,30 @@ def draw(history: History) -> Figure:
         PlotSeries(TEST_ACCURACY, "test accuracy, exported policy", (TEST_COLOR,), "*"),
     ]
     two = bool(history.baselines) or any(history.overall(one.key) for one in success)
-    figure = Figure(figsize=(9.0, 6.8 if two else 4.2), dpi=120, layout="constrained", facecolor="white")
-    panels = figure.subplots(2 if two else 1, 1, sharex=True, squeeze=False)[:, 0]
+    figure, panels = new_figure(history.run_id or "learning curve", 2 if two else 1)
     comparable = _baselines(history, "reward") if reward_key == scored else {}
     _panel(panels[0], history, reward, reward_label, comparable)
     if two:
         _as_percent(panels[1])
         _panel(panels[1], history, success, "share of decisions\nor rows (%)", _baselines(history, "accuracy"))
     _x_axis(panels[-1], history, "agent decisions" if history is given else "agent decisions of each pair")
-    figure.suptitle(history.run_id or "learning curve", x=0.012, ha="left", fontweight="bold", fontsize=12)
     return figure
+
+
+def new_figure(title: str, panels: int) -> tuple[Figure, list[Axes]]:
+    """An empty picture, and its panels from top to bottom, which share their horizontal axis."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 1.6 + 2.6 * panels), dpi=120, layout="constrained", facecolor="white")
+    figure.suptitle(title, x=0.012, ha="left", fontweight="bold", fontsize=12)
+    return figure, list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0])
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write it as PNG, whole or not at all. Raises TauError when the file cannot be written."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    return atomic_write_bytes(path, picture.getvalue())
 
 
 def _panel(
@@ -91,18 +101,18 @@ def _panel(
 ) -> None:
     """Curves, baselines with their names at the right edge, axis label, legend."""
     drawn = [_series(axes, history, one) for one in series]
-    _style(axes, label)
+    style(axes, label)
     if baselines:
         _draw_baselines(axes, baselines)
     if any(drawn):
-        _legend(axes)
+        legend(axes)
     elif not baselines:
         axes.text(0.5, 0.5, "no value yet", transform=axes.transAxes, ha="center", va="center", color=BASELINE_COLOR)
         axes.set(xticks=[], yticks=[])
 
 
-def _legend(axes: Axes) -> None:
-    """Above the panel, where it covers no curve; with many names inside it, in a column."""
+def legend(axes: Axes) -> None:
+    """What each line is: above the panel, where it covers no curve; with many names inside it, in a column."""
     names = len(axes.get_legend_handles_labels()[1])
     if names <= MAX_LEGEND_COLUMNS:
         axes.legend(
@@ -192,7 +202,8 @@ def _top(group: Sequence[float], gap: float) -> float:
     return _bottom(group, gap) + gap * (len(group) - 1)
 
 
-def _style(axes: Axes, label: str) -> None:
+def style(axes: Axes, label: str) -> None:
+    """The look of every panel; ``label``: of its vertical axis."""
     axes.set_ylabel(label, fontsize=10)
     axes.grid(visible=True, color="#E6E6E6", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -93,7 +93,7 @@ def charts(histories: Sequence[History]) -> dict[str, list[Chart]]:
     found: dict[str, list[Chart]] = {group: [] for group in GROUPS}
     placed = set[str]()
     for group, chart_keys, score in _combined(task):
-        chart = _chart(histories, chart_keys, score)
+        chart = chart_of(histories, chart_keys, score)
         if chart is not None:
             found[group].append(chart)
         placed.update(chart_keys)
@@ -102,7 +102,7 @@ def charts(histories: Sequence[History]) -> dict[str, list[Chart]]:
         if key not in placed:
             families.setdefault(_NUMBERED.sub(r"\g<what> *", key), []).append(key)
     for title, family in families.items():
-        chart = _family(histories, title, family) if len(family) > 1 else _chart(histories, {family[0]: ""})
+        chart = _family(histories, title, family) if len(family) > 1 else chart_of(histories, {family[0]: ""})
         if chart is not None:
             found[group_of(family[0], task)].append(chart)
     return {group: drawn for group, drawn in found.items() if drawn}
@@ -136,7 +136,7 @@ def _combined(task: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str], st
     )
 
 
-def _chart(histories: Sequence[History], names: Mapping[str, str], score: str = "") -> Chart | None:
+def chart_of(histories: Sequence[History], names: Mapping[str, str], score: str = "") -> Chart | None:
     """One chart of the scalars ``names``, and of the baselines' ``score``; None where there is nothing to draw."""
     lines, bands, left_out = list[Line](), list[str](), 0
     for key, name in names.items():

@@ -11,7 +11,7 @@ from typing import Any
 from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.files import reason
 from tau_trainer.metrics import keys, read_log
-from tau_trainer.metrics.history import History
+from tau_trainer.metrics.history import NEW_START_S, History
 from tau_trainer.report.configuration import Configuration
 from tau_trainer.training.checkpoint_index import learner_names, scan
 from tau_trainer.training.checkpoints import read_manifest
@@ -22,8 +22,6 @@ RESTART = "starting it again in"
 REFUSED = "an update was skipped"
 """How the warning of an update that met NaN is known (``training/learner.py``)."""
 IN_PROGRESS, BROKEN_OFF = "in progress", "broken off"
-_NEW_SESSION_S = 0.5
-"""By how much the clock of a log must go back for a new start; threads may swap what is milliseconds apart."""
 
 
 @dataclass(slots=True)
@@ -184,7 +182,7 @@ class RunRecord:
         for record in records:
             elapsed = number(record.get("elapsed"))
             now = self.sessions[-1] if self.sessions else None
-            if now is None or now.result is not None or (elapsed is not None and elapsed < now.ended - _NEW_SESSION_S):
+            if now is None or now.result is not None or (elapsed is not None and elapsed < now.ended - NEW_START_S):
                 now = Session()
                 self.sessions.append(now)
             now.ended = max(now.ended, elapsed or 0.0)

@@ -1,0 +1,375 @@
+"""``tau-train find``: short trials before a long run, for a learning rate, an optimizer, or the best of several."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from cyclopts import App, Group, Parameter
+
+from tau_trainer.cli.messages import show_json, show_lines, show_status
+from tau_trainer.cli.options import EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
+from tau_trainer.cli.running import prepare
+from tau_trainer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from tau_trainer.search import Comparison, LRResult, Outcome, Sweep
+    from tau_trainer.search.results import Table
+    from tau_trainer.settings import RunSettings
+
+SEARCH = Group("Search", sort_key=0)
+_POLL_S = 0.1
+_TELL_S = 5.0
+"""How often progress is told where nothing can be drawn."""
+T = TypeVar("T")
+
+app = App(
+    name="find",
+    help_format="plaintext",
+    help="Find a learning rate, an optimizer or the best of several settings by short trials.",
+    group_commands=Group("Commands"),
+    default_parameter=Parameter(negative="", show_default=False),
+)
+
+Config = Annotated[
+    str | None, Parameter(help="ML-Agents YAML file, or the name of a shipped one. [default: ML-Agents' defaults]")
+]
+
+
+@Parameter(name="*", group=SEARCH)
+@dataclass(frozen=True, kw_only=True)
+class FindFlags:
+    """What every search takes."""
+
+    metric: Annotated[
+        Literal["reward", "loss"], Parameter(help="What is compared: reward of an episode, or loss. [default: reward]")
+    ] = "reward"
+    out: Annotated[
+        Path | None,
+        Parameter(help="Folder for table and picture, new or empty. [default: results/find-...]", metavar="DIR"),
+    ] = None
+    results_dir: Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")] = (
+        "results"
+    )
+    initialize_from: Annotated[
+        str | None, Parameter(help="Begin with the weights of the run of that id.", metavar="ID")
+    ] = None
+    seed: Annotated[
+        str | None,
+        Parameter(help="Seed of everything random. [default: the config's]", metavar="N", allow_leading_hyphen=True),
+    ] = None
+    set: Annotated[
+        tuple[str, ...],
+        Parameter(help="Any setting by its key, as hyperparameters.beta=1e-3; may be repeated.", metavar="KEY=VALUE"),
+    ] = ()
+    lenient: Annotated[bool, Parameter(help="Warn of unknown keys in the config instead of refusing them.")] = False
+
+
+Decisions = Annotated[
+    int | None,
+    Parameter(
+        group=SEARCH, help="Decisions of each trial. [default: 20 updates, or off-policy 10,000 decisions]", metavar="N"
+    ),
+]
+Jobs = Annotated[int | None, Parameter(group=SEARCH, help="Trials at a time. [default: one a core]", metavar="N")]
+
+
+@app.command(name="lr")
+def lr_command(
+    config: Config = None,
+    /,
+    *,
+    start_lr: Annotated[float, Parameter(group=SEARCH, help="First learning rate. [default: 1e-6]")] = 1e-6,
+    end_lr: Annotated[float, Parameter(group=SEARCH, help="Last learning rate. [default: 0.1]")] = 1e-1,
+    steps: Annotated[int, Parameter(group=SEARCH, help="Steps from one to the other. [default: 40]")] = 40,
+    window: Annotated[int, Parameter(group=SEARCH, help="Steps that are averaged. [default: 5]")] = 5,
+    updates: Annotated[
+        int | None, Parameter(group=SEARCH, help="Least updates with each. [default: 1; off-policy 10]")
+    ] = None,
+    find: FindFlags | None = None,
+    engines: EngineFlags | None = None,
+    num_envs: NumEnvs = None,
+    learning: LearningFlags | None = None,
+    output: OutputFlags | None = None,
+) -> int:
+    """Let the learning rate grow while a short run trains, and suggest where it learns fastest.
+
+    The sweep ends early when the reward has fallen to half of its best or the loss is four times its best. Nothing of
+    an existing run changes. Ctrl-C ends it and keeps what was found.
+    """
+    shown, flags = prepare(output), find or FindFlags()
+    [settings] = _settings([config], [flags.set], flags, engines, num_envs, learning, shown).values()
+    from tau_trainer.search import LRFinder
+
+    finder = LRFinder(settings)
+
+    def work(progress: _Progress) -> LRResult:
+        def step(sweep: Sweep) -> None:
+            told = f"{sweep.rates[-1]:.2e}: mean {sweep.metric} {sweep.recent()[-1]:.4g}"
+            progress.tell("learning rate", len(sweep.rates) / (steps + 1), told)
+
+        return finder.find(
+            flags.metric, start=start_lr, end=end_lr, steps=steps, window=window, updates=updates, on_step=step
+        )
+
+    return _finish("lr", _watched(work, finder.stop, shown), flags, shown)
+
+
+@app.command(name="optimizer")
+def optimizer_command(
+    config: Config = None,
+    /,
+    *,
+    optimizers: Annotated[
+        str | None,
+        Parameter(group=SEARCH, help="Which, with commas between. [default: all that hyperparameters.optimizer has]"),
+    ] = None,
+    decisions: Decisions = None,
+    jobs: Jobs = None,
+    find: FindFlags | None = None,
+    engines: EngineFlags | None = None,
+    num_envs: NumEnvs = None,
+    learning: LearningFlags | None = None,
+    output: OutputFlags | None = None,
+) -> int:
+    """Train with each optimizer from the same weights and an empty memory, and name the best.
+
+    Nothing of an existing run changes. Ctrl-C ends it and keeps what was found.
+    """
+    shown, flags = prepare(output), find or FindFlags()
+    [settings] = _settings([config], [flags.set], flags, engines, num_envs, learning, shown).values()
+    from tau_trainer.search import OPTIMIZERS, OptFinder
+
+    names = [name.strip() for name in optimizers.split(",")] if optimizers is not None else OPTIMIZERS
+    return _compare(OptFinder(settings, names), decisions, jobs, flags, shown)
+
+
+@app.command(name="agent")
+def agent_command(
+    configs: Annotated[list[str], Parameter(help="ML-Agents YAML files, or names of shipped ones.")],
+    /,
+    *,
+    decisions: Decisions = None,
+    jobs: Jobs = None,
+    find: FindFlags | None = None,
+    engines: EngineFlags | None = None,
+    num_envs: NumEnvs = None,
+    learning: LearningFlags | None = None,
+    output: OutputFlags | None = None,
+) -> int:
+    """Train several candidates in parallel processes, and name the best.
+
+    Candidates are the files, and every combination of values with commas between: --set \
+    hyperparameters.learning_rate=1e-4,3e-4. Nothing of an existing run changes. Ctrl-C ends it and keeps what was \
+    found.
+    """
+    shown, flags = prepare(output), find or FindFlags()
+    settings = _settings(configs, list(variations(flags.set)), flags, engines, num_envs, learning, shown)
+    from tau_trainer.search import AgentFinder
+
+    return _compare(AgentFinder(settings), decisions, jobs, flags, shown)
+
+
+def variations(assignments: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Every combination of the values that stand in ``KEY=VALUE,VALUE`` assignments."""
+    import yaml
+
+    choices: list[list[str]] = []
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        try:
+            several = isinstance(yaml.safe_load(value), str) and not value.startswith(("'", '"'))
+        except yaml.YAMLError:
+            several = False
+        values = value.split(",") if several else [value]
+        choices.append([f"{key}{equals}{one.strip()}" for one in values])
+    yield from itertools.product(*choices)
+
+
+def _settings(
+    configs: Sequence[str | None],
+    changes: Sequence[tuple[str, ...]],
+    flags: FindFlags,
+    engines: EngineFlags | None,
+    num_envs: str | None,
+    learning: LearningFlags | None,
+    shown: OutputFlags,
+) -> dict[str, RunSettings]:
+    """Settings of every file with every change, by what tells them apart; all with the seed of the first."""
+    from tau_trainer.cli.resolving import learn_request, learn_settings
+    from tau_trainer.search.results import check_folder
+
+    check_folder(flags.out)
+    varied = {one for change in changes for one in change if any(one not in other for other in changes)}
+    found: dict[str, RunSettings] = {}
+    seed = flags.seed
+    for config, change in itertools.product(configs, changes):
+        run = RunFlags(
+            results_dir=flags.results_dir,
+            initialize_from=flags.initialize_from,
+            seed=seed,
+            set=tuple(map(_full_key, change)),
+            lenient=flags.lenient,
+        )
+        known = (run, engines or EngineFlags(), num_envs, LegacyFlags(), learning or LearningFlags(), shown)
+        settings = learn_settings(learn_request(config, *known))
+        seed = str(settings.env_settings.seed)
+        parts = [] if len(configs) == 1 else [Path(str(config)).stem]
+        parts += [one.rpartition(".")[2] if "." in one.partition("=")[0] else one for one in change if one in varied]
+        name = ", ".join(parts) or Path(str(config)).stem
+        if name in found:
+            raise SettingsError(f"{name}: two candidates are called so; give each file a name of its own")
+        found[name] = settings
+    return found
+
+
+def _full_key(assignment: str) -> str:
+    """``hyperparameters.beta=1`` as ``behaviors.*.hyperparameters.beta=1``: what all behaviors have needs no more."""
+    from tau_trainer.settings import TrainerSettings
+
+    section = assignment.partition("=")[0].partition(".")[0].strip()
+    return f"behaviors.*.{assignment}" if section in TrainerSettings.model_fields else assignment
+
+
+def _compare(finder: Any, decisions: int | None, jobs: int | None, flags: FindFlags, shown: OutputFlags) -> int:
+    def work(progress: _Progress) -> Comparison:
+        def told(name: str, outcome: Outcome, length: int) -> None:
+            mean = outcome.mean(flags.metric)
+            text = f"mean {flags.metric} {mean:.4g}" if mean is not None else f"no {flags.metric} yet"
+            progress.tell(name, outcome.last / length, text)
+
+        found: Comparison = finder.find(flags.metric, decisions=decisions, jobs=jobs, on_progress=told)
+        return found
+
+    return _finish(finder.search, _watched(work, finder.stop, shown), flags, shown)
+
+
+def _watched(work: Callable[[_Progress], T], stop: Callable[[], None], shown: OutputFlags) -> T:
+    """What ``work`` finds, in a thread of its own; the first Ctrl-C asks it to ``stop``, the second leaves at once."""
+    from tau_trainer.training.api import on_interrupt
+
+    pressed = itertools.count(1)
+    found: list[T] = []
+    failed: list[BaseException] = []
+
+    def interrupted() -> None:
+        if next(pressed) > 1:
+            raise KeyboardInterrupt
+        show_status("stopping; what was found is kept (press again to leave at once)")
+        stop()
+
+    def run() -> None:
+        try:
+            found.append(work(progress))
+        except BaseException as error:
+            failed.append(error)
+
+    with _Progress(shown) as progress, on_interrupt(interrupted):
+        thread = threading.Thread(target=run, name="search", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(_POLL_S)
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+class _Progress:
+    """How far a search is: bars on a terminal, a line now and then elsewhere, nothing where it is not wanted."""
+
+    def __init__(self, shown: OutputFlags) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        self._silent = shown.quiet or shown.json
+        self._lock = threading.Lock()
+        self._next: dict[str, float] = {}
+        self._tasks: dict[str, Any] = {}
+        self._bars = None
+        if console.is_terminal and not console.is_dumb_terminal and not self._silent:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+            self._bars = Progress(*columns, TimeElapsedColumn(), console=console)
+
+    def __enter__(self) -> _Progress:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def tell(self, name: str, share: float, text: str) -> None:
+        """``name`` has come so far; call from any thread."""
+        if self._silent:
+            return
+        with self._lock:
+            if self._bars is not None:
+                if name not in self._tasks:
+                    self._tasks[name] = self._bars.add_task(name, total=1.0, told="")
+                self._bars.update(self._tasks[name], completed=share, told=text)
+            elif time.monotonic() >= self._next.get(name, 0.0):
+                self._next[name] = time.monotonic() + _TELL_S
+                show_status(f"{name} {min(share, 1.0):.0%}: {text}")
+
+
+def _finish(name: str, result: LRResult | Comparison, flags: FindFlags, shown: OutputFlags) -> int:
+    """Write and show what was found; returns the exit code."""
+    from tau_trainer.search.results import results_folder, table, write
+
+    content = result.to_dict()
+    if not content.get("steps") and not content.get("candidates"):
+        raise SettingsError(
+            "nothing was found: no episode and no update was over when it ended; give it more time, or compare by "
+            f"--metric {'loss' if flags.metric == 'reward' else 'reward'}"
+        )
+    files = write(result, results_folder(f"find-{name}", Path(flags.results_dir), flags.out))
+    if shown.json:
+        show_json({**content, "files": [str(file) for file in files]})
+    elif not shown.quiet:
+        show_table(table(result))
+        show_lines(["", sentence(content), *(f"written: {file}" for file in files)])
+    return 0
+
+
+def sentence(found: Mapping[str, Any]) -> str:
+    """What a search comes to."""
+    if found["search"] != "lr":
+        if found["best"] is None:
+            return f"No candidate is best: none came to a mean {found['metric']}; give each more --decisions."
+        return f"Best by mean {found['metric']}: {found['best']}."
+    ended = f"The sweep ended because {found['ended']}" if found["ended"] != "NaN" else "NaN ended the sweep"
+    if found["suggestion"] is None:
+        text = f"No learning rate is suggested, for the {found['metric']} got nowhere better than chance explains"
+        return f"{text}; give it more --steps or a larger --window. {ended}."
+    value = f"{found['suggestion']:.2g}"
+    return f"Suggested: --set 'behaviors.*.hyperparameters.learning_rate={value}'. {ended}."
+
+
+def show_table(shown: Table) -> None:
+    """A table with lines on a terminal, plain columns where it is piped."""
+    from rich.console import Console
+    from rich.table import Table as Drawn
+
+    titles, rows = shown
+    console = Console()
+    if console.is_terminal:
+        drawn = Drawn()
+        for place, title in enumerate(titles):
+            drawn.add_column(title, justify="left" if place in (0, len(titles) - 1) else "right")
+        for row in rows:
+            drawn.add_row(*row, style="bold" if row[-1] in ("best", "suggested") else "")
+        console.print(drawn)
+        return
+    widths = [max(len(row[place]) for row in (titles, *rows)) for place in range(len(titles))]
+    lines = []
+    for row in (titles, *rows):
+        cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:-1], widths[1:-1], strict=True))]
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    show_lines(lines)

@@ -1,0 +1,188 @@
+"""Several settings tried side by side under the same conditions: which optimizer, which agent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.search.elsewhere import Elsewhere, Places
+from tau_trainer.search.trial import Begin, Metric, Outcome, Trial, usual_decisions, with_numbers
+from tau_trainer.settings import RunSettings
+from tau_trainer.settings.hyperparameters import Optimizer
+
+OPTIMIZERS: tuple[str, ...] = get_args(Optimizer)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A candidate and what came of it."""
+
+    name: str
+    outcome: Outcome
+    error: str | None = None
+    """Why it could not be tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What candidates have come to, best first."""
+
+    search: str
+    """``optimizer`` or ``agent``."""
+    metric: Metric
+    tried: tuple[Tried, ...]
+
+    @property
+    def best(self) -> str | None:
+        """The name of the best; None where nothing was measured of any."""
+        first = next(iter(self.tried), None)
+        return first.name if first is not None and first.outcome.mean(self.metric) is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``optimizer.json`` or ``agent.json``."""
+        return {
+            "search": self.search,
+            "metric": self.metric,
+            "best": self.best,
+            "candidates": [
+                {
+                    "name": one.name,
+                    "mean_reward": one.outcome.mean("reward"),
+                    "mean_loss": one.outcome.mean("loss"),
+                    "episodes": len(one.outcome.rewards),
+                    "updates": len(one.outcome.losses),
+                    "decisions": one.outcome.decisions,
+                    "ended": one.outcome.ending if one.error is None else "failed",
+                    "error": one.error,
+                }
+                for one in self.tried
+            ],
+        }
+
+
+Told = Callable[[str, Outcome, int], None]
+"""Called with a candidate's name, what it has come to so far, and the decisions that it has; from any thread."""
+
+
+class AgentFinder:
+    """Trains candidates for the same number of decisions each, and ranks them by mean reward or mean loss.
+
+    The mean is over all episodes, or updates, of the trial: who learns sooner has the better one.
+
+    Args:
+        candidates: settings by name, each of a run as ``tau-train learn`` takes it.
+        begin: where a live learner stands (:func:`~tau_trainer.search.state_of`): candidates begin with its weights
+            and none of its memory. They are tried in this process then.
+    """
+
+    search = "agent"
+
+    def __init__(self, candidates: Mapping[str, RunSettings], *, begin: Begin | None = None) -> None:
+        if len(candidates) < 2:
+            raise SettingsError("a comparison needs at least two candidates; name more files or more values")
+        self._candidates = dict(candidates)
+        self._begin = begin
+        self._stopping = threading.Event()
+        self._running: list[Trial | Elsewhere] = []
+
+    def find(
+        self,
+        metric: Metric = "reward",
+        *,
+        decisions: int | None = None,
+        jobs: int | None = None,
+        on_progress: Told | None = None,
+    ) -> Comparison:
+        """Try all of them.
+
+        Nothing that exists changes: neither a file, nor the learner that they begin with, nor a random generator.
+
+        Args:
+            metric: what they are ranked by.
+            decisions: of each; None: those of 20 updates, or off-policy 10,000, and at most the run's own.
+            jobs: trials at a time, each in a process of its own; 1: in this one. None: one for each core.
+            on_progress: told now and then.
+
+        Raises:
+            SettingsError: numbers that make no comparison.
+            TauError: no candidate could be tried.
+        """
+        if (decisions is not None and decisions < 1) or (jobs is not None and jobs < 1):
+            raise SettingsError("a comparison needs at least 1 decision and 1 job")
+        jobs = min(jobs or os.cpu_count() or 1, len(self._candidates))
+        length = decisions or max(usual_decisions(one) for one in self._candidates.values())
+        told = on_progress or (lambda name, outcome, decisions: None)
+        if jobs == 1 or self._begin is not None:
+            tried = [self._here(name, length, told) for name in self._candidates if not self._stopping.is_set()]
+        else:
+            places = Places(list(self._candidates.values()), jobs)
+            with ThreadPoolExecutor(jobs) as pool:
+                waiting = [pool.submit(self._elsewhere, name, length, places, told) for name in self._candidates]
+                tried = [one for found in waiting if (one := found.result()) is not None]
+        if tried and all(one.error is not None for one in tried):
+            raise TauError(str(tried[0].error))
+        return Comparison(self.search, metric, tuple(sorted(tried, key=lambda one: _rank(one, metric))))
+
+    def stop(self) -> None:
+        """End all trials soon, and keep what was found. Call from any thread."""
+        self._stopping.set()
+        for one in list(self._running):
+            one.stop()
+
+    def _here(self, name: str, decisions: int, told: Told) -> Tried:
+        def tell(_: object) -> None:
+            told(name, trial.outcome, decisions)
+
+        try:
+            trial = Trial(self._candidates[name], decisions, begin=self._begin, on_episodes=tell, on_update=tell)
+            return self._tried(name, trial)
+        except TauError as error:
+            return Tried(name, Outcome(), str(error))
+
+    def _elsewhere(self, name: str, decisions: int, places: Places, told: Told) -> Tried | None:
+        if self._stopping.is_set():
+            return None
+        with places.take() as ports:
+            trial = Elsewhere(self._candidates[name], decisions, ports, lambda seen: told(name, seen, decisions))
+            return self._tried(name, trial)
+
+    def _tried(self, name: str, trial: Trial | Elsewhere) -> Tried:
+        self._running.append(trial)
+        if self._stopping.is_set():
+            trial.stop()
+        try:
+            return Tried(name, trial.run())
+        except TauError as error:
+            return Tried(name, trial.outcome, str(error))
+        finally:
+            self._running.remove(trial)
+
+
+class OptFinder(AgentFinder):
+    """Trains with one optimizer after the other, from the same first weights and an empty memory, and ranks them.
+
+    Args:
+        settings: of a run as ``tau-train learn`` takes it, with a seed, from which the first weights follow.
+        optimizers: values of ``hyperparameters.optimizer``.
+        begin: where a live learner stands, to begin with its weights.
+    """
+
+    search = "optimizer"
+
+    def __init__(
+        self, settings: RunSettings, optimizers: Sequence[str] = OPTIMIZERS, *, begin: Begin | None = None
+    ) -> None:
+        for name in optimizers:
+            if name not in OPTIMIZERS:
+                raise SettingsError(f"{name}: no optimizer; known: {', '.join(OPTIMIZERS)}")
+        super().__init__({name: with_numbers(settings, optimizer=name) for name in optimizers}, begin=begin)
+
+
+def _rank(one: Tried, metric: Metric) -> float:
+    mean = one.outcome.mean(metric) if one.error is None else None
+    return float("inf") if mean is None else -mean if metric == "reward" else mean

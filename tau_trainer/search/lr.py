@@ -1,0 +1,183 @@
+"""The learning-rate finder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.search.sweep import Sweep, learning_rates
+from tau_trainer.search.trial import Begin, Ending, Metric, Trial, with_numbers
+from tau_trainer.settings import OffPolicyHyperparameters, RunSettings
+
+STEPS, START, END, WINDOW = 40, 1e-6, 1e-1, 5
+"""Of a sweep, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class LRResult:
+    """What a sweep has found."""
+
+    sweep: Sweep
+    steps: int
+    """That were asked for."""
+    reason: str
+    """Why it ended, in words."""
+    decisions: int
+
+    @property
+    def suggestion(self) -> float | None:
+        """The learning rate to take; None: the sweep shows none."""
+        return self.sweep.suggestion
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``lr.json``."""
+        sweep = self.sweep
+        columns = {
+            "learning_rate": sweep.rates,
+            sweep.metric: sweep.values,
+            "mean_of_window": sweep.recent(),
+            "normalized": sweep.normalized(),
+            "smoothed": sweep.smoothed(),
+            "change": sweep.change(),
+        }
+        return {
+            "search": "lr",
+            "metric": sweep.metric,
+            "window": sweep.window,
+            "suggestion": self.suggestion,
+            "ended": self.reason,
+            "decisions": self.decisions,
+            "steps": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        }
+
+
+class LRFinder:
+    """Lets the learning rate grow while a short run trains, and looks where it learns fastest.
+
+    Each learning rate is learned with in so many updates, and by ``reward`` until an episode ends after those. Every
+    behavior of the run learns with it.
+
+    Args:
+        settings: of a run as ``tau-train learn`` takes it.
+        begin: where a live learner stands (:func:`~tau_trainer.search.state_of`), to begin with its weights.
+    """
+
+    def __init__(self, settings: RunSettings, *, begin: Begin | None = None) -> None:
+        self._settings = settings
+        self._begin = begin
+        self._trial: Trial | None = None
+        self._asked_to_stop = False
+
+    def find(
+        self,
+        metric: Metric = "reward",
+        *,
+        start: float = START,
+        end: float = END,
+        steps: int = STEPS,
+        window: int = WINDOW,
+        updates: int | None = None,
+        on_step: Callable[[Sweep], None] | None = None,
+    ) -> LRResult:
+        """Sweep from ``start`` to ``end`` in ``steps`` factors; ``on_step`` is called after each.
+
+        ``updates``: with each learning rate, at least; None: 1, or 10 where an update learns from few decisions.
+        Nothing that exists changes: neither a file, nor the learner that it begins with, nor a random generator.
+
+        Raises:
+            SettingsError: numbers that make no sweep, or settings that cannot be tried.
+            TauError: the environment failed.
+        """
+        if not 0.0 < start < end < float("inf"):
+            raise SettingsError(f"a sweep goes from a learning rate above 0 to a larger one, not {start:g} to {end:g}")
+        if steps < 2 or window < 1 or (updates is not None and updates < 1):
+            raise SettingsError("a sweep needs at least 2 steps, a window of 1 and 1 update a step")
+        sweep = Sweep(metric, window)
+        least = updates or _usual_updates(self._settings)
+        walk = _Walk(sweep, learning_rates(start, end, steps), least, on_step)
+        settings = with_numbers(self._settings, learning_rate=start)
+        episodes = walk.episodes if metric == "reward" else None
+        trial = self._trial = Trial(settings, begin=self._begin, on_episodes=episodes, on_update=walk.update)
+        walk.trial = trial
+        if self._asked_to_stop:
+            trial.stop()
+        outcome = trial.run()
+        return LRResult(sweep, steps, _reason(sweep, outcome.ending, whole=walk.whole), outcome.decisions)
+
+    def stop(self) -> None:
+        """End the sweep soon, and keep what was found. Call from any thread."""
+        self._asked_to_stop = True
+        if self._trial is not None:
+            self._trial.stop()
+
+
+class _Walk:
+    """From one learning rate to the next, as a trial goes on.
+
+    By reward, a rate that was learned with gives way to the next at the first end of an episode; what counts for it
+    are all episodes that end before the next rate has its first update.
+    """
+
+    trial: Trial
+
+    def __init__(
+        self, sweep: Sweep, rates: NDArray[np.float64], least: int, on_step: Callable[[Sweep], None] | None
+    ) -> None:
+        self._sweep, self._rates, self._least, self._on_step = sweep, rates, least, on_step
+        self._values: list[float] = []
+        self._updates = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether every rate was tried."""
+        return len(self._sweep.rates) == len(self._rates)
+
+    def update(self, loss: float) -> None:
+        """An update is over."""
+        if self._sweep.metric == "loss":
+            self._values.append(loss)
+        elif self._values:
+            self._measured()
+        self._updates += 1
+        if self._sweep.metric == "loss" and self._updates == self._least:
+            self._measured()
+            self._advance(len(self._sweep.rates))
+
+    def episodes(self, returns: list[float]) -> None:
+        """Episodes have ended."""
+        if self._updates < self._least:
+            return
+        first, tried = not self._values, len(self._sweep.rates) + 1
+        self._values += returns
+        if tried == len(self._rates):
+            self._measured()
+        elif first:
+            self._advance(tried)
+
+    def _measured(self) -> None:
+        self._sweep.add(float(self._rates[len(self._sweep.rates)]), float(np.mean(self._values)))
+        self._values, self._updates = [], 0
+        if self._on_step is not None:
+            self._on_step(self._sweep)
+        if self.whole or self._sweep.over is not None:
+            self.trial.stop()
+
+    def _advance(self, to: int) -> None:
+        if to < len(self._rates):
+            self.trial.learn_with(float(self._rates[to]))
+
+
+def _usual_updates(settings: RunSettings) -> int:
+    trainers = list(settings.behaviors.values()) or [settings.of_behavior("")]
+    return 10 if any(isinstance(one.hyperparameters, OffPolicyHyperparameters) for one in trainers) else 1
+
+
+def _reason(sweep: Sweep, ending: Ending, *, whole: bool) -> str:
+    if ending == "diverged":
+        return "NaN"
+    return sweep.over or ("the last learning rate was tried" if whole else "it was stopped")

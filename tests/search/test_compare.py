@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.search import OPTIMIZERS, AgentFinder, OptFinder, Outcome, state_of
+from tau_trainer.search.compare import Tried, _rank
+from tau_trainer.search.trial import Trial
+from tests.search.conftest import quick
+from tests.search.test_trial import CARTPOLE
+
+
+def rates(*values: float) -> dict[str, Any]:
+    return {f"{value:g}": quick(learning_rate=value) for value in values}
+
+
+def test_the_better_of_two_obviously_different_settings_is_found() -> None:
+    found = AgentFinder(rates(1e-9, 3e-3)).find(decisions=4000, jobs=1)
+    assert found.best == "0.003"
+    assert [one.name for one in found.tried] == ["0.003", "1e-09"]
+    assert [one.outcome.decisions for one in found.tried] == [4000, 4000]
+    content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert content["best"] == "0.003"
+    assert content["candidates"][0]["mean_reward"] == found.tried[0].outcome.mean("reward")
+    assert content["candidates"][0]["ended"] == "finished"
+
+
+def test_processes_find_what_this_one_finds() -> None:
+    told: list[tuple[str, int]] = []
+    finder = AgentFinder(rates(1e-9, 1e-3))
+    beside = finder.find(decisions=500, jobs=2, on_progress=lambda name, seen, most: told.append((name, most)))
+    assert beside == AgentFinder(rates(1e-9, 1e-3)).find(decisions=500, jobs=1)
+    assert {most for _, most in told} == {500}
+
+
+def test_optimizers_begin_with_the_same_weights_and_an_empty_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: dict[str, dict[str, Any]] = {}
+    run = Trial.run
+
+    def looked_at(trial: Trial) -> Outcome:
+        def look(_: float) -> None:
+            [learner] = trial._run.learners  # type: ignore[union-attr]
+            parameters = learner.algorithm.parameters  # type: ignore[union-attr]
+            begun.setdefault(parameters.optimizer.kind, {"decisions": trial._run.new_decisions})  # type: ignore[union-attr]
+
+        trial._on_update = look
+        outcome = run(trial)
+        return outcome
+
+    monkeypatch.setattr(Trial, "run", looked_at)
+    found = OptFinder(quick()).find(decisions=200, jobs=1)
+    assert set(begun) == set(OPTIMIZERS) == {one.name for one in found.tried}
+    assert len({one["decisions"] for one in begun.values()}) == 1
+    first = [[reward for at, reward in one.outcome.rewards if at <= 130] for one in found.tried]
+    assert first[0]
+    assert all(rewards == first[0] for rewards in first), (
+        "the same weights and seed act the same until the first update"
+    )
+    assert len({one.outcome.losses[0] for one in found.tried}) > 1, "and differ from then on"
+
+
+def test_a_live_learner_is_where_all_begin_and_stays_as_it_is() -> None:
+    algorithm = make_algorithm(Setup(CARTPOLE, quick().of_behavior("CartPole-v1"), seed=5))
+    assert isinstance(algorithm, PPO)
+    algorithm.parameters.optimizer.parameters.mul_(4.0)  # fresh weights choose each action about as often
+    before = {name: array.tobytes() for name, array in algorithm.state()[0].items()}
+    found = OptFinder(quick(), ["adam", "sgd"], begin=state_of(algorithm)).find(decisions=200)
+    fresh = OptFinder(quick(), ["adam", "sgd"]).find(decisions=200, jobs=1)
+    rewards = [{one.name: one.outcome.rewards for one in each.tried} for each in (found, fresh)]
+    assert rewards[0]["adam"][0] == rewards[0]["sgd"][0]
+    assert rewards[0]["adam"] != rewards[1]["adam"]
+    assert {name: array.tobytes() for name, array in algorithm.state()[0].items()} == before
+
+
+def test_a_candidate_that_fails_costs_itself() -> None:
+    broken = quick(env_settings__env_args=["nonsense=1"])
+    for jobs in (1, 2):
+        found = AgentFinder({"whole": quick(), "broken": broken}).find(decisions=200, jobs=jobs)
+        assert found.best == "whole"
+        assert "nonsense" in str(found.tried[1].error)
+        assert found.to_dict()["candidates"][1]["ended"] == "failed"
+    with pytest.raises(TauError, match="nonsense"):
+        AgentFinder({"a": broken, "b": broken}).find(decisions=200, jobs=1)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_was_found_before_a_stop_is_kept(jobs: int) -> None:
+    finder = AgentFinder(rates(1e-9, 1e-3, 1e-4))
+
+    def told(name: str, seen: Outcome, most: int) -> None:
+        if seen.losses:
+            finder.stop()
+
+    found = finder.find(decisions=10**7, jobs=jobs, on_progress=told)
+    assert len(found.tried) == jobs
+    assert all(one.outcome.ending == "stopped" for one in found.tried)
+    assert found.best is not None
+
+
+def test_a_trial_that_diverged_is_worst() -> None:
+    found = AgentFinder(rates(1e30, 1e-9)).find(decisions=2000, jobs=1)
+    assert found.best == "1e-09"
+    assert found.tried[1].outcome.ending == "diverged"
+
+
+def test_ranks() -> None:
+    some, none = Outcome([(1, 5.0)], [(1, 2.0)]), Outcome()
+    assert _rank(Tried("a", some), "reward") == -5.0
+    assert _rank(Tried("a", some), "loss") == 2.0
+    assert _rank(Tried("a", none), "reward") == np.inf
+    assert _rank(Tried("a", some, "failed"), "reward") == np.inf
+
+
+def test_what_makes_no_comparison() -> None:
+    with pytest.raises(SettingsError, match="at least two candidates"):
+        AgentFinder({"one": quick()})
+    with pytest.raises(SettingsError, match="lion: no optimizer; known: adam"):
+        OptFinder(quick(), ["adam", "lion"])
+    for wrong in ({"decisions": 0}, {"jobs": 0}):
+        with pytest.raises(SettingsError, match="at least 1 decision and 1 job"):
+            OptFinder(quick()).find(**wrong)  # type: ignore[arg-type]
