@@ -51,7 +51,7 @@ _PLOT = """Draw reward and losses of runs as a picture.
 Runs that differ in nothing but their seed are one line with a band; others have a line each."""
 _ANIMATE = """Show a run's policy at play, as a GIF or MP4.
 
-It plays an environment of Gymnasium that can draw itself (gym:ID), with the most likely actions unless told otherwise."""
+It plays an environment of Gymnasium that can draw itself: gym:ID. Nothing of the run changes."""
 _HUB = "Put a run on the Hugging Face Hub, or restore one from there."
 _HEADLESS = """Run the headless engine alone, for any trainer.
 
@@ -70,6 +70,7 @@ _COMMANDS = (
     ("export", "tau_trainer.cli.export:export_command", _RESULT, _EXPORT),
     ("report", "tau_trainer.cli.report:report_command", _RESULT, _REPORT),
     ("plot", "tau_trainer.cli.plot:plot_command", _RESULT, _PLOT),
+    ("animate", "tau_trainer.cli.animate:animate_command", _RESULT, _ANIMATE),
     ("hub", "tau_trainer.cli.hub:app", _RESULT, _HUB),
     ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),
     ("data", "tau_trainer.cli.data:app", _PARTS, _DATA),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _GREY = "#6B6B6B"
+_POINTS = 30
+"""Of a line."""
 _ROWS = 12
 """Of a sweep's table."""
 _DASHES = ("solid", "dashed", "dotted")
@@ -142,6 +144,6 @@ def draw_comparison(result: Comparison) -> Figure:
 
 
 def smoothed_points(points: Sequence[tuple[int, float]]) -> tuple[list[float], list[float]]:
-    """Means of consecutive points, at most 60 of them: ``x`` and ``y``."""
-    parts = [part for part in np.array_split(np.asarray(points, float), 60) if len(part)]
+    """Means of consecutive points, at most 30 of them: ``x`` and ``y``."""
+    parts = [part for part in np.array_split(np.asarray(points, float), _POINTS) if len(part)]
     return [float(part[:, 0].mean()) for part in parts], [float(part[:, 1].mean()) for part in parts]

@@ -93,6 +93,14 @@ def _candidates(
     return found
 
 
+def candidates_of_run(run: Path) -> list[Candidate]:
+    """The policies of a run, as its settings choose them: of every learner those of its newest checkpoint.
+
+    Raises SettingsError for a folder without a run, CheckpointError.
+    """
+    return _candidates(*_open(run), None, None)
+
+
 def evaluate_run(run: Path, export: ExportChoice | None = None) -> Candidate:
     """Evaluate the policy of a run on its task's test rows; evaluation.json gets the new scores.
 

@@ -1,0 +1,217 @@
+"""A run's policy at play, as a GIF or an MP4: one environment of Gymnasium that draws itself, one picture a step."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector.utils import concatenate, create_empty_array
+from numpy.typing import NDArray
+from PIL import Image
+
+from tau_trainer.collection.decisions import Actor
+from tau_trainer.envs.gymnasium import PREFIX, action_spec, arrays, sensors, to_space
+from tau_trainer.errors import SettingsError
+from tau_trainer.files import atomic_write_bytes
+from tau_trainer.specs import ActionSpec, BehaviorSpec
+from tau_trainer.training.candidates import Candidate
+from tau_trainer.training.stored import candidates_of_run
+
+Picture = NDArray[np.uint8]
+"""[height, width, 3]."""
+SUFFIXES = (".gif", ".mp4")
+_FPS = 30.0
+"""Where the environment names none."""
+_GIF_TICK_MS, _GIF_LEAST_MS = 10, 20
+"""A GIF counts in hundredths of a second; what stands shorter than two of them is shown at a tenth of the speed."""
+
+
+@dataclass(slots=True)
+class Played:
+    """What was seen."""
+
+    name: str
+    """The learner whose policy played."""
+    steps: list[int] = field(default_factory=list)
+    """Of each episode."""
+    returns: list[float] = field(default_factory=list)
+    pictures: int = 0
+
+
+def animate(
+    run: Path,
+    env: str,
+    target: Path,
+    *,
+    episodes: int = 1,
+    max_steps: int = 1000,
+    fps: float | None = None,
+    deterministic: bool = False,
+    seed: int = 0,
+    arguments: Mapping[str, Any] | None = None,
+) -> Played:
+    """Play ``episodes`` and write ``target``, whole or not at all.
+
+    Args:
+        run: its folder.
+        env: ``gym:ID``, or ``gym:MODULE:ID``.
+        target: a file that ends in ``.gif`` or ``.mp4``.
+        episodes: one after the other; episode ``i`` begins with ``seed + i``.
+        max_steps: of an episode, after which it is cut.
+        fps: pictures a second; None: as the environment says.
+        deterministic: take the most likely action instead of a sample.
+        seed: of the episodes and the samples.
+        arguments: of :func:`gymnasium.make`.
+
+    Raises:
+        SettingsError: the environment cannot be made or draws nothing, or none of the run's policies fits it; or what
+            writes the file is not installed.
+        CheckpointError: the run has saved nothing that can be read.
+    """
+    write = _writer(target)
+    playing = _make(env, run, arguments or {})
+    try:
+        candidate = _fitting(candidates_of_run(run), playing, run, env)
+        played = Played(candidate.name)
+        rate = fps or float(playing.metadata.get("render_fps") or _FPS)
+        pictures = _pictures(playing, candidate, played, episodes, max_steps, deterministic, seed, env)
+        with tempfile.TemporaryDirectory(prefix="tau-animate-") as place:
+            staged = Path(place, target.name)
+            write(pictures, staged, rate)
+            atomic_write_bytes(target, staged.read_bytes())
+    finally:
+        playing.close()
+    return played
+
+
+def _make(env: str, run: Path, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    if not env.startswith(PREFIX):
+        raise SettingsError(
+            f"--env {env}: only environments of Gymnasium (gym:ID) can be drawn from here; play the run in the game "
+            f"with `tau-train learn --inference --run-id {run.name} --env {env}` and record its window"
+        )
+    name = env.removeprefix(PREFIX)
+    try:
+        if name.rpartition(":")[0]:
+            importlib.import_module(name.rpartition(":")[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it draws nothing is said below
+            return gymnasium.make(name, render_mode="rgb_array", disable_env_checker=True, **arguments)
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise SettingsError(f"--env {env}: cannot be made with render_mode rgb_array ({reason})") from error
+
+
+def _fitting(candidates: Sequence[Candidate], env: gymnasium.Env[Any, Any], run: Path, name: str) -> Candidate:
+    """The first policy that sees and decides what ``env`` shows and asks for."""
+    seen, actions = tuple(sensors(env.observation_space)), action_spec(env.action_space)
+    shapes = [one.shape for one in seen]
+    for one in candidates:
+        if [sensor.shape for sensor in one.spec.observations] == shapes and one.spec.actions == actions:
+            return one
+    learned = "; ".join(f"'{one.spec.short_name}' {_in_words(one.spec)}" for one in candidates)
+    shown = _in_words(BehaviorSpec(name, seen, actions))
+    raise SettingsError(
+        f"--env {name}: it {shown}, and run '{run.name}' learned {learned}; name the environment it was trained on"
+    )
+
+
+def _in_words(spec: BehaviorSpec) -> str:
+    shapes = " and ".join("x".join(map(str, sensor.shape)) for sensor in spec.observations)
+    return f"shows {shapes} and takes {_actions_in_words(spec.actions)}"
+
+
+def _actions_in_words(actions: ActionSpec) -> str:
+    parts = [f"{actions.continuous_size} continuous"] if actions.continuous_size else []
+    parts += [f"one of {size}" for size in actions.discrete_branches]
+    return " and ".join(parts)
+
+
+def _pictures(
+    env: gymnasium.Env[Any, Any],
+    candidate: Candidate,
+    played: Played,
+    episodes: int,
+    max_steps: int,
+    deterministic: bool,
+    seed: int,
+    name: str,
+) -> Iterator[Picture]:
+    """Play; a picture of every step and of the beginning and the end of every episode."""
+    actor = Actor(candidate.policy, np.random.default_rng(seed), deterministic=deterministic)
+    space, row = env.observation_space, np.zeros(1, np.int64)
+    room: Any = create_empty_array(space, 1)
+    for episode in range(episodes):
+        obs, _ = env.reset(seed=seed + episode)
+        actor.forget(row)
+        played.steps.append(0)
+        played.returns.append(0.0)
+        yield _drawn(env, played, name)
+        done = False
+        while not done and played.steps[-1] < max_steps:
+            decision = actor.decide(row, tuple(arrays(space, concatenate(space, [obs], room))), None)
+            obs, reward, terminated, truncated, _ = env.step(to_space(env.action_space, decision.to_env())[0])
+            done = terminated or truncated
+            played.steps[-1] += 1
+            played.returns[-1] += float(reward)
+            yield _drawn(env, played, name)
+
+
+def _drawn(env: gymnasium.Env[Any, Any], played: Played, name: str) -> Picture:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            picture: Any = env.render()
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise SettingsError(f"--env {name}: what draws it is not installed ({' '.join(str(error).split())})") from error
+    except NotImplementedError:
+        picture = None
+    if not isinstance(picture, np.ndarray) or picture.ndim != 3:
+        modes = ", ".join(map(str, env.metadata.get("render_modes") or ())) or "none"
+        raise SettingsError(f"--env {name}: it draws no pictures (rgb_array); its render modes: {modes}")
+    played.pictures += 1
+    return np.ascontiguousarray(picture[:, :, :3], np.uint8)
+
+
+def _writer(target: Path) -> Callable[[Iterator[Picture], Path, float], None]:
+    """What writes such a file. Raises SettingsError."""
+    if target.suffix.lower() == ".gif":
+        return _write_gif
+    if target.suffix.lower() != ".mp4":
+        raise SettingsError(f"--out {target}: must end in {' or '.join(SUFFIXES)}")
+    try:
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError as error:
+        raise SettingsError(
+            f"--out {target}: an MP4 needs imageio-ffmpeg, which is not installed: pip install 'tau-trainer[video]' "
+            f"({error}); a .gif needs nothing more"
+        ) from error
+    return _write_mp4
+
+
+def _write_gif(pictures: Iterator[Picture], path: Path, fps: float) -> None:
+    lasting = max(_GIF_LEAST_MS, round(1000.0 / fps / _GIF_TICK_MS) * _GIF_TICK_MS)
+    images = (Image.fromarray(one).quantize(64, dither=Image.Dither.NONE) for one in pictures)
+    next(images).save(path, save_all=True, append_images=images, duration=lasting, loop=0)
+
+
+def _write_mp4(pictures: Iterator[Picture], path: Path, fps: float) -> None:
+    import imageio_ffmpeg
+
+    first = next(pictures)
+    height, width = first.shape[:2]
+    writer = imageio_ffmpeg.write_frames(str(path), (width, height), fps=fps, macro_block_size=2)
+    writer.send(None)
+    try:
+        writer.send(first)
+        for one in pictures:
+            writer.send(one)
+    finally:
+        writer.close()

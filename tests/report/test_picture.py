@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tau_trainer.cli import main
+from tau_trainer.errors import TauError
+from tau_trainer.report.picture import draw_runs
+from tests.report.conftest import append, write_run
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """Three seeds of one thing, and one run with other settings."""
+    alike = [write_run(tmp_path / f"ball-{seed}", seed) for seed in (1, 2, 3)]
+    other: Any = {"behaviors__*__hyperparameters__learning_rate": 0.5}
+    return [*alike, write_run(tmp_path / "other", 4, **other)]
+
+
+def labels(axes: Any) -> list[str]:
+    return [line.get_label() for line in axes.get_lines()]
+
+
+def test_runs_that_differ_in_their_seed_are_one_band(runs: list[Path]) -> None:
+    [axes] = draw_runs(runs).axes
+    assert labels(axes) == ["ball (3 runs)", "other"]
+    assert axes.get_legend() is not None
+    mean, other = (np.asarray(line.get_ydata()) for line in axes.get_lines())
+    single = [np.asarray(draw_runs([run]).axes[0].get_lines()[0].get_ydata()) for run in runs]
+    np.testing.assert_allclose(mean, np.mean(single[:3], axis=0))
+    np.testing.assert_allclose(other, single[3])
+    band: Any = axes.collections[0].get_paths()[0].vertices
+    first = [point[1] for point in band if point[0] == 1000.0]
+    assert min(first) == pytest.approx(min(one[0] for one in single[:3]))
+    assert max(first) == pytest.approx(max(one[0] for one in single[:3]))
+
+
+def test_one_run_has_no_legend_and_the_band_of_its_pairs(runs: list[Path]) -> None:
+    figure = draw_runs(runs[:1])
+    [axes] = figure.axes
+    assert axes.get_legend() is None
+    assert len(axes.collections) == 1
+    assert figure.get_suptitle() == "ball-1"
+    assert axes.get_xlabel() == "agent decisions"
+
+
+def test_losses_and_both(runs: list[Path]) -> None:
+    [loss] = draw_runs(runs[:1], "loss").axes
+    assert loss.get_ylabel() == "policy loss"
+    reward, again = draw_runs(runs[:1], "both").axes
+    assert reward.get_ylabel() == "tau/mean reward"
+    assert again.get_ylabel() == "policy loss"
+
+
+def test_smoothing_averages_points(runs: list[Path]) -> None:
+    raw, smooth = (np.asarray(draw_runs(runs[:1], smooth=n).axes[0].get_lines()[0].get_ydata()) for n in (1, 3))
+    np.testing.assert_allclose(smooth[1:-1], (raw[:-2] + raw[1:-1] + raw[2:]) / 3)
+
+
+def test_time_goes_on_where_a_run_was_resumed(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", pairs=1)
+    (run / "log.jsonl").unlink()
+    points = [(1000, 2.0, 1.0), (2000, 5.0, 2.0), (3000, 9.0, 3.0), (3000, 1.0, 4.0), (4000, 3.0, 5.0)]
+    summary = {"type": "summary", "behavior": "Ball"}
+    append(
+        run,
+        *(
+            {**summary, "step": s, "elapsed": t, "values": {"Environment/Cumulative Reward": y}}
+            for s, t, y in points[:3]
+        ),
+        {"type": "event", "kind": "resumed", "elapsed": 0.1, "fields": {"behavior": "Ball", "step": 2000}},
+        *(
+            {**summary, "step": s, "elapsed": t, "values": {"Environment/Cumulative Reward": y}}
+            for s, t, y in points[3:]
+        ),
+    )
+    [axes] = draw_runs([run], along="time").axes
+    line: Any = axes.get_lines()[0]
+    assert list(line.get_xdata()) == [2.0, 5.0, 10.0, 12.0]
+    assert list(line.get_ydata()) == [1.0, 2.0, 4.0, 5.0]
+    assert axes.get_xlabel() == "time (s)"
+    line = draw_runs([run]).axes[0].get_lines()[0]
+    assert list(line.get_xdata()) == [1000, 2000, 3000, 4000]
+
+
+@pytest.mark.parametrize(
+    ("last", "unit", "tick"), [(100.0, "s", "60"), (600.0, "minutes", "1"), (9000.0, "hours", "0.0166667")]
+)
+def test_long_times_are_told_in_larger_units(last: float, unit: str, tick: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (run / "log.jsonl").unlink()
+    for step, time in ((1, 0.0), (2, last)):
+        append(run, {"type": "summary", "behavior": "B", "step": step, "elapsed": time, "values": {"Losses/X": 1.0}})
+    [axes] = draw_runs([run], "loss", "time").axes
+    assert axes.get_xlabel() == f"time ({unit})"
+    assert axes.xaxis.get_major_formatter()(60.0, None) == tick
+
+
+def test_what_is_not_there_is_said(runs: list[Path]) -> None:
+    (runs[0] / "log.jsonl").write_text("")
+    for what in ("reward", "loss", "both"):
+        with pytest.raises(TauError, match="is in the log yet"):
+            draw_runs(runs[:1], what)
+    (runs[1] / "log.jsonl").unlink()
+    with pytest.raises(TauError, match=r"has no log\.jsonl, so there is nothing to plot"):
+        draw_runs(runs)
+
+
+def test_the_command(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["plot", "ball-1", "--results-dir", "."]) == 0
+    with Image.open("ball-1/plot.png") as image:
+        assert image.width == 1080
+    assert main(["plot", "ball-1", "--results-dir", "."]) == 0, "it is drawn anew as the run goes on"
+    words = "plot ball-1 ball-2 other --results-dir . --what both --x time --smooth 2 --out all.png"
+    assert main(words.split()) == 0
+    assert Path("all.png").stat().st_size > 10_000
+    assert main(words.split()) == 2, "nothing is overwritten unasked"
+    assert main([*words.split(), "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("plot bell-1", "bell-1: no run of this name in .; did you mean ball-1?"),
+        (
+            "plot ball-1 ball-2",
+            "a picture of several runs belongs into none of their folders; say where with --out FILE",
+        ),
+        ("plot ball-1 ./ball-1 --out a.png", "names a run twice"),
+        ("plot ball-1 --smooth 0", "--smooth 0: at least 1 point"),
+        ("plot ball-1 --out a.jpg", "--out a.jpg: must be a file that ends in .png"),
+        ("plot ball-1 --out ball-1", "--out ball-1: must be a file that ends in .png"),
+        ("plot ball-1 --what luck", "luck"),
+        ("plot", "RUNS"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    words: str,
+    said: str,
+    runs: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*words.split(), "--results-dir", "."]) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert said in errors[0]
+    assert not list(tmp_path.rglob("*.png"))
