@@ -63,7 +63,6 @@ def animate_command(
     target = folder / ANIMATION_NAME if out is None else writable(out, force, "--out")
     show_status(f"playing {folder}")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures need no screen, which pygame looks for
-    from tau_trainer.envs.threaded import named_arguments
     from tau_trainer.report.animation import animate
     from tau_trainer.settings import load_settings
 
@@ -81,7 +80,7 @@ def animate_command(
         fps=fps,
         deterministic=deterministic,
         seed=seed,
-        arguments=named_arguments(words, "gymnasium.make") if chosen.startswith("gym:") else {},
+        env_args=words,
     )
     lines = [
         f"episode {number}: {steps:,} steps, return {value:.4g}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from PIL import Image
 
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.envs.gymnasium import PREFIX, action_spec, arrays, sensors, to_space
+from tau_trainer.envs.threaded import named_arguments
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.specs import ActionSpec, BehaviorSpec
@@ -55,7 +56,7 @@ def animate(
     fps: float | None = None,
     deterministic: bool = False,
     seed: int = 0,
-    arguments: Mapping[str, Any] | None = None,
+    env_args: Sequence[str] = (),
 ) -> Played:
     """Play ``episodes`` and write ``target``, whole or not at all.
 
@@ -68,7 +69,7 @@ def animate(
         fps: pictures a second; None: as the environment says.
         deterministic: take the most likely action instead of a sample.
         seed: of the episodes and the samples.
-        arguments: of :func:`gymnasium.make`.
+        env_args: ``NAME=VALUE``, arguments of :func:`gymnasium.make`.
 
     Raises:
         SettingsError: the environment cannot be made or draws nothing, or none of the run's policies fits it; or what
@@ -76,7 +77,7 @@ def animate(
         CheckpointError: the run has saved nothing that can be read.
     """
     write = _writer(target)
-    playing = _make(env, run, arguments or {})
+    playing = _make(env, run, env_args)
     try:
         candidate = _fitting(candidates_of_run(run), playing, run, env)
         played = Played(candidate.name)
@@ -91,13 +92,13 @@ def animate(
     return played
 
 
-def _make(env: str, run: Path, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+def _make(env: str, run: Path, env_args: Sequence[str]) -> gymnasium.Env[Any, Any]:
     if not env.startswith(PREFIX):
         raise SettingsError(
             f"--env {env}: only environments of Gymnasium (gym:ID) can be drawn from here; play the run in the game "
             f"with `tau-train learn --inference --run-id {run.name} --env {env}` and record its window"
         )
-    name = env.removeprefix(PREFIX)
+    name, arguments = env.removeprefix(PREFIX), named_arguments(env_args, "gymnasium.make")
     try:
         if name.rpartition(":")[0]:
             importlib.import_module(name.rpartition(":")[0])

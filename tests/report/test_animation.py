@@ -109,8 +109,8 @@ def test_it_draws_samples_and_cuts_and_takes_arguments(
     run: Path, tmp_path: Path, pictures: tuple[list[Picture], list[float]]
 ) -> None:
     seen, rates = pictures
-    arguments = {"width": 48}
-    played = animate(run, "gym:Sketch-v0", tmp_path / "a.gif", max_steps=3, fps=5.0, episodes=40, arguments=arguments)
+    arguments = ["width=48"]
+    played = animate(run, "gym:Sketch-v0", tmp_path / "a.gif", max_steps=3, fps=5.0, episodes=40, env_args=arguments)
     assert set(played.steps) == {3}
     assert len(seen) == 40 * 4
     assert seen[0].shape == (16, 48, 3)
