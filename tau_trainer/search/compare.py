@@ -30,7 +30,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What candidates have come to, best first."""
+    """What candidates have come to, best first, as :func:`ranked` has them."""
 
     search: str
     """``optimizer`` or ``agent``."""
@@ -126,7 +126,7 @@ class AgentFinder:
                 tried = [one for found in waiting if (one := found.result()) is not None]
         if tried and all(one.error is not None for one in tried):
             raise TauError(str(tried[0].error))
-        return Comparison(self.search, metric, tuple(sorted(tried, key=lambda one: _rank(one, metric))))
+        return Comparison(self.search, metric, ranked(tried, metric))
 
     def stop(self) -> None:
         """End all trials soon, and keep what was found. Call from any thread."""
@@ -183,6 +183,19 @@ class OptFinder(AgentFinder):
         super().__init__({name: with_numbers(settings, optimizer=name) for name in optimizers}, begin=begin)
 
 
-def _rank(one: Tried, metric: Metric) -> float:
-    mean = one.outcome.mean(metric) if one.error is None else None
-    return float("inf") if mean is None else -mean if metric == "reward" else mean
+def ranked(tried: Sequence[Tried], metric: Metric) -> tuple[Tried, ...]:
+    """Best first: those that had all their decisions, then those that were stopped, then those that came to nothing.
+
+    Trials that were stopped have not come equally far: of them the decisions count that all of them have.
+    """
+    common = min((one.outcome.decisions for one in tried if one.outcome.ending == "stopped"), default=None)
+
+    def rank(one: Tried) -> tuple[int, float]:
+        stopped = one.outcome.ending == "stopped"
+        mean = one.outcome.mean(metric, common if stopped else None)
+        if one.error is not None or one.outcome.mean(metric) is None:
+            return 2, 0.0
+        mean = float("inf") if mean is None else -mean if metric == "reward" else mean
+        return int(stopped), mean
+
+    return tuple(sorted(tried, key=rank))

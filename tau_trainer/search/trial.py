@@ -59,9 +59,9 @@ class Outcome:
         """Everything that was measured of it."""
         return self.rewards if metric == "reward" else self.losses
 
-    def mean(self, metric: Metric) -> float | None:
-        """Mean over the whole trial; None where nothing was measured, or it diverged."""
-        values = [value for _, value in self.values(metric)]
+    def mean(self, metric: Metric, until: int | None = None) -> float | None:
+        """Mean over the trial, or its first decisions; None where nothing was measured, or it diverged."""
+        values = [value for at, value in self.values(metric) if until is None or at <= until]
         return float(np.mean(values)) if values and self.ending != "diverged" else None
 
 

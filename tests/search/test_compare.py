@@ -3,14 +3,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.search import OPTIMIZERS, AgentFinder, OptFinder, Outcome, state_of
-from tau_trainer.search.compare import Tried, _rank
+from tau_trainer.search.compare import Tried, ranked
 from tau_trainer.search.trial import Trial
 from tests.search.conftest import quick
 from tests.search.test_trial import CARTPOLE
@@ -110,11 +109,20 @@ def test_a_trial_that_diverged_is_worst() -> None:
 
 
 def test_ranks() -> None:
-    some, none = Outcome([(1, 5.0)], [(1, 2.0)]), Outcome()
-    assert _rank(Tried("a", some), "reward") == -5.0
-    assert _rank(Tried("a", some), "loss") == 2.0
-    assert _rank(Tried("a", none), "reward") == np.inf
-    assert _rank(Tried("a", some, "failed"), "reward") == np.inf
+    def tried(name: str, *rewards: float, ending: Any = "finished", error: str | None = None) -> Tried:
+        points = [(10 * i, reward) for i, reward in enumerate(rewards, 1)]
+        return Tried(name, Outcome(points, [(at, -reward) for at, reward in points], 10 * len(rewards), ending), error)
+
+    good, bad = tried("good", 1.0, 5.0), tried("bad", 2.0, 2.0)
+    rises = tried("rises", 1.0, 9.0, 9.0, ending="stopped")
+    short = tried("short", 2.0, ending="stopped")
+    nothing, failed = tried("nothing"), tried("failed", 9.0, error="it broke")
+    diverged = tried("diverged", 9.0, ending="diverged")
+    for metric in ("reward", "loss"):
+        found = ranked([bad, failed, rises, nothing, diverged, short, good], metric)
+        names = [one.name for one in found]
+        assert names[:4] == ["good", "bad", "short", "rises"], "of what was stopped the first ten decisions count"
+        assert set(names[4:]) == {"failed", "nothing", "diverged"}
 
 
 def test_what_makes_no_comparison() -> None:
