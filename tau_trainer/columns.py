@@ -79,6 +79,11 @@ def observation_columns(spec: BehaviorSpec) -> tuple[Column, ...]:
     return tuple(Column(f"obs_{i}", sensor.shape, sensor.dtype) for i, sensor in enumerate(spec.observations))
 
 
+MOMENT = Column("moment", (), np.int64)
+"""Which decisions were made together: for agents of one behavior, by one message of one environment. Filled where a
+memory has it."""
+
+
 def action_columns(spec: BehaviorSpec, choices: ActionSpec) -> tuple[Column, ...]:
     """``continuous`` (raw sample) and ``discrete`` of what is drawn, and the behavior's ``mask`` (True = forbidden)."""
     return (

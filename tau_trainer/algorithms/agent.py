@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import create_model
+from pydantic import ValidationError, create_model
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Publish, Setup, State
 from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
 from tau_trainer.algorithms.parameters import fitting
-from tau_trainer.columns import Arrays
+from tau_trainer.columns import MOMENT, Arrays, Column
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import RewardDone, Rollout, WorkData
 from tau_trainer.metrics import keys
@@ -28,9 +28,13 @@ from tau_trainer.models.blocks import drawn_from
 from tau_trainer.models.own_network import OwnNetwork, seen
 from tau_trainer.rewards.goals import Checked
 from tau_trainer.settings import AgentHyperparameters, HindsightSettings, TrainerSettings, TrainerType
+from tau_trainer.settings.kinds import Bool, Float, Int
+from tau_trainer.settings.problems import without_tags
 from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray
 
 _OPTIMIZER = "optimizer."
+_KINDS: Mapping[type, Any] = {bool: Bool, int: Int, float: Float}
+"""How the settings read numbers of an agent's own."""
 
 
 class Batch(NamedTuple):
@@ -101,6 +105,14 @@ class Agent(torch.nn.Module):
         """For hindsight: rewards [n] and real ends [n] of what was reached and what was wanted, float32 [n, G]."""
         raise NotImplementedError
 
+    def reward_done_ma(self, rewards: FloatArray, done: BoolArray) -> tuple[Any, Any]:
+        """For several agents: what is learned from instead of the rewards float32 [k] and ends [k] of one step.
+
+        The ``k`` agents of this behavior decided together in one environment. Returns a reward and an end for all of
+        them, or [k] of each; a real end stays one.
+        """
+        raise NotImplementedError
+
     def forward(self, obs: Any) -> torch.Tensor:
         """Torch's name of :meth:`action`."""
         return self.action(obs)
@@ -123,15 +135,25 @@ class Agent(torch.nn.Module):
 
 @cache
 def _trainer_of(agent: type[Agent]) -> TrainerType:
-    fields = AgentHyperparameters.model_fields
-    kinds = {name: (fields[name].annotation if name in fields else type(one)) for name, one in agent.defaults.items()}
-    named: dict[str, Any] = {name: (kinds[name], one) for name, one in agent.defaults.items()}
-    numbers = create_model(f"{agent.__name__}Hyperparameters", __base__=AgentHyperparameters, **named)
+    known, given = AgentHyperparameters.model_fields, dict(agent.defaults)
+    try:
+        checked = AgentHyperparameters.model_validate({name: given[name] for name in given if name in known})
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(map(str, without_tags(wrong["loc"]))) or "they"
+        raise SettingsError(f"{agent.place()}.defaults: {place}: {wrong['msg']}") from error
+    fields: dict[str, Any] = {
+        name: (known[name].rebuild_annotation(), getattr(checked, name))
+        if name in known
+        else (_KINDS.get(type(value), type(value)), value)
+        for name, value in given.items()
+    }
+    numbers = create_model(f"{agent.__name__}Hyperparameters", __base__=AgentHyperparameters, **fields)
     settings = create_model(
         f"{agent.__name__}Settings",
         __base__=TrainerSettings,
         trainer_type=(str, agent.place()),
-        hyperparameters=(numbers, numbers.model_validate(dict(agent.defaults))),
+        hyperparameters=(numbers, numbers()),
     )
     return TrainerType(settings, agent.place())
 
@@ -175,6 +197,26 @@ class AgentLearner(OffPolicy):
         if self._agent.reward_done is Agent.reward_done:
             return super().goal_rule(chosen)
         return Checked(self.agent.reward_done, f"{self.name}.reward_done")
+
+    @property
+    @override
+    def columns(self) -> tuple[Column, ...]:
+        together = self._agent.reward_done_ma is not Agent.reward_done_ma
+        return (*super().columns, MOMENT) if together else super().columns
+
+    @override
+    def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
+        rows = super()._rows(rollout)
+        if MOMENT not in self.columns:
+            return rows
+        rewards, terminated = rows["rewards"].copy(), rows["terminated"].copy()
+        _, moment = np.unique(rollout.column(MOMENT.name), return_inverse=True)
+        order = np.argsort(moment, kind="stable")
+        for step in np.split(order, np.flatnonzero(np.diff(moment[order])) + 1):
+            reward, done = self.agent.reward_done_ma(rewards[step, 0], rows["terminated"][step])
+            rewards[step, 0] = reward
+            terminated[step] |= done
+        return rows | {"rewards": rewards, "terminated": terminated}
 
     @override
     def learn_from(

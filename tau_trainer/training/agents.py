@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.collection.decisions import DecisionBatcher
-from tau_trainer.columns import Rows
+from tau_trainer.columns import MOMENT, Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory.joint import GROUP
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
@@ -86,6 +86,8 @@ class TauAgent:
             values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": batch.action_mask}
             values[GROUP] = batch.group_id
             values.update(decision.extras)
+            if MOMENT in self.learner.memory.columns:
+                values[MOMENT.name] = np.full(len(rows), self.learner.next_moment(), np.int64)
             self.learner.memory.append(rows, {EXTRINSIC: reward}, values, decision.version)
         self.learner.count(len(rows))
 
