@@ -144,29 +144,21 @@ def test_an_agent_without_a_model_file_trains(folder: Path, monkeypatch: pytest.
     assert not list(report.folder.rglob("*.onnx"))
 
 
-def test_the_second_agents_parts_learn(folder: Path) -> None:
-    built = """
-import torch
-from torch import nn
-from tau_trainer import Agent
-
-class DDPG(Agent):
-    defaults = {"batch_size": 32, "exploration": {"type": "gaussian_white_noise", "sigma": 0.1}}
-
-    def build(self):
-        self.actor, self.target_actor = (nn.Linear(self.observation_size, self.action_size) for _ in range(2))
-        both = self.observation_size + self.action_size
-        self.critic, self.target_critic = (nn.Linear(both, 1) for _ in range(2))
-
-    def action(self, obs):
-        return self.actor(obs)
-
-"""
-    (folder / "my_agents.py").write_text(built + blocks("python")[1])
-    options = SHORT | {"default_settings__trainer_type": "my_agents:DDPG"}
+def test_the_second_agent_learns(folder: Path) -> None:
+    heading = blocks("python")[0].split("class DQN")[0]
+    (folder / "my_agents.py").write_text(heading + blocks("python")[1])
+    options = SHORT | {"default_settings__trainer_type": "my_agents:TwoParts"}
     report = train(settings("two", "gym:Pendulum-v1", **options), terminal="quiet")
     assert report.outcome == "completed"
     assert {name.split(".")[1] for name in weights(report) if name.startswith("optimizer.")} == {"0", "1"}
+
+
+def test_an_agents_own_mistake_is_named(folder: Path) -> None:
+    source = (folder / "my_agents.py").read_text()
+    (folder / "my_agents.py").write_text(source.replace("batch.action[:, None]", "batch.action"))
+    report = train(settings("broken", **SHORT), terminal="quiet")
+    assert (report.outcome, report.exit_code) == ("failed", 2)
+    assert report.errors[0].startswith("pair 0: my_agents:DQN.loss failed: RuntimeError: ")
 
 
 def test_the_callback_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

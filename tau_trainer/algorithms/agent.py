@@ -25,7 +25,7 @@ from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import RewardDone, Rollout, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models.blocks import drawn_from
-from tau_trainer.models.own_network import OwnNetwork, seen
+from tau_trainer.models.own_network import OwnNetwork, named_failure, seen
 from tau_trainer.rewards.goals import Checked
 from tau_trainer.settings import AgentHyperparameters, HindsightSettings, TrainerSettings, TrainerType
 from tau_trainer.settings.kinds import Bool, Float, Int
@@ -181,7 +181,7 @@ class AgentLearner(OffPolicy):
 
     @override
     def build(self) -> torch.nn.Module:
-        with drawn_from(self.generator):
+        with drawn_from(self.generator), named_failure(f"{self.name}.build"):
             self.agent = self._agent(self._setup)
         numbers = cast("AgentHyperparameters", self.settings.hyperparameters)
         self.network = OwnNetwork(
@@ -213,9 +213,10 @@ class AgentLearner(OffPolicy):
         _, moment = np.unique(rollout.column(MOMENT.name), return_inverse=True)
         order = np.argsort(moment, kind="stable")
         for step in np.split(order, np.flatnonzero(np.diff(moment[order])) + 1):
-            reward, done = self.agent.reward_done_ma(rewards[step, 0], rows["terminated"][step])
-            rewards[step, 0] = reward
-            terminated[step] |= done
+            with named_failure(f"{self.name}.reward_done_ma"):
+                reward, done = self.agent.reward_done_ma(rewards[step, 0], rows["terminated"][step])
+                rewards[step, 0] = reward
+                terminated[step] |= done
         return rows | {"rewards": rewards, "terminated": terminated}
 
     @override
@@ -244,7 +245,8 @@ class AgentLearner(OffPolicy):
     def _step(self, drawn: Transitions) -> torch.Tensor:
         """A gradient step; what the losses were [m]."""
         with torch.enable_grad():
-            found = self.agent.loss(self._batch(drawn))
+            with named_failure(f"{self.name}.loss"):
+                found = self.agent.loss(self._batch(drawn))
             losses = [self._mean(one, drawn) for one in ([found] if isinstance(found, torch.Tensor) else found)]
             if len(losses) != len(self._optimizers):
                 raise SettingsError(
@@ -258,7 +260,8 @@ class AgentLearner(OffPolicy):
                     parameter.grad = gradient
         for optimizer in self._optimizers:
             optimizer.step()
-        self.agent.update_target()
+        with named_failure(f"{self.name}.update_target"):
+            self.agent.update_target()
         return torch.stack(losses).detach()
 
     def _mean(self, loss: torch.Tensor, drawn: Transitions) -> torch.Tensor:

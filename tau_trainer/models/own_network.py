@@ -1,19 +1,21 @@
 """A user's own network where ours stand: acting, masks, exploration, checkpoints and export are as with those.
 
-What acts is traced once it is exported, and only the layers and operations of a short list can be written to a model
-file. Training asks for none of that.
+Once it is exported, what acts is watched as it acts, and only layers and operations of a short list can be written to a
+model file. Training asks for none of that.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from numpy.typing import NDArray
+from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
-from tau_trainer.errors import ExportError, SettingsError
+from tau_trainer.errors import ExportError, SettingsError, TauError
 from tau_trainer.exploration import make_exploration
 from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.actor_critic import CLOCK, ActorCritic, Answer
@@ -86,7 +88,8 @@ class OwnNetwork(ActorCritic):
         begins: torch.Tensor | None = None,
         noise: Noise | None = None,
     ) -> torch.Tensor:
-        outputs: torch.Tensor = self.module(seen(inputs))
+        with named_failure(f"{type(self.module).__name__}.action"):
+            outputs: torch.Tensor = self.module(seen(inputs))
         due = len(inputs[0]), self.action.weight.shape[1]
         if tuple(outputs.shape) != due:
             raise SettingsError(
@@ -101,8 +104,31 @@ class OwnNetwork(ActorCritic):
         x = graph.concat([observations[i] for i in self._vectors], "observation") if self._vectors else ""
         if self.normalizer is not None:
             x = self.normalizer.write(graph, x)
-        self.action.write(graph, _Traced(graph, self.module).write([x, *(observations[i] for i in self._encoded)]))
+        names = [x, *(observations[i] for i in self._encoded)]
+        weight, sensors = self.action.weight, [self.spec.observations[i] for i in self._encoded]
+        inputs = [
+            torch.zeros(2, sum(self.spec.observations[i].size for i in self._vectors), dtype=weight.dtype),
+            *(torch.zeros(2, *one.shape, dtype=weight.dtype) for one in sensors),
+        ]
+        with torch.no_grad(), _Writer(graph, self.module, dict(zip(names, inputs, strict=True))) as writer:
+            outputs = self.outputs(inputs)
+        name = writer.name(outputs)
+        if name is None:
+            raise ExportError(f"The policy of {type(self.module).__name__} does not depend on what it sees.")
+        self.action.write(graph, name)
         return None
+
+
+@contextmanager
+def named_failure(what: str) -> Iterator[None]:
+    """Whatever a user's own code raises inside is told as a SettingsError that names it."""
+    try:
+        yield
+    except TauError:
+        raise
+    except Exception as error:
+        reason = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
+        raise SettingsError(f"{what} failed: {reason}; mend it (--debug shows where)") from error
 
 
 def seen(inputs: Inputs) -> Any:
@@ -110,87 +136,90 @@ def seen(inputs: Inputs) -> Any:
     return inputs if len(inputs) > 1 else inputs[0]
 
 
-_PLAIN: Final[dict[Any, str]] = {
-    torch.nn.ReLU: "Relu",
-    torch.nn.Tanh: "Tanh",
-    torch.nn.Sigmoid: "Sigmoid",
-    torch.nn.Softplus: "Softplus",
-    torch.nn.Identity: "Identity",
-    torch.nn.Dropout: "Identity",
-    torch.relu: "Relu",
-    torch.nn.functional.relu: "Relu",
-    torch.tanh: "Tanh",
-    torch.sigmoid: "Sigmoid",
+_NODES: Final = {
     "relu": "Relu",
     "tanh": "Tanh",
     "sigmoid": "Sigmoid",
-    operator.add: "Add",
-    torch.add: "Add",
-    operator.sub: "Sub",
-    operator.mul: "Mul",
-    operator.truediv: "Div",
-    operator.neg: "Neg",
+    "softplus": "Softplus",
+    "neg": "Neg",
+    "add": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "div": "Div",
 }
-"""What is one node of ONNX."""
-_SWISH: Final = (torch.nn.SiLU, torch.nn.functional.silu)
+"""What is one node of ONNX, by torch's name."""
+_SWAPPED: Final = {"__rsub__": "Sub", "__rdiv__": "Div"}
+"""The same of a number and a tensor."""
+_UNCHANGED: Final = ("dropout", "contiguous", "clone", "detach")
+_FACTS: Final = ("__get__", "size", "dim", "__len__")
+"""Asked of a tensor, these say nothing about what it holds."""
+_DEFAULTS: Final = {"inplace": False, "training": False, "alpha": 1, "beta": 1.0, "threshold": 20.0}
+"""Arguments that a node has no other value for; those that make no difference to numbers are not looked at."""
 
 
-class _Traced:
-    """Writes what a module does to its input, operation by operation."""
+class _Writer(TorchFunctionMode):
+    """Writes what is done to tensors inside it, in this thread alone: others may act and learn meanwhile."""
 
-    def __init__(self, graph: GraphWriter, module: torch.nn.Module) -> None:
+    def __init__(self, graph: GraphWriter, module: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()
         self._graph = graph
         self._module = module
-        self._layers = dict(module.named_modules())
+        self._kept = list(inputs.values())
+        """Everything that has a name, so that no other tensor gets its place in memory."""
+        self._names = {id(tensor): name for name, tensor in inputs.items()}
 
-    def write(self, inputs: list[str]) -> str:
-        """From the names of the inputs to that of the output. Raises ExportError for what is not known."""
-        try:
-            traced = torch.fx.symbolic_trace(self._module)
-        except Exception as error:  # control flow that depends on numbers, mostly
-            raise self._refused(f"its action cannot be traced ({str(error).splitlines()[0]})") from error
-        names: dict[torch.fx.Node, Any] = {}
-        for node in traced.graph.nodes:
-            if node.op == "output":
-                return str(torch.fx.map_arg(node.args[0], lambda one: names[one]))
-            names[node] = self._node(node, names, inputs)
-        raise AssertionError("a graph ends with its output")
+    def name(self, tensor: object) -> str | None:
+        """What a tensor is called in the graph; None: it does not depend on the inputs."""
+        return self._names.get(id(tensor))
 
-    def _node(self, node: torch.fx.Node, names: dict[torch.fx.Node, Any], inputs: list[str]) -> Any:
-        if node.op == "placeholder":
-            return inputs if len(inputs) > 1 else inputs[0]
-        given: Any = torch.fx.map_arg(node.args, lambda one: names[one])
-        output = f"own.{node.name}"
-        layer: Any = self._layers.get(str(node.target)) if node.op == "call_module" else None
-        kind: Any = type(layer) if layer is not None else node.target
-        if kind is operator.getitem and isinstance(given[0], list):
-            return given[0][given[1]]
-        if isinstance(layer, torch.nn.Linear):
-            bias = torch.zeros(layer.out_features) if layer.bias is None else layer.bias
-            weight, offset = (values.detach().cpu().numpy() for values in (layer.weight.T, bias))
-            return self._graph.linear(weight, offset, given[0], output)
-        if kind in _SWISH:
-            return self._graph.swish(given[0], output)
-        if kind in (torch.cat, torch.concat) and (*given, node.kwargs.get("dim"))[1] in (1, -1):
-            return self._graph.concat(given[0], output)
-        if kind in (torch.mean, "mean") and self._over_columns(node):
-            return self._graph.add("ReduceMean", [given[0]], output, axes=[1], keepdims=1)
-        if kind in _PLAIN and not (node.op != "call_module" and node.kwargs):
-            numbers = (
-                one if isinstance(one, str) else self._graph.scalar(f"{output}.{i}", float(one))
-                for i, one in enumerate(given)
-            )
-            return self._graph.add(_PLAIN[kind], list(numbers), output)
-        raise self._refused(f"it uses {getattr(kind, '__name__', kind)}, which is not known how to write")
+    @override
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result, kind = func(*args, **(kwargs or {})), str(getattr(func, "__name__", func))
+        flat = [*args[0], *args[1:]] if args and isinstance(args[0], list | tuple) else [*args]
+        if not any(self.name(one) for one in (*flat, *(kwargs or {}).values())) or kind in _FACTS:
+            return result
+        name = self._written(kind, args, kwargs or {}, f"own.{len(self._kept)}")
+        self._kept.append(result)
+        self._names[id(result)] = name
+        return result
 
-    @staticmethod
-    def _over_columns(node: torch.fx.Node) -> bool:
-        """Whether this is ``mean(dim=1, keepdim=True)``."""
-        told: dict[str, Any] = dict(zip(("input", "dim", "keepdim"), node.args, strict=False)) | dict(node.kwargs)
-        return told.get("dim") in (1, -1) and told.get("keepdim") is True
-
-    def _refused(self, why: str) -> ExportError:
-        return ExportError(
-            f"The policy of {type(self._module).__name__} cannot be written as a model file: {why}; build it of Linear "
-            "layers, usual activations, sums and cat, or say `exports = False` in its class to train without a file"
+    def _written(self, kind: str, args: Any, options: Mapping[str, Any], output: str) -> str:
+        """The name of what this operation says, once it is in the graph."""
+        graph = self._graph
+        if kind == "linear" and self.name(args[0]):
+            _, weight, bias = (*args, None)[:3]
+            bias = torch.zeros(len(weight)) if bias is None else bias
+            return graph.linear(_array(weight.T), _array(bias), self._of(args[0], output), output)
+        if kind == "silu":
+            return graph.swish(self._of(args[0], output), output)
+        if kind == "cat" and (*args, options.get("dim", 0))[1] in (1, -1):
+            return graph.concat([self._of(one, f"{output}.{i}") for i, one in enumerate(args[0])], output)
+        told = dict(zip(("input", "dim", "keepdim"), args, strict=False)) | dict(options)
+        if kind == "mean" and told.get("dim") in (1, -1) and told.get("keepdim") is True:
+            return graph.add("ReduceMean", [self._of(args[0], output)], output, axes=[1], keepdims=1)
+        if all(_DEFAULTS.get(name, value) == value for name, value in options.items()):
+            if kind in _UNCHANGED:
+                return self._of(args[0], output)
+            given = [self._of(one, f"{output}.{i}") for i, one in enumerate(args)]
+            if kind in _SWAPPED:
+                return graph.add(_SWAPPED[kind], given[::-1], output)
+            if kind == "softplus" and [*args[1:]] in ([], [1.0, 20.0]):
+                return graph.add(_NODES[kind], given[:1], output)
+            if kind in _NODES and kind != "softplus":
+                return graph.add(_NODES[kind], given, output)
+        raise ExportError(
+            f"The policy of {type(self._module).__name__} cannot be written as a model file: its action uses "
+            f"'{kind.strip('_')}' in a way that is not known how to write; build it of Linear layers, usual "
+            "activations, sums and cat, or say `exports = False` in its class to train without a file"
         )
+
+    def _of(self, value: Any, name: str) -> str:
+        """What depends on the inputs by its name; anything else as a constant."""
+        known = self.name(value)
+        if known is not None:
+            return known
+        return self._graph.constant(f"{name}.constant", _array(torch.as_tensor(value, dtype=torch.float32)))
+
+
+def _array(values: torch.Tensor) -> NDArray[Any]:
+    return values.detach().cpu().numpy()

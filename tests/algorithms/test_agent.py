@@ -373,7 +373,7 @@ def test_defaults_are_checked_like_settings(defaults: dict[str, Any], text: str)
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(NotImplementedError, match="Forgetful needs a method action"):
+    with pytest.raises(SettingsError, match=r"Forgetful\.action failed: NotImplementedError: Forgetful needs a method"):
         learner(Forgetful).snapshot().act((np.zeros((1, 3), np.float32),), None, np.random.default_rng(0))
 
 

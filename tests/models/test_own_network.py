@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,23 @@ class Grouped(Side):
         return torch.cat([torch.cumsum(self.one(obs), dim=1), self.two(obs)], dim=1)
 
 
+class Leaky(Side):
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return nn.functional.leaky_relu(super().forward(obs))
+
+
+class Numbers(Side):
+    """Numbers on either side, a parameter of its own, and a bias that is added in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(7))
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        x = 1.0 - super().forward(obs) * self.scale.exp()
+        return 1.0 / (x * x + 2) - 0.5
+
+
 class Whimsical(Side):
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         return super().forward(obs if obs.sum() > 0 else -obs)
@@ -89,7 +107,7 @@ def policy_of(module: nn.Module, spec: BehaviorSpec, normalize: bool = False) ->
     return make_policy(network, weights, 1)
 
 
-@pytest.mark.parametrize("module", [Layers, Dueling, Side])
+@pytest.mark.parametrize("module", [Layers, Dueling, Side, Numbers])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_the_file_says_the_same(tmp_path: Path, module: type[nn.Module], normalize: bool) -> None:
     """export_onnx compares both with onnxruntime, and raises where they differ."""
@@ -99,7 +117,11 @@ def test_the_file_says_the_same(tmp_path: Path, module: type[nn.Module], normali
 
 @pytest.mark.parametrize(
     ("module", "why"),
-    [(Grouped, "it uses cumsum, which is not known how to write"), (Whimsical, "its action cannot be traced")],
+    [
+        (Grouped, "its action uses 'cumsum'"),
+        (Whimsical, "its action uses 'sum'"),
+        (Leaky, "its action uses 'leaky_relu'"),
+    ],
 )
 def test_what_cannot_be_written_is_refused_with_a_remedy(tmp_path: Path, module: type[nn.Module], why: str) -> None:
     with pytest.raises(ExportError, match=f"{why}.*say `exports = False`"):
@@ -124,3 +146,27 @@ def test_without_exploration_branches_are_drawn_and_continuous_actions_are_not()
     decision = policy.act(obs, None, np.random.default_rng(0))
     assert len(np.unique(decision.discrete[:, 0])) > 1
     assert len(np.unique(decision.continuous, axis=0)) == 1
+
+
+def test_writing_leaves_other_threads_alone(tmp_path: Path) -> None:
+    """A run's export is tried while agents act."""
+    policy, stop = policy_of(Layers(), behavior()), threading.Event()
+    obs, failures = (np.ones((4, 3), np.float32), np.ones((4, 2), np.float32)), list[Exception]()
+
+    def act() -> None:
+        while not stop.is_set():
+            try:
+                policy.act(obs, None, np.random.default_rng(0))
+            except Exception as error:
+                failures.append(error)
+                return
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        for i in range(3):
+            export_onnx(policy_of(Layers(), behavior()), behavior(), tmp_path / f"{i}.onnx")
+    finally:
+        stop.set()
+        thread.join()
+    assert failures == []
