@@ -29,7 +29,7 @@ def readme_example() -> str:
 
 def test_the_names() -> None:
     assert {name for name in tau_trainer.__all__ if getattr(tau_trainer, name) is not None} == {
-        "Callback", "LambdaCallback", "ParallelTrainerManager", "RunReport", "RunSettings", "__version__",
+        "Agent", "Callback", "LambdaCallback", "ParallelTrainerManager", "RunReport", "RunSettings", "__version__",
         "load_settings", "train",
     }  # fmt: skip
     with pytest.raises(AttributeError, match="no attribute 'Trainer'"):

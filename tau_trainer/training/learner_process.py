@@ -246,7 +246,7 @@ class _Host:
                 # Small networks gain nothing from a second thread inside one operation.
                 torch.set_num_threads(self._threads if algorithm.large else 1)
                 publish = self._publish if facts["publish"] else None
-                algorithm.on_batch = self._batch if facts["batches"] else None
+                algorithm.on_batch = self._batch if facts.get("batches") else None
                 stats = algorithm.update({**arrays, **facts["numbers"]}, facts["progress"], publish)
                 self._channel.send("updated", {"stats": stats, "version": algorithm.version}, algorithm.weights())
             elif kind == "load":
