@@ -70,6 +70,10 @@ class VersionError(EngineError):
     """The engine speaks a protocol version that cannot be understood."""
 
 
+class ActorError(EngineError):
+    """The process in which an actor plays ended, or cannot be started."""
+
+
 class DecodeError(EngineError):
     """The engine sent bytes that are not the protocol, or numbers that are not finite."""
 

@@ -62,6 +62,8 @@ class Counters:
     """Made for it so far, earlier runs that were resumed included."""
     updates: int
     """Behind it, in all runs."""
+    push: int = 0
+    """Transitions that an actor hands over at once; 0: as many as the algorithm likes."""
 
 
 class Algorithm(ABC):
@@ -99,7 +101,9 @@ class Algorithm(ABC):
         """Learn; :attr:`version` grows by one.
 
         Args:
-            work: the data of what :meth:`ready` gave.
+            work: the data of what :meth:`ready` gave. Where several actors collect, and learning is not bound to what
+                came, it has two numbers more: ``source``, whose it is, and ``gradient_steps`` to take now; then it may
+                hold no transition at all.
             progress: share of ``max_steps`` that is behind us, 0 to 1, for schedules.
             publish: may be called with the policy so far, while the update goes on, so that agents act with weights
                 that are little behind; its version is the one that the update ends with. None: agents stand still

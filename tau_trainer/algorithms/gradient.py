@@ -117,7 +117,7 @@ class GradientAlgorithm(Algorithm):
     def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         started = time.perf_counter()
         rollout = Rollout(work)
-        if len(rollout) == 0:
+        if len(rollout) == 0 and "gradient_steps" not in work:
             raise ValueError("an update needs at least one transition")
         backup, random_state = self.parameters.backup(), self.generator.get_state()
         signals = [signal.backup() for signal in self.signals]
@@ -129,7 +129,8 @@ class GradientAlgorithm(Algorithm):
             for signal, saved in zip(self.signals, signals, strict=True):
                 signal.restore(saved)
             raise
-        result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
+        if len(rollout):
+            result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
         self.version += 1
         result[keys.TRAIN_SECONDS] = time.perf_counter() - started
         return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -181,7 +181,7 @@ class OffPolicy(GradientAlgorithm):
 
     @override
     def ready(self, counters: Counters) -> Work | None:
-        least = self.numbers.steps_per_update if counters.updates else self._first
+        least = counters.push or (self.numbers.steps_per_update if counters.updates else self._first)
         return self.memory.take() if self.memory.completed >= max(least, 1) else None
 
     @property
@@ -196,23 +196,25 @@ class OffPolicy(GradientAlgorithm):
         before = self.seen, self.steps, self.signal_steps
         for signal in self.signals:  # they pay when transitions are drawn
             rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
-        undo: Callable[[], None] = self.replay.forget
+        source: int = work.get("source", 0)
+        undo: Callable[[], None] = partial(self.replay.forget, source) if len(rollout) else lambda: None
         try:
-            self.check_input(rollout)
-            undo = self._store(rollout)
-            self.observe(rollout.observations)
-            self.network.tick(rollout.column("discrete"))
-            self.seen += len(rollout)
-            return self._descend(self._due(), progress)
+            if len(rollout):
+                self.check_input(rollout)
+                undo = self._store(rollout, source)
+                self.observe(rollout.observations)
+                self.network.tick(rollout.column("discrete"))
+                self.seen += len(rollout)
+            return self._descend(work["gradient_steps"] if "gradient_steps" in work else self._due(), progress)
         except BaseException:
             undo()
             self.seen, self.steps, self.signal_steps = before
             raise
 
-    def _store(self, rollout: Rollout) -> Callable[[], None]:
-        """Put transitions into the ring; returns what takes them, and what was learned of their errors, out again."""
+    def _store(self, rollout: Rollout, source: int) -> Callable[[], None]:
+        """Put a collector's transitions into the ring; returns what takes them, and their priorities, out again."""
         replay, priorities = self.replay, self.priorities
-        take_out = replay.append(self._rows(rollout), self._links(rollout))
+        take_out = replay.append(self._rows(rollout), self._links(rollout), source)
         if priorities is None:
             return take_out
         priorities.append(replay.newest)

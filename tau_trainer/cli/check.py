@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tau_trainer.cli.learn import Config
 from tau_trainer.cli.messages import show_error, show_json, show_lines
-from tau_trainer.cli.options import EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
+from tau_trainer.cli.options import ActorFlags, EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
 from tau_trainer.cli.resolving import Request, learn_request, one_of_resume_and_force
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError, TauError
@@ -49,12 +49,13 @@ def check(
     run: RunFlags | None = None,
     engines: EngineFlags | None = None,
     learning: LearningFlags | None = None,
+    actors: ActorFlags | None = None,
     output: OutputFlags | None = None,
     legacy: LegacyFlags | None = None,
 ) -> int:
     """Read the settings, plan the run, and tell; returns the exit code."""
     shown = prepare(output)
-    flags = (learning or LearningFlags(), shown)
+    flags = (learning or LearningFlags(), actors or ActorFlags(), shown)
     known = (run or RunFlags(), engines or EngineFlags(), num_envs, legacy or LegacyFlags())
     try:
         report = examine(learn_request(config, *known, *flags))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.options import EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
+from tau_trainer.cli.options import ActorFlags, EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
 from tau_trainer.cli.running import prepare, train
 
 Config = Annotated[
@@ -22,6 +22,7 @@ def learn(
     run: RunFlags | None = None,
     engines: EngineFlags | None = None,
     learning: LearningFlags | None = None,
+    actors: ActorFlags | None = None,
     output: OutputFlags | None = None,
     legacy: LegacyFlags | None = None,
 ) -> int:
@@ -29,7 +30,7 @@ def learn(
     from tau_trainer.cli.resolving import learn_request, learn_settings
 
     shown = prepare(output)
-    flags = (learning or LearningFlags(), shown)
+    flags = (learning or LearningFlags(), actors or ActorFlags(), shown)
     known = (run or RunFlags(), engines or EngineFlags(), num_envs, legacy or LegacyFlags())
     settings = learn_settings(learn_request(config, *known, *flags))
     return train("learn", settings, shown)

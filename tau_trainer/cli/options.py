@@ -204,6 +204,21 @@ class LearningFlags:
     ] = None
 
 
+@Parameter(name="*", group=LEARNING)
+@dataclass(frozen=True, kw_only=True)
+class ActorFlags:
+    """Actors in processes of their own; ``learn`` alone has them."""
+
+    execution: Annotated[
+        Literal["sync", "async"] | None,
+        Parameter(help="Everything in one process, or actors in processes of their own. [default: sync]"),
+        Sets("execution"),
+    ] = None
+    actors: Annotated[
+        Text, _number("Actors of --execution async, an environment each. [default: 4]"), Sets("async_trainer.")
+    ] = None
+
+
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class OutputFlags:

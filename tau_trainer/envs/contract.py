@@ -90,7 +90,12 @@ class EnvironmentSource(Protocol):
 
 
 def open_source(
-    settings: RunSettings, count: int, log_folder: Path, engine_args: tuple[str, ...] = ()
+    settings: RunSettings,
+    count: int,
+    log_folder: Path,
+    engine_args: tuple[str, ...] = (),
+    *,
+    only: int | None = None,
 ) -> EnvironmentSource:
     """What ``env_settings.env_path`` (``--env``) asks for: a plug-in by its prefix (``gym:``, ...), else engines.
 
@@ -99,6 +104,7 @@ def open_source(
         count: environments that will be made.
         log_folder: where engines may write.
         engine_args: what an engine is told on its command line besides the user's own words.
+        only: the one of them that this process makes; None: all.
 
     Raises:
         SettingsError, LaunchError, PortInUseError: there is no such thing here.
@@ -109,4 +115,4 @@ def open_source(
         return source
     from tau_trainer.envs.engines import EngineSource
 
-    return EngineSource(settings, count, log_folder, engine_args)
+    return EngineSource(settings, count, log_folder, engine_args, only)

@@ -33,15 +33,22 @@ _FAREWELL_S = 1.0
 class EngineSource:
     """The engines of a run: Unity builds, scenes of the headless engine, or the Unity editor."""
 
-    def __init__(self, settings: RunSettings, count: int, log_folder: Path, engine_args: tuple[str, ...]) -> None:
-        """Raises SettingsError, LaunchError, PortInUseError."""
+    def __init__(
+        self,
+        settings: RunSettings,
+        count: int,
+        log_folder: Path,
+        engine_args: tuple[str, ...],
+        only: int | None = None,
+    ) -> None:
+        """``only``: the one that is made here; None: all. Raises SettingsError, LaunchError, PortInUseError."""
         env = settings.env_settings
         self._env = env
         editor = env.env_path in (None, EDITOR)
         if editor and count > 1:
             raise SettingsError(f"there is only one Unity editor, so {count} engines need a build: name it with --env")
         self._launch = [None if editor else _launch(settings, i, log_folder, engine_args) for i in range(count)]
-        self._ports = _ports(settings, count, editor)
+        self._ports = _ports(settings, count, editor, only)
         # The user named them; else another free one will do if one is taken meanwhile.
         self._fixed_ports = editor or env.base_port != BASE_PORT
         self._options = _engine_options(settings)
@@ -211,7 +218,7 @@ def _launch(settings: RunSettings, index: int, log_folder: Path, engine_args: tu
     )
 
 
-def _ports(settings: RunSettings, count: int, editor: bool) -> list[int]:
+def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = None) -> list[int]:
     """The default base port means: from there up, whatever is free."""
     if editor:
         try:
@@ -222,6 +229,8 @@ def _ports(settings: RunSettings, count: int, editor: bool) -> list[int]:
                 "end it: it may be another trainer that waits for the editor"
             ) from None
     base = settings.env_settings.base_port
+    if only is not None and base != BASE_PORT:  # the others' ports may be in use already, by them
+        return [*range(base, base + only), *engine_ports(1, base + only)]
     return engine_ports(count, None if base == BASE_PORT else base)
 
 

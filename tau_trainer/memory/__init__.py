@@ -9,10 +9,11 @@ from tau_trainer.memory.prioritized import Priorities
 from tau_trainer.memory.recorded import recorded
 from tau_trainer.memory.replay import Links, Replay
 from tau_trainer.memory.rollout import RolloutMemory
-from tau_trainer.memory.trajectories import Rollout, joined
+from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout, joined
 
 __all__ = [
     "ACHIEVED",
+    "NO_TRANSITIONS",
     "Hindsight",
     "JointMemory",
     "Links",

@@ -86,8 +86,8 @@ class Replay:
         """Of these, those that are free again."""
         self._left: list[int] = []
         """Those that will be free when the next rows come, for then nobody takes back the last ones any more."""
-        self._waiting = _NOBODY
-        """Places of the rows that each open decision came after; -1: none."""
+        self._waiting: dict[int, Rows] = {}
+        """Of each collector, places of the rows that its open decisions came after; -1: none."""
         self.newest = _NOBODY
         """Places of the rows that were added last."""
 
@@ -106,10 +106,11 @@ class Replay:
         """Values of followed columns that are kept aside."""
         return self._used - len(self._free) - len(self._left)
 
-    def append(self, values: Arrays, links: Links | None = None) -> Callable[[], None]:
+    def append(self, values: Arrays, links: Links | None = None, source: int = 0) -> Callable[[], None]:
         """Add ``n`` rows, ``[n, *shape]`` for every column; of more than fit, the last ones.
 
-        ``links``: needed where it is :attr:`linked`.
+        ``links``: needed where it is :attr:`linked`. ``source``: which of several collectors the rows are from;
+        each one's open decisions go on with its own next rows.
 
         Returns:
             What takes these rows out again and puts the overwritten ones back, until the next rows are added.
@@ -120,7 +121,7 @@ class Replay:
         written = places[places < self._size]
         self.newest = places
         before = self._size, self._next, {name: values.take(written, axis=0) for name, values in self._arrays().items()}
-        relink = self._link(places, written, count, links) if links is not None else lambda: None
+        relink = self._link(places, written, count, links, source) if links is not None else lambda: None
         for column in self.columns:
             self._table[column.name][places] = values[column.name][count - kept :]
         self._size = min(self._size + kept, self.capacity)
@@ -131,15 +132,15 @@ class Replay:
             relink()
             for name, rows in overwritten.items():
                 self._table[name][written] = rows
-            self.forget()
+            self.forget(source)
 
         return undo
 
-    def forget(self) -> None:
-        """Take the next rows to have nothing to do with the last: decisions in between were lost."""
-        self._waiting = _NOBODY
+    def forget(self, source: int = 0) -> None:
+        """Take a collector's next rows to have nothing to do with its last: decisions in between were lost."""
+        self._waiting.pop(source, None)
 
-    def _link(self, places: Rows, written: Rows, count: int, links: Links) -> Callable[[], None]:
+    def _link(self, places: Rows, written: Rows, count: int, links: Links, source: int) -> Callable[[], None]:
         """Say what came after new rows, and after those that waited for it; returns what takes that back.
 
         Args:
@@ -147,13 +148,17 @@ class Replay:
             written: those of them in which rows are that go.
             count: of rows.
             links: of all of them.
+            source: whose they are.
         """
         after, first = self._table["after"], count - len(places)
         table = np.concatenate((np.full(first, -1, np.intp), places, [-1]))  # by row, and nowhere for none
         self._free += self._left
         self._left = _spares_of(after[written])
-        waiting = self._waiting if len(self._waiting) == len(links.resumed) else np.full(len(links.resumed), -1)
-        waiting = np.where(np.isin(waiting, written), -1, waiting)
+        before = self._waiting
+        # Of rows that go, nobody waits for what came after.
+        self._waiting = {one: np.where(np.isin(rows, written), -1, rows) for one, rows in before.items()}
+        waiting = self._waiting.get(source, _NOBODY)
+        waiting = waiting if len(waiting) == len(links.resumed) else np.full(len(links.resumed), -1)
         now = table[links.resumed]
         known = (waiting >= 0) & (now >= 0)
         resolved, unresolved = waiting[known], after[waiting[known]]
@@ -165,18 +170,20 @@ class Replay:
         spares = self._keep({name: values[here] for name, values in links.last.items()}, int(here.sum()))
         after[table[links.bootstrapped[here]]] = -1 - spares
         since = np.concatenate((waiting, [-1]))[links.carried]
-        self._waiting = np.where(links.waiting >= 0, table[links.waiting], since)
+        self._waiting[source] = np.where(links.waiting >= 0, table[links.waiting], since)
         separate: Callable[[], None] | None = None
         if self.episodes is not None:
             came_before = np.full(count + 1, -1, np.intp)  # and one for rows that nothing follows
             came_before[links.following] = table[:-1]
             came_before[links.resumed[known]] = resolved
-            separate = self.episodes.add(came_before[first:-1], self._waiting[self._waiting >= 0])
+            open_places = np.concatenate(list(self._waiting.values()))
+            separate = self.episodes.add(came_before[first:-1], open_places[open_places >= 0])
 
         def undo() -> None:
             self._free += spares.tolist()
             self._left = []
             after[resolved] = unresolved
+            self._waiting = before
             if separate is not None:
                 separate()
 
@@ -295,7 +302,7 @@ class Replay:
     def clear(self) -> None:
         """Forget every row."""
         self._size = self._next = self._used = 0
-        self._free, self._left, self._waiting = [], [], _NOBODY
+        self._free, self._left, self._waiting = [], [], {}
         if self.episodes is not None:
             self.episodes.clear()
 

@@ -13,6 +13,14 @@ from tau_trainer.memory.base import WorkData
 from tau_trainer.memory.rollout import RecordState
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
 
+NO_TRANSITIONS: WorkData = {
+    "row": np.zeros(1, np.int32),
+    "previous": np.zeros(1, np.intp),
+    "state": np.zeros(1, np.uint8),
+    "horizon": 1,
+}
+"""The data of a rollout that holds nothing but the log's sentinel."""
+
 
 class Rollout:
     """``N`` transitions in order of arrival, with the ``M`` further observations that bootstrapping needs.

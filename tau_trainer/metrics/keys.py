@@ -39,6 +39,14 @@ POLICY_AGE = "Perf/Policy Age"
 HELD_SECONDS = "Perf/Held Seconds"
 UPDATE_SECONDS = "Perf/Update Seconds"
 
+POLICY_LAG = "Perf/Policy Lag"
+SAMPLES_PER_SECOND = "Perf/Samples per Second"
+OPTS_PER_SECOND = "Perf/Opts per Second"
+SAMPLES_PER_OPT = "Perf/Samples per Opt"
+AVERAGE_OPT_TIME = "Perf/average_opt_time"
+AVERAGE_SAMPLE_TIME = "Perf/average_sample_time"
+EPISODE_RETURN = "Evaluation/Episode return"
+
 
 @dataclass(frozen=True, slots=True)
 class TaskKeys:

@@ -114,6 +114,8 @@ class RunSnapshot:
     """What else gets how much on the same rows, by name; None: the task has none."""
     lessons: tuple[str, ...] = ()
     """Of each environment parameter with a curriculum: ``height: lesson 2 of 4, Tall``."""
+    asynchronous: tuple[str, ...] = ()
+    """Speeds of actors and learning, and how far behind actors' weights are; empty where all is one process."""
     message: str | None = None
     """One line for the person who watches ("waiting for the engine: press Play")."""
     learning: bool = True

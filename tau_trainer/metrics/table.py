@@ -241,6 +241,7 @@ def _head(snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, marks:
             trend = trends.get(behavior.name, Trend())
             parts = [*_behavior_parts(behavior), *_trend_parts(trend.rewards, width, marks), *_loss_parts(trend.losses)]
             yield from _pack(parts, width, marks)
+    yield from _pack(snapshot.asynchronous, width, marks)
     yield from _pack(snapshot.lessons, width, marks)
     if snapshot.pairs:
         yield Text()

@@ -38,7 +38,7 @@ from tau_trainer.settings.run import (
 )
 from tau_trainer.settings.shipped import find_config, shipped_names
 from tau_trainer.settings.signals import RewardSignalSettings
-from tau_trainer.settings.tasks import CollectionSettings, RewardSettings, TauSettings
+from tau_trainer.settings.tasks import AsyncTrainerSettings, CollectionSettings, RewardSettings, TauSettings
 from tau_trainer.settings.trainers import (
     DDPGTrainerSettings,
     DQNTrainerSettings,
@@ -55,6 +55,7 @@ __all__ = [
     "EDITOR",
     "HEADLESS_PREFIX",
     "AgentHyperparameters",
+    "AsyncTrainerSettings",
     "CheckpointSettings",
     "CollectionSettings",
     "Curriculum",

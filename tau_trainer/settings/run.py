@@ -16,7 +16,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, Section, Text
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
-from tau_trainer.settings.tasks import CollectionSettings, TauSettings
+from tau_trainer.settings.tasks import AsyncTrainerSettings, CollectionSettings, TauSettings
 from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings, TrainerSettings
 
 ExportChoice = Literal["best", "last"]
@@ -105,6 +105,10 @@ class RunSettings(Section):
     """How experience is gathered."""
     callbacks: tuple[Text, ...] = ()
     """Callbacks that are told of the run: names of entry points, or ``module:Class``."""
+    execution: Literal["sync", "async"] = "sync"
+    """Everything in one process, or actors in processes of their own."""
+    async_trainer: AsyncTrainerSettings = AsyncTrainerSettings()
+    """How it runs with actors."""
 
     def of_behavior(self, name: str) -> TrainerSettings:
         """The settings of a behavior by its short name. Raises SettingsError with the names there are."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tau_trainer.settings.document import Location
+from tau_trainer.settings.engines import EDITOR
+from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters
 from tau_trainer.settings.parameters import Curriculum
 from tau_trainer.settings.problems import did_you_mean
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.signals import LEARNED, LEARNED_BESIDE
-from tau_trainer.settings.trainers import TrainerSettings, trainer_type
+from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings, trainer_type
 
 Finding = tuple[Location, str]
 """Where something stands, and what to say about it."""
@@ -24,6 +26,7 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
     for name, settings in file.behaviors.items():
         yield from _behavior(("behaviors", name), settings)
     yield from _lessons(file)
+    yield from _actors(file)
 
 
 def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
@@ -36,6 +39,30 @@ def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
     if settings.behavioral_cloning is not None:
         yield (*place, "behavioral_cloning"), f"asks for imitation, {_YET}; remove it"
     yield from _signals(place, settings)
+
+
+def _actors(file: RunSettings) -> Iterator[Finding]:
+    """What does not go with actors in processes of their own."""
+    if file.execution != "async":
+        return
+    if file.env_settings.num_envs > 1:
+        yield ("env_settings", "num_envs"), "is for execution: sync; with async, async_trainer.actors (--actors) counts"
+    if file.env_settings.env_path in (None, EDITOR):
+        text = "is async, and there is only one Unity editor; name a build with env_path (--env)"
+        yield ("execution",), text
+    if file.collection.deterministic:
+        text = "goes with execution: sync; async_trainer.mode: lock_step lets actors and learning take turns"
+        yield ("collection", "deterministic"), text
+    named: list[tuple[Location, TrainerSettings]] = [(("behaviors", name), one) for name, one in file.behaviors.items()]
+    if file.default_settings is not None or not named:
+        named.append((("default_settings",), file.default_settings or PPOTrainerSettings()))
+    for place, one in named:
+        if not isinstance(one.hyperparameters, OffPolicyHyperparameters):
+            text = (
+                f"is {one.trainer_type}, which learns only from what its newest policy did, and actors run ahead of "
+                "that; use execution: sync, or an off-policy trainer such as sac"
+            )
+            yield (*place, "trainer_type"), text
 
 
 def _lessons(file: RunSettings) -> Iterator[Finding]:

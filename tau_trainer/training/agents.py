@@ -5,19 +5,21 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.collection.decisions import DecisionBatcher
+from tau_trainer.collection.decisions import Actor, DecisionBatcher
 from tau_trainer.columns import MOMENT, Rows
 from tau_trainer.errors import SettingsError
+from tau_trainer.memory import Memory
 from tau_trainer.memory.joint import GROUP
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.settings import TrainerSettings
 from tau_trainer.specs import (
     Actions,
     Aggregation,
@@ -28,7 +30,6 @@ from tau_trainer.specs import (
     StepBatch,
 )
 from tau_trainer.training.callbacks import NOBODY, Callbacks, EpisodeInfo
-from tau_trainer.training.learner import Learner
 from tau_trainer.training.rows import RowTable
 from tau_trainer.training.scores import DecisionScores, EpisodeScores, mean_return
 from tau_trainer.training.states import allowed
@@ -44,10 +45,57 @@ message a step 200 seconds of the game without a word. Who comes back later is w
 is the outcome of one decision."""
 
 
+class Collecting(Protocol):
+    """What a TauAgent needs of who learns: a learner has it, and so has the collecting side of one elsewhere."""
+
+    @property
+    def name(self) -> str:
+        """Its key in metrics and files."""
+
+    @property
+    def spec(self) -> BehaviorSpec:
+        """The behavior with the sensors that the policy sees."""
+
+    @property
+    def settings(self) -> TrainerSettings:
+        """Of the behavior."""
+
+    @property
+    def actor(self) -> Actor:
+        """What acts."""
+
+    @property
+    def memory(self) -> Memory:
+        """Where experience waits."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is remembered."""
+
+    def new_rows(self, count: int) -> Rows:
+        """Rows in the memory for ``count`` agents more."""
+
+    @property
+    def decisions(self) -> int:
+        """Made so far."""
+
+    def count(self, decisions: int) -> None:
+        """Count decisions."""
+
+    def ended(self, returns: FloatArray) -> None:
+        """Count the undiscounted returns [k] of episodes that ended, in this order."""
+
+    def next_moment(self) -> int:
+        """A number for decisions that were made together."""
+
+    async def wait_for_learner(self) -> None:
+        """Hand over what is ready, and wait where learning is behind."""
+
+
 class TauAgent:
     """Acts for all agents of one behavior in one environment, with the learner's newest policy."""
 
-    def __init__(self, learner: Learner, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
+    def __init__(self, learner: Collecting, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
         self.spec = spec
         self.learner = learner
         self.table = RowTable(learner.new_rows)
@@ -196,7 +244,7 @@ class AgentTrainer:
         self.state = state
         self._hub.event("pair", pair=self.id, state=state.value)
 
-    def episodes_of(self, learner: Learner) -> list[EpisodeScores]:
+    def episodes_of(self, learner: Collecting) -> list[EpisodeScores]:
         """Episodes of the behaviors that ``learner`` learns from."""
         return [role.episodes for role in self._roles.values() if role.agent.learner is learner]
 

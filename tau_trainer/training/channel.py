@@ -11,6 +11,7 @@ import mmap
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -88,9 +89,16 @@ def _reserve(descriptor: int, size: int) -> None:
 
 
 class Channel:
-    """One end: ``source`` and ``sink`` are pipes, ``shared`` the memory that the opening side writes arrays into."""
+    """One end: ``source`` and ``sink`` are pipes, ``shared`` the memory that the opening side writes arrays into.
 
-    def __init__(self, source: IO[bytes], sink: IO[bytes], shared: SharedBytes) -> None:
+    Without such memory all arrays travel in the pipes.
+
+    Attributes:
+        receiving_seconds: what messages took from their first byte on.
+    """
+
+    def __init__(self, source: IO[bytes], sink: IO[bytes], shared: SharedBytes | None = None) -> None:
+        self.receiving_seconds = 0.0
         self._source = source
         self._sink = sink
         self._shared = shared
@@ -105,7 +113,7 @@ class Channel:
             table.append((name, values.dtype.str, values.shape, size))
             size += max(values.nbytes, 1)
         head = json.dumps({"kind": kind, "facts": facts, "table": table, "size": size, "shared": through_memory})
-        target = self._shared.view(size) if through_memory else memoryview(bytearray(size))
+        target = self._memory(size) if through_memory else memoryview(bytearray(size))
         for (_, _, _, begin), values in zip(table, arrays.values(), strict=True):
             np.frombuffer(target, values.dtype, values.size, begin)[:] = values.reshape(-1)
         data = head.encode()
@@ -119,14 +127,20 @@ class Channel:
 
         Raises EOFError when the other end is gone.
         """
-        head = json.loads(self._exactly(int.from_bytes(self._exactly(8), "little")))
+        length, began = self._exactly(8), time.perf_counter()
+        head = json.loads(self._exactly(int.from_bytes(length, "little")))
         size = head["size"]
-        content = self._shared.view(size) if head["shared"] else memoryview(self._exactly(size))
+        content = self._memory(size) if head["shared"] else memoryview(self._exactly(size))
         arrays = {}
         for name, dtype, shape, begin in head["table"]:
             flat: NDArray[Any] = np.frombuffer(content, np.dtype(dtype), int(np.prod(shape, dtype=np.int64)), begin)
             arrays[name] = flat.reshape(shape)
+        self.receiving_seconds += time.perf_counter() - began
         return head["kind"], head["facts"], arrays
+
+    def _memory(self, size: int) -> memoryview:
+        assert self._shared is not None
+        return self._shared.view(size)
 
     def _exactly(self, size: int) -> bytearray:
         parts = bytearray()

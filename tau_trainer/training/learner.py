@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ class Learner:
     Attributes:
         decisions: decisions made for this learner so far, earlier runs that were resumed included.
         policy: the newest whole policy.
+        setup: what its algorithm was made from.
+        setup: what its algorithm was made from.
         actor: acts with the newest policy from its next forward pass on.
         laps: what its thread spends its time on.
         held_seconds: time for which observations waited because the policy's age was at its bound.
@@ -112,6 +115,14 @@ class Learner:
         """Why learning has failed for good."""
         self.updates = 0
         """Updates since this process began; the policy's version counts those of resumed runs too."""
+        self.opts = 0
+        """Gradient steps, earlier runs that were resumed included."""
+        self.samples = 0
+        """Transitions that actors pushed, of those runs too."""
+        self.remembers = True
+        """Whether the experience of those runs is still there."""
+        self.record: Callable[[Mapping[str, float]], None] = partial(hub.add_all, name)
+        """Takes the statistics of every update."""
         self.after_update: Callable[[Learner], Awaitable[None]] | None = None
         """Awaited after every update, before the next begins (to write a checkpoint, say)."""
         self.returns = EpisodeReturns(setup.settings)
@@ -121,7 +132,7 @@ class Learner:
         self.policy = handle.policy()
         rng = np.random.default_rng([setup.seed, 1])
         self.actor = Actor(self.policy, rng, deterministic=setup.settings.network_settings.deterministic)
-        self._setup = setup
+        self.setup = setup
         self._handle = handle
         self._hub = hub
         self.laps = Laps(hub.timers.part("learners", parallel=True).part(name))
@@ -268,6 +279,13 @@ class Learner:
             self.held_seconds += held
             self._hub.add(self.name, keys.HELD_SECONDS, held, Aggregation.SUM)
 
+    async def learn(self, work: Work) -> None:
+        """One update from ``work``, whoever collected it. Raises what learning has failed by, as above."""
+        self._hand_over(work)
+        await self.drain()
+        if self.error is not None:
+            raise self.error
+
     async def drain(self) -> None:
         """Wait until everything that was handed over has been learned from."""
         if self._running is not None:
@@ -347,7 +365,8 @@ class Learner:
             self._skipped_in_a_row = 0
             self.updates += 1
             self.policy_age = outcome.stats.get(keys.POLICY_AGE, 0.0)
-            self._hub.add_all(self.name, outcome.stats)
+            self.opts += int(outcome.stats.get(keys.MINIBATCHES, 0.0))
+            self.record(outcome.stats)
         if self._callbacks.wants("on_update_end"):
             told = self.name, outcome.policy.version, self.decisions, outcome.stats, outcome.seconds
             error = None if outcome.error is None else str(outcome.error)
@@ -379,9 +398,11 @@ class Learner:
         return arrays, {
             "algorithm": facts,
             "decisions": self.decisions,
+            "opts": self.opts,
+            "samples": self.samples,
             "acting_rng": self.actor.rng.bit_generator.state,
             "behavior": behavior_json.to_json(self.spec),
-            "reward_components": self._setup.reward_width,
+            "reward_components": self.setup.reward_width,
             "best": None if self.best is None else _facts_of(self.best),
             "recent_scores": [dict(scores) for scores in self._recent],
             "next_evaluation": self._next_evaluation,
@@ -420,6 +441,9 @@ class Learner:
         self.returns.load(values.get("recent_returns", ()))
         self.stopped = self.returns.reached
         self.decisions = int(values["decisions"])
+        # Checkpoints of earlier versions have neither.
+        self.opts, self.samples = int(values.get("opts", 0)), int(values.get("samples", 0))
+        self.remembers = not self.algorithm.lost(values["algorithm"])
         self.actor.rng.bit_generator.state = values["acting_rng"]
         self.policy = self._handle.policy()
         self._act_with(self.policy)

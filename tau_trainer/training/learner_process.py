@@ -1,8 +1,6 @@
 """A process in which algorithms learn, so that an update never holds the lock that acting needs.
 
-The trainer starts ``python -m tau_trainer.training.learner_process`` and speaks with it over its standard input and
-output; rollouts travel through shared memory. The process ends with the trainer, whatever happens to it, and leaves
-Ctrl-C and ``kill`` to the trainer, which saves first.
+A :mod:`.child` of the trainer; rollouts travel through shared memory.
 """
 
 from __future__ import annotations
@@ -10,12 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import signal
-import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +27,12 @@ from tau_trainer.models import Policy
 from tau_trainer.settings import trainer_type
 from tau_trainer.training import behavior_json
 from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes, refused
+from tau_trainer.training.child import ChildProcess, streams
 
 HandOn = Callable[[Mapping[str, Any], Arrays], None]
 """Called with the facts and the weights of a policy, or with the facts of minibatches."""
 
 _NOTHING: Arrays = {}
-_CLOSE_S = 5.0
-_TAIL_BYTES = 2000
-_TRAINERS_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
-"""Signals that the trainer answers, and the process does not."""
 
 
 class LearnerProcess:
@@ -52,26 +45,15 @@ class LearnerProcess:
             log: where the process writes what it has to say.
             threads: that it uses inside one operation where these are large.
         """
-        self._log = log
         self._lock = threading.Lock()
         shared = SharedBytes()
+        module, arguments = "tau_trainer.training.learner_process", [shared.place, str(threads)]
         try:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as errors, _signals_blocked():
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "tau_trainer.training.learner_process", shared.place, str(threads)],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                    pass_fds=() if sys.platform == "win32" else (int(shared.place),),
-                )
+            self._process = ChildProcess(module, arguments, log, [shared])
         except OSError as error:
             raise LearnerError(f"the process that learns cannot be started: {error.strerror or error}") from error
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._shared = shared
-        self._channel = Channel(self._process.stdout, self._process.stdin, shared)
+        self._channel = Channel(self._process.source, self._process.sink, shared)
 
     def ask(
         self,
@@ -104,53 +86,18 @@ class LearnerProcess:
                         break
                     hand_on(*answer[1:])
             except (EOFError, OSError) as error:
-                raise LearnerError(f"the process that learns ended {self._how()}") from error
+                raise LearnerError(f"the process that learns ended {self._process.how()}") from error
         if answer[0] == "error":
             raise refused(*answer[:2])
         return answer
 
-    def _how(self) -> str:
-        """How it ended, with the last lines of its log."""
-        code = self._process.wait(_CLOSE_S)
-        how = f"with exit code {code}"
-        if code < 0:
-            how = f"by {signal.Signals(-code).name}"
-            if code == -signal.SIGKILL:
-                how += " (somebody killed it; if that was the system, memory was short)"
-        with contextlib.suppress(OSError):
-            lines = self._log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
-            how += f"; see {self._log}" + (f": {lines[-1]}" if lines else "")
-        return how
-
     def close(self) -> None:
         """End the process; an update that runs is not waited for."""
-        if self._process.poll() is None:
+        if self._process.running:
             with contextlib.suppress(OSError):
                 self._channel.send("close", {})
-            try:
-                self._process.wait(_CLOSE_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+        self._process.end()
         self._shared.close()
-
-
-@contextlib.contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """A process that is started inside is spared the trainer's signals from its first moment on, not Windows' ones."""
-    if sys.platform == "win32":
-        yield
-        return
-    own = {getattr(signal, name) for name in _TRAINERS_SIGNALS if hasattr(signal, name)}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, own)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class RemoteLearner:
@@ -275,12 +222,7 @@ def _made(facts: Mapping[str, Any]) -> Algorithm:
 
 def main() -> None:
     """Serve the trainer at the other end of standard input and output until it is gone."""
-    for name in _TRAINERS_SIGNALS:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not end up between two messages, but in the log
-    sys.stdout = sys.stderr
+    source, sink = streams()
     channel = Channel(source, sink, SharedBytes(sys.argv[1]))
     requests: queue.Queue[ChannelMessage] = queue.Queue()
 

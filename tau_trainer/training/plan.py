@@ -62,6 +62,11 @@ class RunPlan:
         return self.settings.checkpoint_settings.inference
 
     @property
+    def asynchronous(self) -> bool:
+        """Whether actors play in processes of their own."""
+        return self.settings.execution == "async" and not self.inference
+
+    @property
     def environment(self) -> str:
         """What is played on, as a person calls it."""
         path = self.settings.env_settings.env_path
@@ -111,9 +116,15 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         _check_memory("default_settings", settings.default_settings.network_settings)
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.num_envs, None, True
+    spare = 0
     engine_args: tuple[str, ...] = ()
     parameters = dict(settings.environment_parameters or {})
     Lessons(parameters)  # refuses numbers that cannot travel, before anything is started
+    again = settings.checkpoint_settings.resume or settings.checkpoint_settings.inference
+    if settings.execution == "async" and not settings.checkpoint_settings.inference:
+        if command == "parallel":
+            raise SettingsError("execution: async is for `learn`, whose actors share a policy; use `tau-train learn`")
+        pairs, spare = settings.async_trainer.actors, 1  # and one that evaluates
     if command == "parallel":
         if task is None:
             named = ", ".join(f"`{name}`" for name in plugins.names("tasks"))
@@ -124,7 +135,6 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         engine_args = task.engine_args(env.env_args or ())
         if env.env_path in (None, EDITOR):
             parameters = {**task.editor_parameters, **parameters}
-    again = settings.checkpoint_settings.resume or settings.checkpoint_settings.inference
     return RunPlan(
         command=command,
         settings=settings,
@@ -134,7 +144,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         shared=shared,
         deterministic=settings.collection.deterministic,
         seed=env.seed,
-        source=open_source(settings, pairs, log_folder, engine_args),
+        source=open_source(settings, pairs + spare, log_folder, engine_args),
         log_folder=log_folder,
         parameters=parameters,
         origins=None if again else Origins(settings),

@@ -72,7 +72,11 @@ class LearnerPool:
         return behavior if self._plan.shared else f"{behavior}-pair{pair}"
 
     def agent(self, pair: int, spec: BehaviorSpec) -> TauAgent:
-        """The TauAgent of ``pair`` for a behavior. Raises SettingsError where the settings know no such behavior."""
+        """The TauAgent of ``pair`` for a behavior. Raises as :meth:`learner`."""
+        return TauAgent(self.learner(pair, spec), spec, self.batcher)
+
+    def learner(self, pair: int, spec: BehaviorSpec) -> Learner:
+        """Who learns a behavior from ``pair``. Raises SettingsError where the settings know no such behavior."""
         name, task = self.name(spec.short_name, pair), self._plan.task
         visible = task.visible(spec) if task is not None else spec
         learner = self.learners.get(name)
@@ -85,7 +89,7 @@ class LearnerPool:
                 "start every engine from the same build with the same arguments"
             )
         self._warn_of_teams(learner, spec)
-        return TauAgent(learner, spec, self.batcher)
+        return learner
 
     def _warn_of_teams(self, learner: Learner, spec: BehaviorSpec) -> None:
         """Teams share a trainer, in ML-Agents too (``OnPolicyTrainer.add_policy`` warns of it)."""

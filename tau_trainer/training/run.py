@@ -14,6 +14,7 @@ from tau_trainer.errors import CallbackError
 from tau_trainer.export import check_export
 from tau_trainer.metrics import BaselineScore, MetricsHub, PairState, RunReport, RunSnapshot, keys
 from tau_trainer.specs import Aggregation
+from tau_trainer.training.actors import ActorManager
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.callbacks import Callback, Callbacks, EvaluationInfo, TrainInfo
 from tau_trainer.training.checkpointing import Checkpointer
@@ -92,13 +93,10 @@ class TrainingRun:
         self._gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
         evaluator = self.examiner.quick_scores if self.examiner is not None else None
         self.pool = LearnerPool(plan, hub, evaluator, self._learner_appears, self.callbacks)
-        self.pairs = [self._make_pair(i) for i in range(plan.pairs)]
-        self._first_decisions = self.decisions
-        self._snapshots = Snapshots(self)
-        self.seen = self._snapshots.take()
-        """The run as it was a moment ago, for any thread to look at."""
-        self.parallel = ParallelTrainer(
-            self.pairs,
+        self.actors = self._make_actors() if plan.asynchronous else None
+        """Who plays in processes of their own; None: nobody."""
+        self.parallel = self.actors or ParallelTrainer(
+            [self._make_pair(i) for i in range(plan.pairs)],
             plan.max_concurrent,
             hub,
             deterministic=plan.deterministic,
@@ -106,6 +104,11 @@ class TrainingRun:
             after_round=self._after_round,
             evaluate=None if plan.inference else self._evaluate,
         )
+        self.pairs = self.parallel.pairs
+        self._first_decisions = self.decisions
+        self._snapshots = Snapshots(self)
+        self.seen = self._snapshots.take()
+        """The run as it was a moment ago, for any thread to look at."""
 
     @property
     def learners(self) -> list[Learner]:
@@ -176,9 +179,15 @@ class TrainingRun:
             await asyncio.gather(supervising, showing, return_exceptions=True)
             self.training_seconds = time.monotonic() - begin
             self.hub.snapshot(self.snapshot())
+            if self.actors is not None:
+                for line in self.actors.figures():
+                    self.hub.event("actors", message=line)
+                self.actors.close()
 
     async def _drain_learners(self) -> None:
         """Let learners finish what they were given; what fails now, no pair will hear of."""
+        if self.actors is not None:
+            await self.actors.join(at_once=self.at_once)
         for learner in self.learners:
             if self.at_once:
                 learner.shutdown()
@@ -237,6 +246,21 @@ class TrainingRun:
             self.hub.timers.part("pairs", parallel=True).part(f"pair {index}"),
         )
 
+    def _make_actors(self) -> ActorManager:
+        actors = ActorManager.build(
+            self.plan,
+            self.hub,
+            self.pool,
+            self.lessons,
+            done=self._done,
+            parameters=self._parameters,
+            save=lambda learner: self.checkpointer.save([learner], self.pairs),
+            evaluate=self._evaluate,
+        )
+        for pair in actors.pairs:
+            pair.trainer.decisions = self.checkpointer.pair_decisions.get(pair.id, 0)
+        return actors
+
     def _parameters(self, pair: int) -> Parameters:
         """What the environment of ``pair`` is told now."""
         return {**self.lessons.parameters, **self.plan.fresh_seed(pair, self.checkpointer.generation)}
@@ -264,7 +288,8 @@ class TrainingRun:
         if self.plan.inference:
             return False
         if self.plan.command == "learn":
-            return bool(self.pool.learners) and all(learner.done for learner in self.learners)
+            done = {one.learner.name for one in self.actors.trainers if one.done} if self.actors is not None else set()
+            return bool(self.pool.learners) and all(one.done or one.name in done for one in self.learners)
         learners = self.pool.of_pair(pair.id)
         if any(learner.stopped for learner in learners) and all(learner.done for learner in learners):
             return True

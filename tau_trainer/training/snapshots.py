@@ -20,6 +20,11 @@ _RUN_HALF_LIFE_S = 15.0
 """Longer than a pair's, so that the change from one pair to the next does not look like a stop."""
 
 
+def _figures(run: TrainingRun) -> tuple[str, ...]:
+    trainers = run.actors.trainers if run.actors is not None else []
+    return tuple(figure for trainer in trainers for figure in trainer.figures)
+
+
 class Snapshots:
     """Takes pictures of a run, and keeps the speed of its pairs between them."""
 
@@ -59,6 +64,7 @@ class Snapshots:
             validation_accuracy=max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             baselines=run.baselines,
             lessons=run.lessons.told,
+            asynchronous=_figures(run),
             message=next((pair.absent for pair in run.pairs if pair.absent), None),
             learning=not run.plan.inference,
         )

@@ -47,14 +47,14 @@ def test_shared_pairs_feed_one_learner(make: Make) -> None:
     assert agents[0].learner is agents[1].learner
     assert list(pool.learners) == seen == ["TauAgent"]
     assert pool.of_pair(1) == [agents[0].learner]
-    assert agents[0].learner.max_steps == 400
+    assert pool.learners["TauAgent"].max_steps == 400
     assert pool.batcher.actors == {("TauAgent", 0): agents[0].learner.actor}
     assert agents[0].learner.actor.parties == 2
 
 
 def test_independent_pairs_have_their_own(make: Make) -> None:
     pool = make(tau__policy="independent", tau__pairs=12)
-    learners = [pool.agent(pair, SPEC).learner for pair in range(12)]
+    learners = [pool.learner(pair, SPEC) for pair in range(12)]
     assert len({learner.actor.rng.random() for learner in learners}) == 12
     assert len({learner.policy.weights["body.0.weight"].tobytes() for learner in learners}) == 12
     assert list(pool.learners) == [f"TauAgent-pair{pair}" for pair in range(12)]
@@ -64,13 +64,13 @@ def test_independent_pairs_have_their_own(make: Make) -> None:
 
 
 def test_the_policy_does_not_see_the_target(make: Make) -> None:
-    learner = make().agent(0, SPEC).learner
+    learner = make().learner(0, SPEC)
     assert [sensor.name for sensor in learner.spec.observations] == ["prompt"]
     assert learner.state()[1]["reward_components"] == 3
 
 
 def test_a_learners_seed_follows_from_run_and_name(make: Make) -> None:
-    learners = [make(env_settings__seed=seed).agent(0, SPEC).learner for seed in (1, 1, 2)]
+    learners = [make(env_settings__seed=seed).learner(0, SPEC) for seed in (1, 1, 2)]
     drawn = [(one.actor.rng.random(), one.policy.weights["body.0.weight"].tobytes()) for one in learners]
     assert drawn[0] == drawn[1]
     assert all(here != there for here, there in zip(drawn[0], drawn[2], strict=True))
@@ -101,7 +101,7 @@ def test_without_a_task_the_engine_pays(hub: MetricsHub, tmp_path: Path) -> None
     plan = make_plan("learn", load_settings(None, chosen), tmp_path)
     pool = LearnerPool(plan, hub)
     assert isinstance(pool.rewarder(SPEC), EngineReward)
-    assert [sensor.name for sensor in pool.agent(0, SPEC).learner.spec.observations] == ["prompt", "target"]
+    assert [sensor.name for sensor in pool.learner(0, SPEC).spec.observations] == ["prompt", "target"]
     pool.close()
 
 
@@ -171,7 +171,7 @@ def hold_lock(monkeypatch: pytest.MonkeyPatch, holds: Iterator[bool]) -> None:
 
 def where(pool: LearnerPool, *pairs: int) -> list[str]:
     """A letter for each pair's learner: thread or the number of its process."""
-    handles = [pool.agent(pair, SPEC).learner._handle for pair in pairs]
+    handles = [pool.learner(pair, SPEC)._handle for pair in pairs]
     places = [one._process if isinstance(one, RemoteLearner) else None for one in handles]
     return ["thread" if place is None else place.log.name for place in places]  # type: ignore[attr-defined]
 
@@ -249,7 +249,7 @@ def test_teams_share_a_learner_and_that_is_told_once(make: Make, hub: MetricsHub
     hub.drain(5.0)
     assert memory.warnings == []
     for pair in (0, 1):
-        assert pool.agent(pair, blue).learner is first.learner
+        assert pool.learner(pair, blue) is first.learner
     hub.drain(5.0)
     (sentence,) = memory.warnings
     assert sentence.startswith("'TauAgent' plays in several teams, and all of them share one learner and one policy")
