@@ -544,6 +544,7 @@ class ActorManager(ParallelTrainer):
             save=self._save,
             evaluate=self.evaluator.evaluate,
             on_done=self.wake,
+            expected=lambda: {pair.id for pair in self.pairs if not (pair.finished or pair.trainer.state.ended)},
             blocked=lambda: set().union(*(one.waiting for one in self.trainers)),
         )
 

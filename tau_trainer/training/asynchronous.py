@@ -114,6 +114,7 @@ class AsyncTrainer:
         save: Callable[[Learner], Awaitable[None]],
         evaluate: Callable[[Learner, Policy, int], None],
         on_done: Callable[[], None],
+        expected: Callable[[], set[int]],
         blocked: Callable[[], set[int]],
     ) -> None:
         """Made with the learner's weights in the channel.
@@ -126,6 +127,7 @@ class AsyncTrainer:
             save: writes a checkpoint.
             evaluate: called with the policy and the opts behind it; returns at once.
             on_done: called when learning has ended.
+            expected: actors that play, or will.
             blocked: actors whose push waits, here or for another behavior.
         """
         numbers = cast("OffPolicyHyperparameters", learner.settings.hyperparameters)
@@ -144,6 +146,7 @@ class AsyncTrainer:
         self._save = save
         self._evaluate = evaluate
         self._on_done = on_done
+        self._expected = expected
         self._blocked = blocked
         self._least, self._most = ratio
         # Where the replay memory was not kept it has to be filled again, and what was earned before is gone with it.
@@ -281,7 +284,7 @@ class AsyncTrainer:
 
     def _begin_round(self) -> bool:
         """In lock step: whether everybody has pushed; then they are taken in order, whoever was first."""
-        if self.acting.keys() - self._blocked() and not self._open:
+        if self._expected() - self._blocked() and not self._open:
             return False
         self._queue = deque(sorted(self._queue, key=lambda push: push.actor))
         self._round_left = len(self._queue)

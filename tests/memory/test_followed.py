@@ -18,7 +18,9 @@ TWICE = (MARKER, IMAGE, Column("next_0", (1,)), Column("next_1", IMAGE.shape, np
 ONCE = (MARKER, Column("next_0", (1,)))
 
 _work = st.tuples(st.just("take"), st.sampled_from(["learn", "learn", "learn", "fail", "lose", "clear"]))
-_happening = st.lists(st.tuples(operations(4), _work).map(lambda both: [*both[0], both[1]]), min_size=3, max_size=12)
+_some = st.tuples(operations(4), _work).map(lambda both: [*both[0], both[1]])
+_happening = st.lists(st.tuples(st.integers(0, 1), _some), min_size=3, max_size=12)
+"""What happens to the agents of one of two collectors, by turns."""
 
 
 def rows_of(rollout: Rollout) -> dict[str, Any]:
@@ -69,9 +71,14 @@ def assert_walks(replay: Replay) -> None:
 
 @given(_happening, st.integers(1, 12))
 def test_what_came_after_is_the_same_as_if_it_were_kept_twice(happening: Any, capacity: int) -> None:
-    """Ends, limits, lost engines, decisions open for long, a ring of any size, updates that fail, work that is lost."""
-    driver, once, twice = Driver(3, 1), new_replay(capacity), Replay(TWICE, capacity)
-    for kind, *arguments in (one for some in happening for one in some):
+    """Ends, limits, lost engines, decisions open for long, a ring of any size, updates that fail, work that is lost.
+
+    All of that with two collectors, whose agents have the same rows.
+    """
+    drivers, once, twice = [Driver(3, 1), Driver(3, 1)], new_replay(capacity), Replay(TWICE, capacity)
+    drivers[1].counter = 100_000
+    for source, (kind, *arguments) in ((source, one) for source, some in happening for one in some):
+        driver = drivers[source]
         if kind != "take":
             getattr(driver, kind)(*arguments)
             continue
@@ -83,9 +90,9 @@ def test_what_came_after_is_the_same_as_if_it_were_kept_twice(happening: Any, ca
             continue
         rollout = Rollout(driver.take())
         if what == "lose":
-            once.forget()
+            once.forget(source)
             continue
-        undo = once.append(rows_of(rollout), links_of(rollout)), twice.append(rows_of(rollout))
+        undo = once.append(rows_of(rollout), links_of(rollout), source), twice.append(rows_of(rollout))
         assert_same(once, twice)
         if what == "fail":
             for one in undo:

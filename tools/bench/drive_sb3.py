@@ -1,12 +1,14 @@
 """Runs inside the environment of Stable-Baselines3: one task with the settings of its zoo, until it is stopped.
 
-Arguments: task, seed, steps.
+Arguments: task, seed, steps; then, where environments are to play in processes of their own (SubprocVecEnv), how many,
+and samples for each gradient step.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import gymnasium
 from stable_baselines3 import DQN, PPO, SAC
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from tools.bench import timed_envs  # noqa: F401 - registers
 
@@ -73,5 +75,20 @@ def main(task: str, seed: int, steps: int) -> None:
     algorithm("MlpPolicy", envs, seed=seed, device="cpu", **settings).learn(steps)
 
 
+def main_in_processes(task: str, seed: int, steps: int, environments: int, samples_per_opt: int) -> None:
+    """Trains with SAC, so many samples from all environments together for each gradient step."""
+    algorithm, _, settings = SETTINGS[task]
+    envs = SubprocVecEnv([partial(_timed, task)] * environments)
+    rounds = max(1, samples_per_opt // environments)
+    opts = rounds * environments // samples_per_opt
+    model = algorithm("MlpPolicy", envs, seed=seed, device="cpu", train_freq=rounds, gradient_steps=opts, **settings)
+    model.learn(steps)
+
+
+def _timed(task: str) -> Any:
+    return gymnasium.make(f"Timed{task}")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    _task, *_numbers = sys.argv[1:]
+    (main_in_processes if len(_numbers) > 2 else main)(_task, *map(int, _numbers))

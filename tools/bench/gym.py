@@ -11,13 +11,14 @@ environment of its own under --cache.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,10 @@ class Outcome:
     """Until the mark."""
     score: float = math.nan
     """Mean return of the last episodes, when the run ended or was stopped."""
+    samples_per_second: float = math.nan
+    """Of all environments, each from the moment it was made."""
+    figures: str = ""
+    """What tau-train said of its learner, where actors were in processes of their own."""
     failure: str = ""
 
 
@@ -132,7 +137,26 @@ def run(task: str, trainer: str, seed: int, command: list[str]) -> Outcome:
             _stop(program)
         if code not in (None, 0):
             return Outcome(task, trainer, seed, failure=f"exit code {code}:\n{tail(log)}")
-        return outcome(task, trainer, seed, began, episodes)
+        figures = _figures(folder / "results" / "run" / "log.jsonl")
+        return replace(
+            outcome(task, trainer, seed, began, episodes), samples_per_second=speed(episodes), figures=figures
+        )
+
+
+def _figures(log: Path) -> str:
+    events = [json.loads(text) for text in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+    told = [event["fields"]["message"] for event in events if event.get("kind") == "actors"]
+    return told[0] if told else ""
+
+
+def speed(folder: Path) -> float:
+    """Steps a second."""
+    rates = []
+    for path in folder.iterdir():
+        rows = np.array([text.split() for text in path.read_text().splitlines() if text.count(" ") == 2], float)
+        if len(rows) > 1:
+            rates.append(rows[:, 1].sum() / (rows[-1, 0] - rows[0, 0]))
+    return sum(rates) if rates else math.nan
 
 
 def _reached(task: str, folder: Path) -> bool:

@@ -15,6 +15,8 @@ from typing import Any, SupportsFloat
 import gymnasium
 
 FOLDER = "TAU_BENCH_EPISODES"
+STEP_SECONDS = "TAU_BENCH_STEP_SECONDS"
+"""Variable that says for how long a step sleeps before it is played; unset: not at all."""
 NAMES = ("CartPole-v1", "Pendulum-v1", "LunarLander-v3")
 
 
@@ -25,10 +27,13 @@ class Timed(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._file = (Path(os.environ[FOLDER]) / f"{uuid.uuid4().hex}.txt").open("w", buffering=1)
         self._steps, self._total = 0, 0.0
+        self._seconds = float(os.environ.get(STEP_SECONDS, "0"))
         self._write()
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """One step; the end of an episode is written down."""
+        if self._seconds:
+            time.sleep(self._seconds)
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._steps, self._total = self._steps + 1, self._total + float(reward)
         if terminated or truncated:

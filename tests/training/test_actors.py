@@ -1,0 +1,267 @@
+"""Whole runs with actors in processes of their own: what is learned, who is named, what is lost when something dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tau_trainer import load_settings
+from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.errors import ActorError, SettingsError
+from tau_trainer.metrics import PairState, RunReport, keys
+from tau_trainer.settings import RunSettings
+from tau_trainer.training.actors import ActorPair
+from tau_trainer.training.checkpoints import latest_checkpoint
+from tau_trainer.training.manager import Session
+from tests.training.fakes import WAIT_S, Memory, begin, train, until
+from tests.training.toys import START_FILE
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
+LONG_S = 150.0
+
+FILE = """
+behaviors:
+  Count-v0:
+    trainer_type: sac
+    hyperparameters: {batch_size: 8, buffer_size: 200000, steps_per_update: 4.0, save_replay_buffer: true}
+    network_settings: {hidden_units: 8, num_layers: 1}
+    max_steps: 100000
+    summary_freq: 100
+env_settings: {env_path: "gym:tests.training.toys:Count-v0", seed: 7, restarts_rate_limit_n: 3}
+execution: async
+async_trainer: {actors: 2, n_buffer: 20, eval_interval: 0, sync_interval: 10}
+"""
+
+
+def settings_of(results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
+    """Keys with __ in place of dots."""
+    config = results / "async.yaml"
+    config.write_text(FILE, "utf-8")
+    given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": run_id}
+    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+def actors_of(session: Session) -> list[ActorPair]:
+    return [cast(ActorPair, pair) for pair in session._run.pairs]
+
+
+def playing(session: Session) -> bool:
+    return all(actor.trainer.state is PairState.TRAINING and actor.trainer.decisions for actor in actors_of(session))
+
+
+def pids_of(session: Session) -> list[int]:
+    return [pid for actor in actors_of(session) if (pid := actor.process.pid) is not None]
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def saved(results: Path, run_id: str = "run") -> dict[str, Any]:
+    checkpoint = latest_checkpoint(results / run_id / "checkpoints", "Count-v0").checkpoint
+    assert checkpoint is not None
+    return {**checkpoint.manifest["learner"], "pairs": checkpoint.manifest["pairs"], "tensors": checkpoint.tensors}
+
+
+def test_a_run_of_ten_opts_ends_though_nothing_is_warm(tmp_path: Path) -> None:
+    """border's own case: max_opts 10, warmup 10000, n_buffer 100; everything ends and is joined."""
+    memory = Memory()
+    overrides = {"async_trainer__max_opts": 10, "async_trainer__warmup_period": 2000, "async_trainer__n_buffer": 100}
+    settings = settings_of(tmp_path, **overrides, async_trainer__actors=1)
+    report = train_long(settings, memory)
+    assert report.outcome == "completed"
+    learner = saved(tmp_path)
+    assert learner["opts"] == 10
+    assert learner["samples"] >= 2000
+    assert learner["pairs"]["0"] >= learner["samples"], "decisions, of which the last have no outcome yet"
+    lines = [event.message or "" for event in memory.events if event.kind == "actors"]
+    assert "samples/s" in lines[0]
+    assert "10 opts" in lines[0]
+    assert lines[1].startswith(f"actor 0: {report.pairs[0].decisions:,} samples, ")
+
+
+def train_long(settings: RunSettings, memory: Memory | None = None) -> RunReport:
+    return begin(settings, memory, "learn").wait(LONG_S)
+
+
+def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C after a while: nothing that was acknowledged is missing, also not what actors held; the run goes on."""
+    starts = tmp_path / "starts"
+    monkeypatch.setenv(START_FILE, str(starts))
+    arguments = {"env_settings__env_args": ["slow_start=0.3", "seconds=0.001", "length=10"]}
+    memory = Memory()
+    session = begin(settings_of(tmp_path, **arguments, async_trainer__eval_interval=50), memory, "learn")
+    until(lambda: playing(session) and session._run.learners[0].opts > 60, LONG_S)
+    until(lambda: session._run.learners[0].best is not None, LONG_S)
+    pids = pids_of(session)
+    session.cancel()
+    report = session.wait(WAIT_S)
+    assert report.outcome == "cancelled"
+    assert report.exit_code == 0
+    assert all(gone(pid) for pid in pids)
+
+    words = [line.split() for line in starts.read_text().splitlines()]
+    assert len(words) == 6, "two actors and an evaluator"
+    assert all(
+        first == ["begin", pid] and second == ["end", pid]
+        for first, second, pid in ((words[i], words[i + 1], words[i][1]) for i in range(0, 6, 2))
+    )
+
+    learner = saved(tmp_path)
+    facts = learner["algorithm"]
+    assert facts["seen"] == learner["samples"] == len(learner["tensors"]["replay.rewards"])
+    assert sum(learner["pairs"].values()) == learner["decisions"] == report.decisions
+    lost = learner["decisions"] - learner["samples"]
+    assert 0 <= lost <= 2, "of each actor the decision whose outcome never came"
+    assert learner["opts"] == (learner["samples"] - 8) // 4, "all that was earned"
+    assert learner["best"]["rank"][0] <= 0.0
+
+    more = settings_of(tmp_path, **arguments, checkpoint_settings__resume=True)
+    session = begin(more, command="learn")
+    until(lambda: playing(session) and session._run.learners[0].samples > learner["samples"] + 50, LONG_S)
+    session.cancel()
+    session.wait(WAIT_S)
+    later = saved(tmp_path)
+    assert later["algorithm"]["seen"] == later["samples"]
+    assert later["opts"] == (later["samples"] - 8) // 4
+    assert sum(later["pairs"].values()) == later["decisions"] > learner["decisions"]
+
+
+def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
+    memory = Memory()
+    session = begin(settings_of(tmp_path), memory, "learn")
+    until(lambda: playing(session), LONG_S)
+    victim, other = actors_of(session)
+    pid = victim.process.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    killed = time.monotonic()
+    until(lambda: any("actor 0 ended by SIGKILL" in warning for warning in memory.warnings), 2.0)
+    assert time.monotonic() - killed < 2.0
+    before, after = victim.trainer.decisions, other.trainer.decisions
+    until(lambda: other.trainer.decisions > after, LONG_S)
+    until(lambda: victim.trainer.decisions > before, LONG_S)
+    assert victim.process.pid not in (None, pid)
+    assert victim.process.restarts == 1
+    session.cancel()
+    report = session.wait(WAIT_S)
+    assert report.exit_code == 0
+    assert report.pairs[0].restarts == 1
+    learner = saved(tmp_path)
+    assert learner["algorithm"]["seen"] == learner["samples"], "what it had pushed is there"
+
+
+def test_when_all_actors_are_dead_the_run_ends_with_their_reason(tmp_path: Path) -> None:
+    arguments = {"env_settings__env_args": ["dies_at=30"], "env_settings__max_lifetime_restarts": 0}
+    report = train_long(settings_of(tmp_path, **arguments))
+    assert report.outcome == "failed"
+    assert report.exit_code == 2
+    assert [pair.state for pair in report.pairs] == [PairState.FAILED] * 2
+    assert "actor 1 ended by SIGKILL" in (report.pairs[1].error or "")
+    assert "not started again: it was restarted 0 times" in (report.pairs[1].error or "")
+
+
+def test_when_all_die_before_anything_is_learned_nothing_is_left(tmp_path: Path) -> None:
+    arguments = {"env_settings__env_args": ["dies_at=3"], "env_settings__max_lifetime_restarts": 0}
+    session = begin(settings_of(tmp_path, **arguments), command="learn")
+    with pytest.raises(ActorError, match="ended by SIGKILL"):
+        session.wait(LONG_S)
+    assert not session.folder.exists() or [path.name for path in session.folder.iterdir()] == ["run_logs"]
+
+
+def test_a_killed_trainer_takes_its_actors_along(tmp_path: Path) -> None:
+    settings_of(tmp_path)
+    words = ["--run-id", "run", "--results-dir", str(tmp_path), "--quiet", "--env-args", "seconds=0.01"]
+    trainer = subprocess.Popen(
+        [sys.executable, "-m", "tau_trainer", "learn", str(tmp_path / "async.yaml"), *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    logs = tmp_path / "run" / "run_logs"
+    try:
+        until(lambda: (tmp_path / "run" / "log.jsonl").is_file() and _children(trainer.pid), LONG_S)
+        until(lambda: '"Training"' in (tmp_path / "run" / "log.jsonl").read_text(), LONG_S)
+        actors = _children(trainer.pid)
+        assert len(actors) == 2
+    finally:
+        trainer.kill()
+        trainer.wait()
+    until(lambda: all(_ended(pid) for pid in actors), 10.0)
+    assert (logs / "Actor-0.log").read_text() == ""
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and b"actor_process" in (stat.parent / "cmdline").read_bytes():
+            found.append(int(stat.parent.name))
+    return found
+
+
+def _ended(pid: int) -> bool:
+    """Gone, or waiting only for whoever adopted it to notice."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_in_lock_step_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
+    """k persistent workers that wait for each other: to the bit, whoever was faster."""
+    weights = []
+    for run_id, slow in (("a", "seconds=0.0"), ("b", "seconds=0.002")):
+        overrides = {"async_trainer__mode": "lock_step", "async_trainer__max_opts": 60}
+        train_long(settings_of(tmp_path, run_id, **overrides, env_settings__env_args=[slow, "length=15"]))
+        learner = saved(tmp_path, run_id)
+        assert learner["opts"] == 60
+        weights.append({name: learner["tensors"][name] for name in learner["tensors"] if "network" in name})
+        weights[-1] |= {name: rows for name, rows in learner["tensors"].items() if name.startswith("replay.")}
+    assert weights[0].keys() == weights[1].keys()
+    assert len(weights[0]) > 5
+    for name, values in weights[0].items():
+        np.testing.assert_array_equal(values, weights[1][name], name)
+
+
+def test_an_exploration_that_the_algorithm_does_not_have_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, async_trainer__eps_min=0.1, async_trainer__eps_max=0.4)
+    with pytest.raises(SettingsError, match="sac explores by its own noise"):
+        train(settings, command="learn")
+
+
+def test_every_figure_of_the_run_is_recorded(tmp_path: Path) -> None:
+    memory = Memory()
+    intervals = {"flush_record_interval": 50, "record_compute_cost_interval": 50, "record_agent_info_interval": 50}
+    overrides = {f"async_trainer__{name}": value for name, value in intervals.items()}
+    overrides |= {"async_trainer__max_opts": 200, "async_trainer__eval_interval": 100}
+    train_long(settings_of(tmp_path, **overrides, env_settings__env_args=["length=10", "seconds=0.001"]), memory)
+    values: dict[str, float] = {}
+    for summary in memory.summaries:
+        values |= summary.values
+    wanted = {keys.POLICY_LAG, keys.SAMPLES_PER_SECOND, keys.OPTS_PER_SECOND, keys.SAMPLES_PER_OPT}
+    wanted |= {keys.AVERAGE_OPT_TIME, keys.AVERAGE_SAMPLE_TIME, keys.EPISODE_RETURN, keys.CUMULATIVE_REWARD}
+    assert wanted <= values.keys()
+    assert values[keys.SAMPLES_PER_OPT] == pytest.approx(4.0, rel=0.5)
+    evaluations = [event.fields for event in memory.events if event.kind == "evaluation"]
+    assert [one["opts"] for one in evaluations] == [100, 200], "floor(max_opts / eval_interval)"
+    best = saved(tmp_path)["best"]
+    scores = [one["score"] for one in evaluations]
+    assert best["rank"][0] == max(scores)
+    assert best["version"] == evaluations[scores.index(max(scores))]["version"], "the first of equals: strictly better"

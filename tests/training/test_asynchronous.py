@@ -1,0 +1,374 @@
+"""AsyncTrainer, fed by hand: how much is learned from how much, who waits, and what is due when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tau_trainer.errors import NonFiniteError
+from tau_trainer.memory import Rollout, RolloutMemory, Work
+from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.settings import AsyncTrainerSettings, SACTrainerSettings
+from tau_trainer.training.asynchronous import AsyncTrainer, Push
+from tau_trainer.training.channel import SharedBytes
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.weights import WeightChannel, layout_of
+from tests.memory.test_rollout import SENSORS
+from tests.training.fakes import Memory
+
+WEIGHTS = {"w": np.zeros(3, np.float32)}
+
+
+class Policy:
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.weights = WEIGHTS
+
+
+class FakeLearner:
+    """Counts what it is given; every gradient step takes no time."""
+
+    def __init__(self, **hyperparameters: Any) -> None:
+        numbers = {"batch_size": 1, "buffer_size": 1000, **hyperparameters}
+        self.settings = SACTrainerSettings.model_validate({"hyperparameters": numbers})
+        self.name = "Agent"
+        self.policy = Policy(7)
+        self.opts = self.samples = 0
+        self.done = False
+        self.remembers = True
+        self.update_seconds = 0.0
+        self.error: Exception | None = None
+        self.updates: list[tuple[int | None, int, int]] = []
+        """Source, transitions, gradient steps."""
+        self.flushes = 0
+        self.free = asyncio.Event()
+        self.free.set()
+        self.record: Callable[[dict[str, float]], None] = lambda stats: None
+
+    async def learn(self, work: Work) -> None:
+        await self.free.wait()
+        if self.error is not None:
+            raise self.error
+        rows, steps = len(Rollout(work.data)), work.data["gradient_steps"]
+        self.updates.append((work.data.get("source"), rows, steps))
+        self.opts += steps
+        self.update_seconds += 0.002 * steps
+        self.policy = Policy(self.policy.version + 1)
+        if steps:
+            self.record({"Losses/Some": float(self.opts), keys.MINIBATCHES: float(steps)})
+
+    def count(self, decisions: int) -> None:
+        pass
+
+    def flush(self) -> None:
+        self.flushes += 1
+
+    @property
+    def steps(self) -> list[int]:
+        return [steps for _, _, steps in self.updates]
+
+
+class Stage:
+    """An AsyncTrainer with a fake learner, and what it asks for."""
+
+    def __init__(self, learner: FakeLearner | None = None, **settings: Any) -> None:
+        self.learner = learner or FakeLearner()
+        self.shown = Memory()
+        self.hub = MetricsHub([self.shown])
+        self.evaluated: list[int] = []
+        self.saved: list[int] = []
+        self.done = 0
+        self.blocked: set[int] = set()
+        self.channel = WeightChannel(SharedBytes(), layout_of(WEIGHTS))
+        self.trainer = AsyncTrainer(
+            cast(Learner, self.learner),
+            AsyncTrainerSettings.model_validate(settings),
+            self.hub,
+            self.channel,
+            save=self._save,
+            evaluate=lambda learner, policy, opts: self.evaluated.append(opts),
+            on_done=self._finished,
+            expected=lambda: set(self.trainer.acting),
+            blocked=lambda: self.blocked | self.trainer.waiting,
+        )
+
+    async def _save(self, learner: Learner) -> None:
+        self.saved.append(self.learner.opts)
+
+    def _finished(self) -> None:
+        self.done += 1
+
+    def push(self, samples: int, actor: int = 0, version: int | None = None) -> Push:
+        """Transitions of one agent."""
+        memory = RolloutMemory(SENSORS, (), rewards={"extrinsic": 1}, capacity=8, horizon=100)
+        values: dict[str, Any] = {"obs_0": np.zeros((1, 1), np.float32), "obs_1": np.zeros((1, 2, 3), np.uint8)}
+        acted = self.learner.policy.version if version is None else version
+        for _ in range(samples + 1):
+            memory.append(np.zeros(1, np.intp), {"extrinsic": np.zeros((1, 1), np.float32)}, values, acted)
+        return Push(actor, memory.take().data, samples)
+
+
+async def settle() -> None:
+    """Let everything happen that can happen now."""
+    for _ in range(300):
+        await asyncio.sleep(0)
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 20))
+
+
+def test_learning_takes_what_the_samples_have_earned_and_waits_for_more() -> None:
+    async def scenario() -> None:
+        stage = Stage(FakeLearner(steps_per_update=2.0))
+        await stage.trainer.put(stage.push(11))
+        await settle()
+        assert (stage.learner.samples, stage.learner.opts) == (11, 5)
+        await stage.trainer.put(stage.push(1))
+        await settle()
+        assert stage.learner.opts == 5, "(12 - 1) / 2"
+        await stage.trainer.finish()
+        assert stage.learner.opts == 5
+
+    run(scenario())
+
+
+def test_between_its_bounds_learning_goes_on_without_new_samples_and_never_beyond() -> None:
+    """Least 0.5, most 2 samples for each opt, both counted from the warm-up on."""
+
+    async def scenario() -> None:
+        stage = Stage(samples_per_update=[0.5, 2.0], warmup_period=10)
+        await stage.trainer.put(stage.push(9))
+        await settle()
+        assert stage.learner.opts == 0
+        await stage.trainer.put(stage.push(101))
+        await settle()
+        assert stage.learner.opts == 200
+        assert stage.learner.updates[2:] == [(None, 0, 36), (None, 0, 64), (None, 0, 36)], "up to each sync_interval"
+
+    run(scenario())
+
+
+def test_actors_wait_once_the_channel_is_full_and_nothing_is_lost() -> None:
+    async def scenario() -> None:
+        stage = Stage(channel_capacity=2)
+        stage.learner.free.clear()
+        waiting = [asyncio.create_task(stage.trainer.put(stage.push(5, actor))) for actor in range(6)]
+        await settle()
+        assert [one.done() for one in waiting] == [True, True, False, False, False, False]
+        stage.learner.free.set()
+        await asyncio.gather(*waiting)
+        await stage.trainer.finish()
+        assert sorted(source for source, rows, _ in stage.learner.updates if rows == 5 and source is not None) == [
+            *range(6)
+        ]
+        assert stage.learner.samples == 30
+        assert stage.learner.opts == 29
+
+    run(scenario())
+
+
+def test_a_stop_lets_everything_in_at_once() -> None:
+    async def scenario() -> None:
+        stage = Stage(channel_capacity=1)
+        stage.learner.free.clear()
+        waiting = [asyncio.create_task(stage.trainer.put(stage.push(5, actor))) for actor in range(4)]
+        await settle()
+        stage.trainer.open()
+        await asyncio.wait_for(asyncio.gather(*waiting), 5)
+        stage.learner.free.set()
+        await stage.trainer.finish()
+        assert stage.learner.samples == 20
+
+    run(scenario())
+
+
+def test_at_max_opts_learning_ends_to_the_step_and_what_still_comes_is_taken_in() -> None:
+    async def scenario() -> None:
+        stage = Stage(max_opts=30)
+        await stage.trainer.put(stage.push(20))
+        await settle()
+        assert (stage.learner.opts, stage.trainer.done, stage.done) == (19, False, 0)
+        await stage.trainer.put(stage.push(20))
+        await settle()
+        assert (stage.learner.opts, stage.trainer.done, stage.done) == (30, True, 1)
+        await stage.trainer.put(stage.push(20))
+        await stage.trainer.finish()
+        assert (stage.learner.opts, stage.learner.samples) == (30, 60)
+        assert stage.channel.read().opts == 30, "the newest weights are there at the end"
+
+    run(scenario())
+
+
+def test_everything_is_due_at_the_multiples_of_its_interval() -> None:
+    async def scenario() -> None:
+        intervals = {"sync_interval": 20, "eval_interval": 40, "save_interval": 100, "flush_record_interval": 60}
+        stage = Stage(**intervals, record_compute_cost_interval=50, record_agent_info_interval=50, max_opts=220)
+        for _ in range(10):
+            await stage.trainer.put(stage.push(30))
+            await settle()
+        assert stage.evaluated == [40, 80, 120, 160, 200], "floor(max_opts / eval_interval) of them"
+        assert stage.saved == [100, 200]
+        assert stage.channel.written == 1 + 11
+        assert stage.learner.flushes == 3
+        await stage.trainer.finish()
+
+    run(scenario())
+
+
+def test_losses_are_recorded_as_means_and_none_is_lost_between_two_records() -> None:
+    async def scenario() -> None:
+        stage = Stage(sync_interval=10, record_agent_info_interval=1000, flush_record_interval=1000)
+        await stage.trainer.put(stage.push(41))
+        await settle()
+        await stage.trainer.finish()
+        summary = stage.hub.flush("Agent", 41)
+        assert summary.values["Losses/Some"] == pytest.approx(25.0), "of 10, 20, 30 and 40, ten opts each"
+        assert summary.values[keys.AVERAGE_OPT_TIME] == pytest.approx(2.0)
+        assert summary.values[keys.SAMPLES_PER_OPT] == pytest.approx(41 / 40)
+
+    run(scenario())
+
+
+def test_costs_of_nothing_are_minus_one() -> None:
+    async def scenario() -> None:
+        stage = Stage(warmup_period=100, flush_record_interval=10)
+        await stage.trainer.put(stage.push(41))
+        await settle()
+        await stage.trainer.finish()
+        summary = stage.hub.flush("Agent", 41)
+        assert summary.values[keys.AVERAGE_OPT_TIME] == -1.0
+        assert summary.values[keys.AVERAGE_SAMPLE_TIME] == 0.0
+
+    run(scenario())
+
+
+def test_the_lag_of_a_transition_is_the_opts_between_its_weights_and_its_learning() -> None:
+    async def scenario() -> None:
+        stage = Stage(sync_interval=10)
+        first = stage.learner.policy.version
+        await stage.trainer.put(stage.push(41))
+        await settle()
+        newest = stage.channel.read()
+        assert newest.opts == 40
+        await stage.trainer.put(stage.push(9, version=newest.version))
+        await stage.trainer.put(stage.push(9, version=first))
+        await stage.trainer.finish()
+        assert stage.trainer.lag.most == 49
+        assert stage.trainer.lag.mean == pytest.approx((42 * 0 + 10 * 0 + 10 * 49) / 62)
+        summary = stage.hub.flush("Agent", 41)
+        assert summary.statistics[keys.POLICY_LAG].max == 49
+
+    run(scenario())
+
+
+def test_learning_waits_for_an_actor_that_is_too_far_behind_and_no_transition_is_older_than_the_bound() -> None:
+    """Actor 1 does one thing for long; actor 0 pushes on, until the bounds hold it too."""
+
+    async def scenario() -> None:
+        stage = Stage(sync_interval=10, max_policy_lag=50, channel_capacity=2)
+        for actor in range(2):
+            stage.trainer.begins(actor)
+        first = stage.learner.policy.version
+        pushing = []
+        for _ in range(8):
+            newest = stage.channel.read().version
+            pushing.append(asyncio.create_task(stage.trainer.put(stage.push(20, 0, newest))))
+            await settle()
+        assert stage.learner.opts == 50, "of 160 samples"
+        assert stage.learner.samples == 60, "samples_per_update holds actor 0"
+        assert not pushing[-1].done()
+        await asyncio.wait_for(stage.trainer.put(stage.push(5, 1, first)), 5)
+        await settle()
+        assert stage.trainer.lag.most == 50
+        assert stage.learner.opts == 50, "it has said nothing of newer weights yet"
+        stage.trainer.current(1, stage.channel.read().version)
+        await settle()
+        assert stage.learner.opts == 100
+        stage.trainer.leaves(1)
+        await asyncio.gather(*pushing)
+        await settle()
+        assert stage.learner.samples == 165
+        assert stage.trainer.lag.most == 50
+        await stage.trainer.finish()
+
+    run(scenario())
+
+
+def test_in_lock_step_everybody_waits_for_all_and_is_learned_from_in_order() -> None:
+    async def scenario() -> None:
+        stage = Stage(mode="lock_step", max_policy_lag=200)
+        for actor in range(3):
+            stage.trainer.begins(actor)
+
+        async def push(actor: int) -> int:
+            one = stage.push(10, actor)
+            await stage.trainer.put(one)
+            await stage.trainer.learned(one)
+            return stage.channel.read().opts
+
+        first = [asyncio.create_task(push(actor)) for actor in (2, 0)]
+        await settle()
+        assert stage.learner.updates == []
+        assert await asyncio.wait_for(push(1), 5) == 29
+        assert await asyncio.gather(*first) == [29, 29]
+        assert [source for source, rows, _ in stage.learner.updates if rows] == [0, 1, 2]
+        assert stage.channel.written == 2, "once a round"
+        stage.trainer.leaves(1)
+        again = [asyncio.create_task(push(actor)) for actor in (2, 0)]
+        assert await asyncio.wait_for(asyncio.gather(*again), 5) == [49, 49]
+        await stage.trainer.finish()
+
+    run(scenario())
+
+
+def test_who_waits_in_another_behaviors_round_is_not_waited_for() -> None:
+    async def scenario() -> None:
+        stage = Stage(mode="lock_step")
+        for actor in range(2):
+            stage.trainer.begins(actor)
+        stage.blocked = {1}
+        one = stage.push(10, 0)
+        await stage.trainer.put(one)
+        await asyncio.wait_for(stage.trainer.learned(one), 5)
+        assert stage.learner.opts == 9
+        await stage.trainer.finish()
+
+    run(scenario())
+
+
+def test_what_ends_learning_is_told_to_whoever_pushes() -> None:
+    async def scenario() -> None:
+        stage = Stage(channel_capacity=1)
+        stage.learner.free.clear()
+        waiting = [asyncio.create_task(stage.trainer.put(stage.push(5))) for _ in range(3)]
+        await settle()
+        stage.learner.error = NonFiniteError("NaN three times")
+        stage.learner.free.set()
+        results = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+        assert [type(one) for one in results] == [type(None), NonFiniteError, NonFiniteError]
+        assert stage.done == 1
+        await stage.trainer.finish()
+
+    run(scenario())
+
+
+def test_a_run_that_goes_on_without_its_experience_is_warmed_up_anew_and_owes_nothing() -> None:
+    async def scenario(remembers: bool, opts: int) -> None:
+        learner = FakeLearner(buffer_init_steps=20)
+        learner.samples, learner.opts, learner.remembers = 1000, 700, remembers
+        stage = Stage(learner)
+        await stage.trainer.put(stage.push(19))
+        await settle()
+        assert learner.opts == (999 if remembers else 700)
+        await stage.trainer.put(stage.push(11))
+        await stage.trainer.finish()
+        assert learner.opts == opts
+        assert stage.trainer.figures[2].startswith(f"{opts:,} opts")
+
+    run(scenario(remembers=True, opts=1010))
+    run(scenario(remembers=False, opts=710))

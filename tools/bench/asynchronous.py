@@ -1,0 +1,105 @@
+"""An environment that sleeps 5 ms a step: actors beside the learner, everything in one process, and SubprocVecEnv.
+
+    python tools/bench/asynchronous.py [--actors 1 2 4] [--seeds 1 2 3] [--samples-per-opt 2] [--ours-only]
+
+Pendulum-v1 with SAC and the settings of `configs/Pendulum.yaml`, to the mark of `gym.py`, at the same number of samples
+for each gradient step everywhere. The environments write down every episode that ends, and count. Samples a second are
+summed over environments, each from the moment it was made. What an actor does not do is wait for the learner: with n of
+them there should be n times the samples, until the learner is the slower side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tools._bootstrap.progress import SetupError
+from tools.bench import gym, tables, timed_envs, trainers
+from tools.peers import CACHE, ROOT, STABLE_BASELINES3, ensure_peer
+
+TASK = "Pendulum-v1"
+STEP_SECONDS = 0.005
+
+
+def main() -> int:
+    """Runs every way of collecting with every seed and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--actors", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--samples-per-opt", type=int, default=2, help="everywhere")
+    parser.add_argument("--ours-only", action="store_true", help="without Stable-Baselines3")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="where its environment is kept")
+    tables.add_output(parser)
+    arguments = parser.parse_args()
+    try:
+        program = trainers.Ours().tau_train()
+        peer = None if arguments.ours_only else ensure_peer(STABLE_BASELINES3, cache=arguments.cache)
+    except SetupError as error:
+        print(f"asynchronous: {error}", file=sys.stderr)
+        return 2
+    os.environ[timed_envs.STEP_SECONDS] = str(STEP_SECONDS)
+    outcomes = []
+    for seed in arguments.seeds:
+        for name, command in _ways(program, peer, seed, arguments.actors, arguments.samples_per_opt):
+            outcomes.append(gym.run(TASK, name, seed, command))
+            print(f"{gym.line(outcomes[-1])}; {outcomes[-1].figures}", flush=True)
+    text = table(outcomes)
+    print("\n" + text)
+    tables.write(arguments, "asynchronous", text, {"outcomes": [asdict(outcome) for outcome in outcomes]})
+    return 0 if all(math.isfinite(one.steps) for one in outcomes if one.trainer.startswith("tau-train")) else 1
+
+
+def _ways(
+    program: str, peer: Path | None, seed: int, actors: list[int], samples_per_opt: int
+) -> Iterator[tuple[str, list[str]]]:
+    """Name and command of each."""
+    flags = ["--env", f"gym:tools.bench.timed_envs:Timed{TASK}", "--seed", str(seed), "--run-id", "run", "--quiet"]
+    flags += ["--set", f"behaviors.*.hyperparameters.steps_per_update={samples_per_opt}"]
+    yield "tau-train, sync", [program, "learn", "config.yaml", *flags]
+    own = ["--execution", "async", "--set", "async_trainer.eval_interval=0", "--set", "async_trainer.n_buffer=20"]
+    for count in actors:
+        yield f"tau-train, async, {count}", [program, "learn", "config.yaml", *flags, *own, "--actors", str(count)]
+    for count in actors if peer is not None else ():
+        words = [str(peer), str(ROOT / "tools" / "bench" / "drive_sb3.py"), TASK, str(seed), str(gym.TASKS[TASK].steps)]
+        yield f"Stable-Baselines3, SubprocVecEnv, {count}", [*words, str(count), str(samples_per_opt)]
+
+
+def table(outcomes: list[gym.Outcome]) -> str:
+    """Markdown, medians over seeds."""
+    rows = []
+    base = [one.samples_per_second for one in outcomes if one.trainer == "tau-train, async, 1"]
+    for name in dict.fromkeys(one.trainer for one in outcomes):
+        runs = [one for one in outcomes if one.trainer == name]
+        speeds = [one.samples_per_second for one in runs]
+        lag = [float(text) for one in runs for text in _lag(one.figures)]
+        rows.append(
+            [
+                name,
+                tables.spread(speeds),
+                tables.ratio(speeds, base),
+                f"{sum(math.isfinite(one.steps) for one in runs)} of {len(runs)}",
+                tables.spread([one.steps for one in runs]),
+                tables.spread([one.seconds for one in runs], 1),
+                tables.spread([one.from_command for one in runs], 1),
+                f"{tables.number(tables.median(lag[::2]))}, {tables.number(max(lag[1::2]))}" if lag else "-",
+            ]
+        )
+    header = ["trainer", "samples/s", "of one actor's", "reached", "steps", "seconds of playing"]
+    return tables.markdown([*header, "seconds from the command", "policy lag in opts: mean, most"], rows)
+
+
+def _lag(figures: str) -> list[str]:
+    """Mean and most, of what tau-train says: "policy lag 41 opts, at most 120"."""
+    said = figures.partition("policy lag ")[2].replace(",", "").replace(" at most", "").split(" opts")
+    return [text.strip() for text in said[:2]] if figures else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())
