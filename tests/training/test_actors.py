@@ -78,7 +78,7 @@ def saved(results: Path, run_id: str = "run") -> dict[str, Any]:
 def test_a_run_of_ten_opts_ends_though_nothing_is_warm(tmp_path: Path) -> None:
     """border's own case: max_opts 10, warmup 10000, n_buffer 100; everything ends and is joined."""
     memory = Memory()
-    overrides = {"async_trainer__max_opts": 10, "async_trainer__warmup_period": 2000, "async_trainer__n_buffer": 100}
+    overrides: dict[str, Any] = {"async_trainer__max_opts": 10, "async_trainer__warmup_period": 2000, "async_trainer__n_buffer": 100}
     settings = settings_of(tmp_path, **overrides, async_trainer__actors=1)
     report = train_long(settings, memory)
     assert report.outcome == "completed"
@@ -102,7 +102,7 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     """Ctrl-C after a while: nothing that was acknowledged is missing, also not what actors held; the run goes on."""
     starts = tmp_path / "starts"
     monkeypatch.setenv(START_FILE, str(starts))
-    arguments = {"env_settings__env_args": ["slow_start=0.3", "seconds=0.001", "length=10"]}
+    arguments: dict[str, Any] = {"env_settings__env_args": ["slow_start=0.3", "seconds=0.001", "length=10"]}
     memory = Memory()
     session = begin(settings_of(tmp_path, **arguments, async_trainer__eval_interval=50), memory, "learn")
     until(lambda: playing(session) and session._run.learners[0].opts > 60, LONG_S)
@@ -167,7 +167,7 @@ def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatc
 
 
 def test_when_all_actors_are_dead_the_run_ends_with_their_reason(tmp_path: Path) -> None:
-    arguments = {"env_settings__env_args": ["dies_at=30"], "env_settings__max_lifetime_restarts": 0}
+    arguments: dict[str, Any] = {"env_settings__env_args": ["dies_at=30"], "env_settings__max_lifetime_restarts": 0}
     report = train_long(settings_of(tmp_path, **arguments))
     assert report.outcome == "failed"
     assert report.exit_code == 2
@@ -177,7 +177,7 @@ def test_when_all_actors_are_dead_the_run_ends_with_their_reason(tmp_path: Path)
 
 
 def test_when_all_die_before_anything_is_learned_nothing_is_left(tmp_path: Path) -> None:
-    arguments = {"env_settings__env_args": ["dies_at=3"], "env_settings__max_lifetime_restarts": 0}
+    arguments: dict[str, Any] = {"env_settings__env_args": ["dies_at=3"], "env_settings__max_lifetime_restarts": 0}
     session = begin(settings_of(tmp_path, **arguments), command="learn")
     with pytest.raises(ActorError, match="ended by SIGKILL"):
         session.wait(LONG_S)
@@ -228,7 +228,7 @@ def test_in_lock_step_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
     """k persistent workers that wait for each other: to the bit, whoever was faster."""
     weights = []
     for run_id, slow in (("a", "seconds=0.0"), ("b", "seconds=0.002")):
-        overrides = {"async_trainer__mode": "lock_step", "async_trainer__max_opts": 60}
+        overrides: dict[str, Any] = {"async_trainer__mode": "lock_step", "async_trainer__max_opts": 60}
         train_long(settings_of(tmp_path, run_id, **overrides, env_settings__env_args=[slow, "length=15"]))
         learner = saved(tmp_path, run_id)
         assert learner["opts"] == 60
@@ -248,8 +248,8 @@ def test_an_exploration_that_the_algorithm_does_not_have_is_refused_in_a_sentenc
 
 def test_every_figure_of_the_run_is_recorded(tmp_path: Path) -> None:
     memory = Memory()
-    intervals = {"flush_record_interval": 50, "record_compute_cost_interval": 50, "record_agent_info_interval": 50}
-    overrides = {f"async_trainer__{name}": value for name, value in intervals.items()}
+    intervals: dict[str, Any] = {"flush_record_interval": 50, "record_compute_cost_interval": 50, "record_agent_info_interval": 50}
+    overrides: dict[str, Any] = {f"async_trainer__{name}": value for name, value in intervals.items()}
     overrides |= {"async_trainer__max_opts": 200, "async_trainer__eval_interval": 100}
     train_long(settings_of(tmp_path, **overrides, env_settings__env_args=["length=10", "seconds=0.001"]), memory)
     values: dict[str, float] = {}
