@@ -139,7 +139,7 @@ class AsyncTrainerSettings(Section):
     """Epsilon of the last actor."""
     n_buffer: PositiveInt = 100
     """Transitions that an actor holds before it pushes them."""
-    channel_capacity: PositiveInt = 16
+    channel_capacity: PositiveInt = 4
     """Pushes that may wait for the learner; who pushes more waits."""
     samples_per_update: tuple[PositiveFloat, PositiveFloat] | None = None
     """Least and most samples for each opt: whoever is ahead waits. null = steps_per_update for both."""

@@ -41,7 +41,7 @@ def test_no_words_show_the_first_page(capsys: pytest.CaptureFixture[str]) -> Non
             "CONFIG --env --num-envs --num-areas --run-id --results-dir --seed --base-port --no-graphics "
             "--no-graphics-monitor --timeout-wait --force --resume --env-args --time-scale --width --height "
             "--quality-level --target-frame-rate --capture-frame-rate --deterministic --torch-device "
-            "--max-lifetime-restarts --restarts-rate-limit-n --debug",
+            "--max-lifetime-restarts --restarts-rate-limit-n --debug --execution --actors",
         ),
         ("check", "CONFIG --env --num-envs --run-id --set --lenient --json --no-graphics --env-args --torch-device"),
         ("upgrade", "FILES --output -o --in-place --force --debug"),

@@ -78,8 +78,8 @@ def saved(results: Path, run_id: str = "run") -> dict[str, Any]:
 def test_a_run_of_ten_opts_ends_though_nothing_is_warm(tmp_path: Path) -> None:
     """border's own case: max_opts 10, warmup 10000, n_buffer 100; everything ends and is joined."""
     memory = Memory()
-    overrides: dict[str, Any] = {"async_trainer__max_opts": 10, "async_trainer__warmup_period": 2000, "async_trainer__n_buffer": 100}
-    settings = settings_of(tmp_path, **overrides, async_trainer__actors=1)
+    overrides: dict[str, Any] = {"async_trainer__max_opts": 10, "async_trainer__warmup_period": 2000}
+    settings = settings_of(tmp_path, **overrides, async_trainer__n_buffer=100, async_trainer__actors=1)
     report = train_long(settings, memory)
     assert report.outcome == "completed"
     learner = saved(tmp_path)
@@ -248,8 +248,8 @@ def test_an_exploration_that_the_algorithm_does_not_have_is_refused_in_a_sentenc
 
 def test_every_figure_of_the_run_is_recorded(tmp_path: Path) -> None:
     memory = Memory()
-    intervals: dict[str, Any] = {"flush_record_interval": 50, "record_compute_cost_interval": 50, "record_agent_info_interval": 50}
-    overrides: dict[str, Any] = {f"async_trainer__{name}": value for name, value in intervals.items()}
+    intervals = ("flush_record_interval", "record_compute_cost_interval", "record_agent_info_interval")
+    overrides: dict[str, Any] = {f"async_trainer__{name}": 50 for name in intervals}
     overrides |= {"async_trainer__max_opts": 200, "async_trainer__eval_interval": 100}
     train_long(settings_of(tmp_path, **overrides, env_settings__env_args=["length=10", "seconds=0.001"]), memory)
     values: dict[str, float] = {}

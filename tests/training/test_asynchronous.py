@@ -206,8 +206,14 @@ def test_at_max_opts_learning_ends_to_the_step_and_what_still_comes_is_taken_in(
 
 def test_everything_is_due_at_the_multiples_of_its_interval() -> None:
     async def scenario() -> None:
-        intervals: dict[str, Any] = {"sync_interval": 20, "eval_interval": 40, "save_interval": 100, "flush_record_interval": 60}
-        stage = Stage(**intervals, record_compute_cost_interval=50, record_agent_info_interval=50, max_opts=220)
+        intervals: dict[str, Any] = {"sync_interval": 20, "eval_interval": 40, "save_interval": 100}
+        stage = Stage(
+            **intervals,
+            flush_record_interval=60,
+            record_compute_cost_interval=50,
+            record_agent_info_interval=50,
+            max_opts=220,
+        )
         for _ in range(10):
             await stage.trainer.put(stage.push(30))
             await settle()

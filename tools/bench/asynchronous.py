@@ -1,6 +1,7 @@
 """An environment that sleeps 5 ms a step: actors beside the learner, everything in one process, and SubprocVecEnv.
 
-    python tools/bench/asynchronous.py [--actors 1 2 4] [--seeds 1 2 3] [--samples-per-opt 2] [--ours-only]
+    python tools/bench/asynchronous.py [--actors 1 2 4] [--seeds 1 2 3] [--samples-per-opt 2]
+        [--longest SECONDS] [--ours-only]
 
 Pendulum-v1 with SAC and the settings of `configs/Pendulum.yaml`, to the mark of `gym.py`, at the same number of samples
 for each gradient step everywhere. The environments write down every episode that ends, and count. Samples a second are
@@ -34,6 +35,7 @@ def main() -> int:
     parser.add_argument("--actors", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--samples-per-opt", type=int, default=2, help="everywhere")
+    parser.add_argument("--longest", type=float, default=gym.LONGEST, help="seconds after which a run is stopped")
     parser.add_argument("--ours-only", action="store_true", help="without Stable-Baselines3")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where its environment is kept")
     tables.add_output(parser)
@@ -48,8 +50,9 @@ def main() -> int:
     outcomes = []
     for seed in arguments.seeds:
         for name, command in _ways(program, peer, seed, arguments.actors, arguments.samples_per_opt):
-            outcomes.append(gym.run(TASK, name, seed, command))
-            print(f"{gym.line(outcomes[-1])}; {outcomes[-1].figures}", flush=True)
+            outcomes.append(gym.run(TASK, name, seed, command, arguments.longest))
+            told = f"{gym.line(outcomes[-1])}; {outcomes[-1].samples_per_second:.0f} samples/s; {outcomes[-1].figures}"
+            print(told, flush=True)
     text = table(outcomes)
     print("\n" + text)
     tables.write(arguments, "asynchronous", text, {"outcomes": [asdict(outcome) for outcome in outcomes]})

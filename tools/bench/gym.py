@@ -113,8 +113,8 @@ def _flags(task: str, seed: int) -> list[str]:
     return ["--env", env, "--seed", str(seed), "--run-id", "run", "--quiet"]
 
 
-def run(task: str, trainer: str, seed: int, command: list[str]) -> Outcome:
-    """One run until the mark, or to its end."""
+def run(task: str, trainer: str, seed: int, command: list[str], longest: float = LONGEST) -> Outcome:
+    """One run until the mark, or to its end, or for ``longest`` seconds."""
     with tempfile.TemporaryDirectory(prefix="tau-gym-") as name:
         folder = Path(name)
         episodes, log = folder / "episodes", folder / "program.log"
@@ -130,7 +130,7 @@ def run(task: str, trainer: str, seed: int, command: list[str]) -> Outcome:
                 command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=folder, env=variables
             )
         try:
-            while program.poll() is None and time.time() < began + LONGEST and not _reached(task, episodes):
+            while program.poll() is None and time.time() < began + longest and not _reached(task, episodes):
                 time.sleep(_POLL_SECONDS)
             code = program.poll()
         finally:
