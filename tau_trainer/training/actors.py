@@ -367,9 +367,8 @@ class ActorPair(AgentTrainerPair):
 
     async def _push(self, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         trainer = self._board.trainers[facts["name"]]
-        rows = arrays["row"] * self._board.seats + self.id  # two actors have different agents
-        data = {**arrays, **facts["numbers"], "row": rows}
-        push = Push(self.id, data, _transitions(data), facts["seconds_on_the_way"])
+        data = {**arrays, **facts["numbers"]}
+        push = Push(self.id, data, len(Rollout(data)), facts["seconds_on_the_way"])
         await trainer.put(push)
         self._record(facts)
         self.trainer.decisions += facts["decisions"]
@@ -400,10 +399,6 @@ class ActorPair(AgentTrainerPair):
     def metrics(self, validation_accuracy: float | None = None, *, per_decision: bool = True) -> PairMetrics:
         """What it has done so far."""
         return super().metrics(validation_accuracy, per_decision=False)
-
-
-def _transitions(data: Mapping[str, Any]) -> int:
-    return len(Rollout(data))
 
 
 class Evaluator:

@@ -79,6 +79,11 @@ class Collector:
 
     def collect(self, steps: int = 12) -> WorkData:
         """The work of so many further decisions of every agent."""
+        self.play(steps)
+        return self.learner.memory.take().data
+
+    def play(self, steps: int) -> None:
+        """So many further decisions of every agent."""
         policy, memory = self.learner.snapshot(), self.learner.memory
         size = self.learner.spec.actions.mask_size
         for _ in range(steps):
@@ -107,7 +112,6 @@ class Collector:
             self._steps += 1
             if self._steps % 5 == 0:
                 self._end(self._steps % AGENTS, truncated=self._steps % 2 == 0)
-        return memory.take().data
 
     def _end(self, agent: int, *, truncated: bool) -> None:
         rewards, obs = self._rewards(1), self._observe(1)

@@ -11,7 +11,7 @@ from tau_trainer.algorithms import Counters, Setup, make_algorithm
 from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
-from tau_trainer.memory import WorkData
+from tau_trainer.memory import NO_TRANSITIONS, WorkData
 from tests.algorithms.experience import AGENTS, CONTINUOUS, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.replayed import Collector, sac, settings, trained
 from tests.networks import IMAGE
@@ -64,6 +64,47 @@ def test_transitions_are_what_was_played() -> None:
             np.testing.assert_array_equal(held["next_1"][row], one["next"][2])
     assert 0 < terminated < 10
     assert held["input_1"].dtype == held["next_1"].dtype == np.uint8
+
+
+def test_what_two_actors_collect_by_turns_is_followed_by_what_came_after_in_each() -> None:
+    """Their agents have the same rows, and decisions stay open from one hand-over to the next."""
+    options = settings(signals=TWO_STREAMS)
+    learner = sac(behavior(HYBRID, IMAGE), options)
+    collectors = [Collector(sac(behavior(HYBRID, IMAGE), options), seed) for seed in range(2)]
+    for source in (0, 1, 1, 0, 1, 0):
+        learner.update({**collectors[source].collect(5), "source": source, "gradient_steps": 0}, 0.0, None)
+    by_place = {tuple(one["obs"][0]): one for collector in collectors for one in collector.closed()}
+    held = rows_of(learner)
+    assert len(held["terminated"]) == len(by_place)
+    for row, place in enumerate(held["input_0"]):
+        one = by_place[tuple(place[:4])]
+        if not one["terminated"]:
+            np.testing.assert_array_equal(held["next_1"][row], one["next"][2])
+
+
+def test_gradient_steps_are_those_that_are_asked_for_with_transitions_or_without() -> None:
+    learner = sac(CONTINUOUS, settings(steps_per_update=1.0))
+    collector = Collector(learner)
+    weights = learner.weights()
+    learner.update({**collector.collect(), "gradient_steps": 0}, 0.0, None)
+    for name, values in learner.weights().items():
+        np.testing.assert_array_equal(values, weights[name])
+    held, seen = len(learner.replay), learner.seen
+    stats = learner.update({**NO_TRANSITIONS, "gradient_steps": 3}, 0.0, None)
+    assert stats["Train/Minibatches"] == 3.0
+    assert "Perf/Policy Age" not in stats
+    assert (learner.steps, learner.seen, len(learner.replay), learner.version) == (3, seen, held, 2)
+    with pytest.raises(ValueError, match="at least one transition"):
+        learner.update(NO_TRANSITIONS, 0.0, None)
+
+
+def test_an_actor_hands_over_as_many_as_it_is_told_to() -> None:
+    learner = sac(CONTINUOUS, settings(buffer_init_steps=500))
+    Collector(learner).play(3)
+    assert learner.memory.completed == 2 * AGENTS
+    assert learner.ready(Counters(0, 0)) is None
+    assert learner.ready(Counters(0, 0, push=2 * AGENTS + 1)) is None
+    assert learner.ready(Counters(0, 0, push=2 * AGENTS)) is not None
 
 
 def test_only_the_newest_are_kept() -> None:
