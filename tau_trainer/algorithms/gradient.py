@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -119,21 +120,27 @@ class GradientAlgorithm(Algorithm):
         rollout = Rollout(work)
         if len(rollout) == 0 and "gradient_steps" not in work:
             raise ValueError("an update needs at least one transition")
-        backup, random_state = self.parameters.backup(), self.generator.get_state()
-        signals = [signal.backup() for signal in self.signals]
-        try:
+        with self.whole_or_nothing():
             result = self.learn_from(work, rollout, progress, publish)
-        except BaseException:  # no half of an update stays, whatever ended it
-            self.parameters.restore(backup)
-            self.generator.set_state(random_state)
-            for signal, saved in zip(self.signals, signals, strict=True):
-                signal.restore(saved)
-            raise
         if len(rollout):
             result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
         self.version += 1
         result[keys.TRAIN_SECONDS] = time.perf_counter() - started
         return result
+
+    @contextmanager
+    def whole_or_nothing(self) -> Iterator[None]:
+        """No half of what is learned inside stays, whatever ends it."""
+        backup, random_state = self.parameters.backup(), self.generator.get_state()
+        signals = [signal.backup() for signal in self.signals]
+        try:
+            yield
+        except BaseException:
+            self.parameters.restore(backup)
+            self.generator.set_state(random_state)
+            for signal, saved in zip(self.signals, signals, strict=True):
+                signal.restore(saved)
+            raise
 
     @abstractmethod
     def learn_from(

@@ -290,15 +290,11 @@ class OffPolicy(GradientAlgorithm):
         own = self.numbers
         earned = self._earned(own.reward_signal_steps_per_update)
         due, self.signal_steps = max(0, earned - self.signal_steps), max(earned, self.signal_steps)
-        newest = self.replay.recent(_NEWEST * own.batch_size)
-
-        def draw(generator: torch.Generator, size: int) -> Experience:
-            rows = newest[torch.randint(len(newest), (size,), generator=generator).numpy()]
-            return self._experience(self.replay.take(rows))
-
         told: dict[str, float] = {}
-        for signal in self.signals:
-            told |= signal.steps(draw, due)
+        if self.signals and due:
+            newest = self._experience(self.replay.take(self.replay.recent(_NEWEST * own.batch_size)))
+            for signal in self.signals:
+                told |= signal.steps(newest, due)
         return told
 
     def draw(self, minibatches: int) -> Transitions:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+import numpy as np
 
-from tau_trainer.bridge.demonstrations import read_demonstrations
+from tau_trainer.bridge.demonstrations import Demonstration
 from tau_trainer.memory import WorkData, recorded
 from tau_trainer.models import ActorCritic
 from tau_trainer.rewards.streams import EXTRINSIC
-from tau_trainer.specs import BehaviorSpec
 
 
-def recorded_work(paths: Iterable[str | Path], spec: BehaviorSpec, network: ActorCritic) -> WorkData:
-    """All that was recorded, as if ``network`` had acted so.
-
-    Raises:
-        DataError: a file is missing, damaged, or of agents with other sensors or actions than ``spec``.
-    """
-    demonstration = read_demonstrations(paths, spec)
+def recorded_work(demonstration: Demonstration, network: ActorCritic) -> WorkData:
+    """All that was recorded, as if ``network`` had acted so; a memory's state is what it is at an episode's begin."""
     continuous, discrete = network.action.remembered(demonstration.actions)
+    states = {column.name: column.empty(len(demonstration)) for column in network.state_columns}
     return recorded(
         demonstration.obs,
-        {"continuous": continuous, "discrete": discrete, "mask": demonstration.mask},
+        {"continuous": continuous, "discrete": discrete.astype(np.int32), "mask": demonstration.mask, **states},
         {EXTRINSIC: demonstration.reward[:, None]},
         begins=demonstration.begins,
         ended=demonstration.ended,

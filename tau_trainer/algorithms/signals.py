@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tau_trainer import plugins
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.recordings import recorded_work
+from tau_trainer.bridge.demonstrations import read_demonstrations
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import DataError, NonFiniteError
 from tau_trainer.memory import Rollout
@@ -74,15 +75,15 @@ class Signal:
         self.parameters = FlatParameters(self.model, self._device)
         self._expert: Experience | None = None
         if setup.learns:
-            rollout = Rollout(recorded_work([settings.demo_path], setup.spec, network))
+            rollout = Rollout(recorded_work(read_demonstrations([settings.demo_path], setup.spec), network))
             if not len(rollout):
                 raise DataError(f"demonstration '{settings.demo_path}' holds no decision whose outcome is known")
             self._expert = experience_of(rollout, network, self._device)
-            self.model.observe(self._expert.inputs)
+            self.model.observe(self._expert, expert=True)
 
     def passes(self, own: Experience) -> dict[str, float]:
         """``num_epoch`` passes over transitions of the agents, in minibatches; numbers by TensorBoard name."""
-        self.model.observe(own.inputs)
+        self.model.observe(own, expert=False)
         count = len(own.goes_on)
         size, told = min(self._batch, count), list[dict[str, torch.Tensor]]()
         for _ in range(self._settings.num_epoch):
@@ -90,9 +91,11 @@ class Signal:
             told += [self._step(own.part(order[i : i + size])) for i in range(0, count - size + 1, size)]
         return self._means(told)
 
-    def steps(self, draw: Callable[[torch.Generator, int], Experience], count: int) -> dict[str, float]:
-        """So many gradient steps, each from a minibatch that is drawn anew; numbers by TensorBoard name."""
-        return self._means([self._step(draw(self.generator, self._batch)) for _ in range(count)])
+    def steps(self, own: Experience, count: int) -> dict[str, float]:
+        """So many gradient steps, each from a minibatch of ``own`` that is drawn anew; numbers by TensorBoard name."""
+        self.model.observe(own, expert=False)
+        drawn = torch.randint(len(own.goes_on), (count, self._batch), generator=self.generator).to(self._device)
+        return self._means([self._step(own.part(rows)) for rows in drawn])
 
     def _step(self, own: Experience) -> dict[str, torch.Tensor]:
         assert self._expert is not None

@@ -82,6 +82,20 @@ class Demonstration:
         returns: FloatArray = sums[episode[self.ended]].astype(np.float32)
         return returns
 
+    def __getitem__(self, kept: BoolArray) -> Demonstration:
+        """The episodes that are kept, bool [e]."""
+        rows = kept[np.cumsum(self.begins) - 1]
+        return replace(
+            self,
+            obs=tuple(sensor[rows] for sensor in self.obs),
+            reward=self.reward[rows],
+            begins=self.begins[rows],
+            ended=self.ended[rows],
+            truncated=self.truncated[rows],
+            actions=Actions(self.actions.continuous[rows], self.actions.discrete[rows]),
+            mask=None if self.mask is None else self.mask[rows],
+        )
+
     def fitting(self, spec: BehaviorSpec, where: str) -> Demonstration:
         """The same for the agents of ``spec``. Raises DataError where sensors or actions are others."""
         own, other = self.spec, spec

@@ -33,9 +33,12 @@ def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
     if settings.debug:
         set_up_logging(debug=True, quiet=shown.quiet)
     from tau_trainer.training.api import run_in_foreground
+    from tau_trainer.training.offline import is_offline, learn_offline
 
     mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
     command_line = ["tau-train", *sys.argv[1:]]
+    if command == "learn" and is_offline(settings):
+        return learn_offline(settings, mode, command_line).exit_code
     return run_in_foreground(command, settings, mode, command_line).exit_code
 
 

@@ -65,6 +65,11 @@ def episode_reward(stream: str) -> str:
     return f"Policy/{stream.capitalize()} Reward"
 
 
+def held_out(key: str) -> str:
+    """``Validation/Policy Loss``, ...: a loss on the episodes that nothing is learned from."""
+    return f"Validation/{key.rpartition('/')[2]}"
+
+
 def lesson_number(parameter: str) -> str:
     """``Environment/Lesson Number/...``: the lesson of an environment parameter with a curriculum, from 0."""
     return f"Environment/Lesson Number/{parameter}"

@@ -28,7 +28,7 @@ def result_lines(result: RunReport) -> Iterator[str]:
     if not scores(result):
         for behavior in result.behaviors:
             mean = format_reward(behavior.mean_reward)
-            yield f"{behavior.name}: mean reward {mean} after {format_count(behavior.step)} decisions"
+            yield f"{behavior.name}: mean reward {mean} after {format_count(behavior.step)} {result.unit}"
     yield from (f"error: {error}" for error in result.errors)
     yield from (f"{name}: {path}" for name, path in result.files.items())
     if result.verdict:
@@ -38,8 +38,8 @@ def result_lines(result: RunReport) -> Iterator[str]:
 def headline(result: RunReport) -> str:
     """What happened, how much, how long, how fast: one line."""
     return (
-        f"{result.run_id} {result.outcome}: {format_count(result.decisions)} decisions in "
-        f"{format_seconds(result.wall_seconds)} ({format_speed(result.decisions_per_second)} decisions/s)"
+        f"{result.run_id} {result.outcome}: {format_count(result.decisions)} {result.unit} in "
+        f"{format_seconds(result.wall_seconds)} ({format_speed(result.decisions_per_second)} {result.unit}/s)"
     )
 
 
@@ -93,7 +93,7 @@ def _score_table(result: RunReport) -> Table:
 def _behavior_table(result: RunReport) -> Table:
     table = _table()
     table.add_column("behavior", no_wrap=True, overflow="ellipsis")
-    for heading in ("decisions", "episodes", "mean reward"):
+    for heading in (result.unit, "episodes", "mean reward"):
         table.add_column(heading, justify="right", no_wrap=True)
     for one in result.behaviors:
         table.add_row(one.name, format_count(one.step), format_count(one.episodes), format_reward(one.mean_reward))

@@ -155,6 +155,8 @@ class RunReport:
     """What lies where: ``policy``, ``checkpoints``, ``curve``, ..."""
     errors: tuple[str, ...] = ()
     """One sentence for each pair that failed, and for what else went wrong or could not be saved."""
+    unit: str = "decisions"
+    """What :attr:`decisions` counts; ``gradient steps`` where recordings are learned from."""
 
     @property
     def exit_code(self) -> int:

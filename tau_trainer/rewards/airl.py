@@ -1,8 +1,14 @@
 """Adversarial inverse reinforcement learning (Fu, Luo and Levine 2018, arXiv 1710.11248).
 
 The discriminator is ``D = exp(f) / (exp(f) + pi(a|s))`` with ``f = g(s) + gamma h(s') - h(s)``: ``g`` is the reward and
-``h`` shapes it (section 5). It sees states alone, so that what it learns does not depend on how the game moves. After a
-real end ``h`` is 0. What is paid is ``log D - log(1 - D) = f - log pi(a|s)``.
+``h`` shapes it (section 5). It sees states alone, so that what it learns does not depend on how the game moves. What is
+paid is ``log D - log(1 - D) = f - log pi(a|s)``.
+
+**Ends.** Who plays worse than the expert is paid less than 0 a step, and would do well to end the episode soon. So a
+real end is a state as well, which is never left (Kostrikov et al. 2019, arXiv 1809.02925, section 4.2): its ``h`` is 0,
+its ``g`` the logarithm of how often the expert gets there over how often the policy does, which is what a discriminator
+of this one state would come to, and what it pays for ever comes with the last transition, ``gamma g / (1 - gamma)``. An
+episode that a limit cut goes on, as everywhere.
 """
 
 from __future__ import annotations
@@ -28,6 +34,11 @@ LOSS, EXPERT_ESTIMATE, POLICY_ESTIMATE = (
 """Of the discriminator: its loss, and its mean on demonstrations and on the policy's transitions, as for GAIL."""
 LEAST_LOG_PROB = -20.0
 """What is less likely counts as this: a Gaussian's density has no least logarithm, and one action would be all."""
+GRADIENT_PENALTY = 10.0
+"""Of the discriminator, as in Kostrikov et al. and for ML-Agents' gail: without it, demonstrations are told apart so
+surely that what is paid says nothing of better and worse."""
+LEAST_PATIENCE = 1e-3
+"""Of ``1 - gamma``, when what an end pays for ever is summed up."""
 
 
 class AIRL(LearnedReward):
@@ -36,32 +47,53 @@ class AIRL(LearnedReward):
     Args:
         spec: the behavior with the sensors that the policy sees.
         settings: of the signal.
-        generator: source of the initial weights.
+        generator: source of the initial weights, and of all chance later.
     """
+
+    ends: torch.Tensor
+    """float32 [2]: share of transitions that led to a real end, the expert's and the policy's."""
 
     def __init__(self, spec: BehaviorSpec, settings: AIRLSettings, generator: torch.Generator) -> None:
         super().__init__()
         self.gamma = settings.gamma
+        self._generator = generator
+        self.register_buffer("ends", torch.ones(2))
         self.networks = TwinQ(spec, ActionSpec(), settings.network_settings, 1, generator)
         vectors = sum(sensor.size for sensor in spec.observations if len(sensor.shape) == 1)
         self.normalizer = Normalizer(vectors) if settings.network_settings.normalize and vectors else None
 
     @override
-    def observe(self, inputs: list[torch.Tensor]) -> None:
+    def observe(self, some: Experience, *, expert: bool) -> None:
         if self.normalizer is not None:
-            self.normalizer.merge(inputs[0].cpu().numpy())
+            self.normalizer.merge(some.inputs[0].cpu().numpy())
+        count = (1.0 - some.goes_on).sum()  # half an end more, for one that was never seen is not impossible
+        self.ends[0 if expert else 1] = (count + 0.5) / (len(some.goes_on) + 1.0)
 
     @override
     def loss(self, own: Experience, expert: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         of_own, of_expert = (self._f(one) - one.log_prob.clamp(min=LEAST_LOG_PROB) for one in (own, expert))
         # The logarithm of D over 1 - D is f - log pi, so this is -log D of the expert and -log(1 - D) of the policy.
         loss = torch.nn.functional.softplus(-of_expert).mean() + torch.nn.functional.softplus(of_own).mean()
+        loss = loss + GRADIENT_PENALTY * self._steepness(own, expert)
         told = {LOSS: loss, EXPERT_ESTIMATE: of_expert.sigmoid().mean(), POLICY_ESTIMATE: of_own.sigmoid().mean()}
         return loss, told
 
     @override
     def rewards(self, own: Experience) -> torch.Tensor:
-        return self._f(own) - own.log_prob.clamp(min=LEAST_LOG_PROB)
+        for_ever = self.gamma / max(1.0 - self.gamma, LEAST_PATIENCE) * (self.ends[0] / self.ends[1]).log()
+        return self._f(own) + (1.0 - own.goes_on) * for_ever - own.log_prob.clamp(min=LEAST_LOG_PROB)
+
+    def _steepness(self, own: Experience, expert: Experience) -> torch.Tensor:
+        """How far the gradient of ``f`` by the vectors is from 1 between both sides: mean square, []."""
+        share = torch.rand(len(own.goes_on), 1, generator=self._generator).to(own.goes_on.device)
+        pairs = [(own.inputs, expert.inputs), (own.following, expert.following)]
+        between = [torch.lerp(mine[0], theirs[0], share).requires_grad_() for mine, theirs in pairs]
+        inputs, following = ([one, *mine[1:]] for one, (mine, _) in zip(between, pairs, strict=True))
+        f = self._f(own._replace(inputs=inputs, following=following))
+        slopes = torch.autograd.grad(f.sum(), between, create_graph=True)
+        norm = torch.linalg.vector_norm(torch.cat(slopes, dim=1), dim=1)
+        penalty: torch.Tensor = (norm - 1.0).square().mean()
+        return penalty
 
     def _f(self, one: Experience) -> torch.Tensor:
         """[n]."""

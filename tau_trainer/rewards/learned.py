@@ -52,5 +52,5 @@ class LearnedReward(ABC, torch.nn.Module):
     def rewards(self, own: Experience) -> torch.Tensor:
         """float32 [n], before the stream's strength."""
 
-    def observe(self, inputs: list[torch.Tensor]) -> None:
-        """Take observations into its statistics, where it has any."""
+    def observe(self, some: Experience, *, expert: bool) -> None:
+        """Take transitions into its statistics, where it has any: all of the ``expert``'s, or the policy's newest."""

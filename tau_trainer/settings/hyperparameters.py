@@ -202,6 +202,42 @@ class AgentHyperparameters(OffPolicyHyperparameters):
     """How its best action is disturbed; null = branches are drawn as from logits, and continuous actions not at all."""
 
 
+class OfflineHyperparameters(OffPolicyHyperparameters):
+    """Numbers of trainers that learn from recordings alone: a gradient step after the other, from all of them."""
+
+    batch_size: PositiveInt = 256
+    """Decisions in one minibatch."""
+
+    @model_validator(mode="after")
+    def _nothing_is_collected(self) -> Self:
+        collecting = "buffer_size", "buffer_init_steps", "steps_per_update", "save_replay_buffer"
+        for key in (*collecting, "prioritized", "n_step", "hindsight"):
+            if getattr(self, key) != type(self).model_fields[key].default:
+                text = "{key} means nothing to a trainer that learns from recordings alone; remove it"
+                raise PydanticCustomError("offline", text, {"key": key})
+        return self
+
+
+class OfflineCriticHyperparameters(OfflineHyperparameters):
+    """Numbers of those that learn Qs, and copy what was better than expected."""
+
+    tau: Fraction = 0.005
+    """Share of the new weights in every target update."""
+    inverse_temperature: NaturalFloat = 1.0
+    """An action counts with the exponential of its advantage times this; 0 = all alike, as in behavioral cloning."""
+    largest_weight: PositiveFloat = 100.0
+    """And with no more than that."""
+
+
+class IQLHyperparameters(OfflineCriticHyperparameters):
+    """Numbers of IQL."""
+
+    inverse_temperature: NaturalFloat = 3.0
+    """An action counts with the exponential of its advantage times this; 0 = all alike, as in behavioral cloning."""
+    expectile: Fraction = 0.7
+    """What the value aims at: 0.5 the mean of what was done, towards 1 the best of it."""
+
+
 class SACHyperparameters(OffPolicyHyperparameters):
     """Numbers of SAC."""
 

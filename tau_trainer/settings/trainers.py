@@ -15,13 +15,16 @@ from tau_trainer.settings.hyperparameters import (
     DDPGHyperparameters,
     DQNHyperparameters,
     Hyperparameters,
+    IQLHyperparameters,
     MADDPGHyperparameters,
+    OfflineCriticHyperparameters,
+    OfflineHyperparameters,
     POCAHyperparameters,
     PPOHyperparameters,
     SACHyperparameters,
     TD3Hyperparameters,
 )
-from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, TableSchema
+from tau_trainer.settings.kinds import Bool, Float, Fraction, Int, PositiveInt, Section, TableSchema, Text
 from tau_trainer.settings.networks import NetworkSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
@@ -182,6 +185,44 @@ class MADDPGTrainerSettings(DDPGTrainerSettings):
     hyperparameters: MADDPGHyperparameters = MADDPGHyperparameters()
 
 
+class OfflineTrainerSettings(TrainerSettings):
+    """A behavior that is learned from recordings, without an engine. A *step* is a gradient step."""
+
+    demo_path: Text
+    """A ``.demo`` file or a folder of them."""
+    held_out: Annotated[Fraction, Field(lt=1.0)] = 0.1
+    """Share of episodes that nothing is learned from: their losses say how well it generalises."""
+    evaluation_episodes: PositiveInt = 10
+    """Played at each checkpoint, where an environment is named."""
+    max_steps: PositiveInt = 20000
+    """Gradient steps."""
+    checkpoint_interval: PositiveInt = 5000
+    """Steps between checkpoints."""
+    summary_freq: PositiveInt = 1000
+    """Steps between two points of every TensorBoard curve."""
+
+
+class BCTrainerSettings(OfflineTrainerSettings):
+    """Behavioral cloning."""
+
+    trainer_type: Literal["bc"] = "bc"
+    hyperparameters: OfflineHyperparameters = OfflineHyperparameters()
+
+
+class IQLTrainerSettings(OfflineTrainerSettings):
+    """Implicit Q-learning."""
+
+    trainer_type: Literal["iql"] = "iql"
+    hyperparameters: IQLHyperparameters = IQLHyperparameters()
+
+
+class AWACTrainerSettings(OfflineTrainerSettings):
+    """Advantage-weighted actor-critic."""
+
+    trainer_type: Literal["awac"] = "awac"
+    hyperparameters: OfflineCriticHyperparameters = OfflineCriticHyperparameters()
+
+
 class POCATrainerSettings(TrainerSettings):
     """A behavior for POCA or MAPPO: read and checked, not trained by this version."""
 
@@ -205,6 +246,9 @@ DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.dqn:DQN")
 DDPG_TRAINER = TrainerType(DDPGTrainerSettings, "tau_trainer.algorithms.ddpg:DDPG")
 TD3_TRAINER = TrainerType(TD3TrainerSettings, "tau_trainer.algorithms.td3:TD3")
 MADDPG_TRAINER = TrainerType(MADDPGTrainerSettings, "tau_trainer.algorithms.maddpg:MADDPG")
+BC_TRAINER = TrainerType(BCTrainerSettings, "tau_trainer.algorithms.bc:BC")
+IQL_TRAINER = TrainerType(IQLTrainerSettings, "tau_trainer.algorithms.iql:IQL")
+AWAC_TRAINER = TrainerType(AWACTrainerSettings, "tau_trainer.algorithms.awac:AWAC")
 POCA_TRAINER = TrainerType(POCATrainerSettings, None)
 
 

@@ -170,13 +170,13 @@ class ParallelTrainerManager:
 
             # What is kept comes before what is shown.
             timers = Timer()
-            kept = [] if plays else _kept(folder, settings, timers, command_line)
+            kept = [] if plays else kept_recorders(folder, settings, timers, command_line)
             shown_too = [] if shown is None else [shown]
             hub = MetricsHub(recorders(folder.path) if recorders else [*kept, *shown_too], timers=timers)
             again = checkpoint.resume or plays
             run = TrainingRun(plan, checkpoint.run_id, folder.path, hub, resume=again, callbacks=heard)
             if not plays:
-                atomic_write_text(folder.configuration, dump_settings(_lasting(settings)))
+                atomic_write_text(folder.configuration, dump_settings(lasting(settings)))
                 atomic_write_json(folder.run_json, provenance(plan.seed, command_line))
         except BaseException:
             if hub is not None:
@@ -205,7 +205,7 @@ class ParallelTrainerManager:
         return reports
 
 
-def _kept(
+def kept_recorders(
     folder: RunFolder, settings: RunSettings, timers: Timer, command_line: Sequence[str] | None
 ) -> list[Recorder]:
     """Recorders of what stays in the run's folder, those of other packages last. Raises SettingsError."""
@@ -231,7 +231,7 @@ def _starting(run_id: str, plan: RunPlan) -> str:
     return f"{run_id}: {f'preparing for {plan.environment}' if plan.source.invitation else engines}, seed {plan.seed}"
 
 
-def _lasting(settings: RunSettings) -> RunSettings:
+def lasting(settings: RunSettings) -> RunSettings:
     """Settings to begin a run with again: whether this start resumed or replaced one is no part of them."""
     once = settings.checkpoint_settings.model_copy(update={"resume": False, "force": False, "load_model": False})
     return settings.model_copy(update={"checkpoint_settings": once})

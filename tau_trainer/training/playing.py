@@ -163,6 +163,13 @@ class Recording:
         for name, value in values.items():
             self._parts.setdefault(name, []).append(value)
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """int64 [e]: decisions of each episode that ended, in the order of :attr:`Demonstration.returns`."""
+        demonstration = self.demonstration(whole=True)
+        episode = np.cumsum(demonstration.begins) - 1
+        return np.bincount(episode[~demonstration.ended]).astype(np.int64)
+
     def abandon(self) -> None:
         """The environment was lost: whoever comes begins anew."""
         self._life += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,12 +30,13 @@ def players(player: str | Path, settings: RunSettings, *, deterministic: bool) -
     seed = settings.env_settings.seed
     if isinstance(player, Path):
         policies = stored_policies(player, settings)
-        return lambda spec: _policy_player(policies, spec, seed, deterministic)
+        return lambda spec: policy_player(policies, spec, seed, deterministic=deterministic)
     function = None if player == RANDOM else scripted(player)
     return lambda spec: ScriptedPlayer(spec, seed, function)
 
 
-def _policy_player(policies: dict[str, Policy], spec: BehaviorSpec, seed: int, deterministic: bool) -> Player:
+def policy_player(policies: Mapping[str, Policy], spec: BehaviorSpec, seed: int, *, deterministic: bool) -> Player:
+    """The player for a behavior of an environment, where there is a policy that fits it. Raises SettingsError."""
     policy = policies.get(spec.short_name)
     if policy is None:
         raise SettingsError(f"the run has no policy for behavior '{spec.short_name}', only for {', '.join(policies)}")
