@@ -423,12 +423,14 @@ class OffPolicy(GradientAlgorithm):
     def _rewards(self, rows: Mapping[str, NDArray[Any]]) -> torch.Tensor:
         """What is paid for stored transitions [n, S]: learned streams pay what their models think of them now."""
         paid = torch.from_numpy(rows["rewards"])
-        own = self._experience(rows) if self.signals else None
-        for signal in self.signals:
-            assert own is not None
-            place, stream = next((i, one) for i, one in enumerate(self.streams) if one.name == signal.name)
-            paid[:, place : place + 1] = signal.rewards(own, soft=self.soft).cpu() * stream.strength
-        return paid
+        if not self.signals:
+            return paid
+        own, columns = self._experience(rows), list(torch.split(paid, 1, dim=1))
+        models = {signal.name: signal for signal in self.signals}
+        for place, stream in enumerate(self.streams):
+            if stream.name in models:
+                columns[place] = models[stream.name].rewards(own, soft=self.soft).cpu() * stream.strength
+        return torch.cat(columns, dim=1)
 
     def _experience(self, rows: Mapping[str, NDArray[Any]]) -> Experience:
         """Stored transitions as reward models see them."""

@@ -17,7 +17,14 @@ from tau_trainer.cli.options import ActorFlags, EngineFlags, LearningFlags, Lega
 from tau_trainer.cli.resolving import Request, learn_request, one_of_resume_and_force
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError, TauError
-from tau_trainer.settings import EDITOR, Curriculum, PPOTrainerSettings, RunSettings, TrainerSettings
+from tau_trainer.settings import (
+    EDITOR,
+    Curriculum,
+    OfflineTrainerSettings,
+    PPOTrainerSettings,
+    RunSettings,
+    TrainerSettings,
+)
 from tau_trainer.settings.outlook import Outlook, pace
 from tau_trainer.settings.parameters import AnyParameter, Lesson
 from tau_trainer.settings.problems import Problems
@@ -164,7 +171,9 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
     numbers, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
     yield (
         "trainer",
-        f"{trainer.trainer_type}, {trainer.max_steps:,} decisions, trajectories of {trainer.time_horizon:,}",
+        f"{trainer.trainer_type}, {trainer.max_steps:,} gradient steps from {trainer.demo_path}"
+        if isinstance(trainer, OfflineTrainerSettings)
+        else f"{trainer.trainer_type}, {trainer.max_steps:,} decisions, trajectories of {trainer.time_horizon:,}",
     )
     layers = f"{network.num_layers} x {network.hidden_units:,} hidden units"
     extras = {
@@ -197,8 +206,11 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
 
 def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     env, engine, chosen = settings.env_settings, settings.engine_settings, settings.checkpoint_settings
-    editor = env.env_path in (None, EDITOR)
-    yield "plays", "the Unity editor, when Play is pressed" if editor else f"{env.num_envs} x {env.env_path}"
+    offline = any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings))
+    plays = "the Unity editor, when Play is pressed"
+    if env.env_path not in (None, EDITOR):
+        plays = f"{env.env_path}, to evaluate" if offline else f"{env.num_envs} x {env.env_path}"
+    yield "plays", "nothing: it learns from recordings" if offline and env.env_path is None else plays
     yield "areas", f"{env.num_areas} in each, seed {env.seed if env.seed >= 0 else 'random'}"
     yield (
         "engine",

@@ -11,7 +11,7 @@ from tau_trainer.settings.parameters import Curriculum
 from tau_trainer.settings.problems import did_you_mean
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.signals import LEARNED, LEARNED_BESIDE
-from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings, trainer_type
+from tau_trainer.settings.trainers import OfflineTrainerSettings, PPOTrainerSettings, TrainerSettings, trainer_type
 
 Finding = tuple[Location, str]
 """Where something stands, and what to say about it."""
@@ -25,6 +25,10 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
         yield from _behavior(("default_settings",), file.default_settings)
     for name, settings in file.behaviors.items():
         yield from _behavior(("behaviors", name), settings)
+    kinds = {isinstance(settings, OfflineTrainerSettings): name for name, settings in file.behaviors.items()}
+    if len(kinds) > 1:
+        text = f"learns from recordings alone, and {kinds[False]} does not; put them into files of their own"
+        yield ("behaviors", kinds[True], "trainer_type"), text
     yield from _lessons(file)
     yield from _actors(file)
 

@@ -12,10 +12,18 @@ from typing import Literal
 import numpy as np
 
 from tau_trainer import plugins
+from tau_trainer.bridge.demonstrations import demonstration_files
 from tau_trainer.envs import EnvironmentSource, open_source
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import memory_bytes
-from tau_trainer.settings import EDITOR, NetworkSettings, PPOTrainerSettings, RunSettings
+from tau_trainer.settings import (
+    EDITOR,
+    NetworkSettings,
+    OfflineTrainerSettings,
+    PPOTrainerSettings,
+    RunSettings,
+    TrainerSettings,
+)
 from tau_trainer.settings.parameters import AnyParameter
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.origins import Origins
@@ -110,10 +118,12 @@ class RunPlan:
 
 def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunPlan:
     """Resolve ``settings`` for a run. Raises DataError, SettingsError, LaunchError, PortInUseError."""
-    for name, trainer in settings.behaviors.items():
-        _check_memory(f"behaviors.{name}", trainer.network_settings)
-    if settings.default_settings is not None:
-        _check_memory("default_settings", settings.default_settings.network_settings)
+    for name, trainer in _trainers(settings):
+        _check_memory(name, trainer.network_settings)
+        if not settings.checkpoint_settings.inference:
+            _check_demonstrations(trainer)
+    if command == "parallel" and any(isinstance(one, OfflineTrainerSettings) for _, one in _trainers(settings)):
+        raise SettingsError("`parallel` trains pairs, and the file's trainer_type learns from recordings; use `learn`")
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.num_envs, None, True
     spare = 0
@@ -155,12 +165,11 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
 def plan_problems(settings: RunSettings) -> list[str]:
     """All that :func:`make_plan` could raise for ``learn``, where that raises but the first."""
     chosen = settings.checkpoint_settings
-    trainers = [(f"behaviors.{name}", trainer) for name, trainer in settings.behaviors.items()]
-    if settings.default_settings is not None:
-        trainers.append(("default_settings", settings.default_settings))
+    trainers = _trainers(settings)
     steps: list[Callable[[], object]] = [
         partial(_check_memory, name, trainer.network_settings) for name, trainer in trainers
     ]
+    steps += [] if chosen.inference else [partial(_check_demonstrations, trainer) for _, trainer in trainers]
     steps += [
         partial(task_of, settings),
         partial(Lessons, settings.environment_parameters or {}),
@@ -174,6 +183,21 @@ def plan_problems(settings: RunSettings) -> list[str]:
         except TauError as error:
             problems.append(str(error))
     return problems
+
+
+def _trainers(settings: RunSettings) -> list[tuple[str, TrainerSettings]]:
+    """By the key that a person finds them under."""
+    trainers = [(f"behaviors.{name}", trainer) for name, trainer in settings.behaviors.items()]
+    other = settings.default_settings
+    return trainers if other is None else [*trainers, ("default_settings", other)]
+
+
+def _check_demonstrations(trainer: TrainerSettings) -> None:
+    """Raises DataError for a demonstration that is not there, before anything is started."""
+    for one in (trainer, *trainer.reward_signals.values()):
+        path = getattr(one, "demo_path", None)
+        if path is not None:
+            demonstration_files([path])
 
 
 def _check_memory(name: str, network: NetworkSettings) -> None:

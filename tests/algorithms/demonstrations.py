@@ -1,0 +1,117 @@
+"""Recordings of small Gymnasium games, played by formulas, to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from tau_trainer.algorithms import Counters
+from tau_trainer.algorithms.on_policy import OnPolicy
+from tau_trainer.bridge.demonstrations import Demonstration, write_demonstration
+from tau_trainer.models import Policy
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
+
+CARTPOLE = BehaviorSpec("CartPole-v1", (ObservationSpec("observation", (4,)),), ActionSpec(0, (2,)))
+PENDULUM = BehaviorSpec("Pendulum-v1", (ObservationSpec("observation", (3,)),), ActionSpec(1))
+
+
+def balance(obs: Any, rng: np.random.Generator) -> Actions:
+    """A linear controller that holds CartPole up for 500 steps."""
+    right = obs @ np.array([0.3, 0.6, 3.0, 1.0], np.float32) > 0.0
+    return Actions(np.zeros((len(obs), 0), np.float32), right[:, None].astype(np.int32))
+
+
+def swing(obs: Any, rng: np.random.Generator, noise: float = 0.6) -> Actions:
+    """Swings the pendulum up by its energy and holds it there, with a trembling hand."""
+    cos, sin, speed = obs.T
+    energy = 0.5 * speed**2 / 3.0 + 5.0 * cos
+    torque = np.where(cos > 0.9, -8.0 * np.arctan2(sin, cos) - 2.0 * speed, np.sign(speed) * (5.0 - energy))
+    wanted = np.clip(torque / 2.0, -1.0, 1.0) + noise * rng.standard_normal(len(obs))
+    return Actions(np.clip(wanted, -1.0, 1.0).astype(np.float32)[:, None], np.zeros((len(obs), 0), np.int32))
+
+
+class Game:
+    """Copies of a game of Gymnasium."""
+
+    def __init__(self, spec: BehaviorSpec, copies: int, seed: int = 0) -> None:
+        mode = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self._env: Any = gymnasium.make_vec(spec.name, copies, vectorization_mode="sync", vector_kwargs=mode)
+        self.spec, self.copies = spec, copies
+        self.obs = self._env.reset(seed=seed)[0].astype(np.float32)
+
+    def step(self, actions: Actions) -> tuple[Any, Any, Any, Any]:
+        """Rewards, which copies ended, whether by a limit, and all last observations; then :attr:`obs` are new."""
+        chosen = 2.0 * actions.continuous if self.spec.actions.continuous_size else actions.discrete[:, 0]
+        obs, reward, terminated, truncated, info = self._env.step(chosen)
+        self.obs, ended, last = obs.astype(np.float32), terminated | truncated, obs.astype(np.float32)
+        if ended.any():
+            last = last.copy()
+            last[ended] = np.stack([info["final_obs"][i] for i in np.flatnonzero(ended)])
+        return reward.astype(np.float32), ended, truncated & ~terminated, last
+
+
+def played(spec: BehaviorSpec, player: Callable[..., Actions], copies: int = 10, seed: int = 0) -> Demonstration:
+    """One episode of each copy."""
+    game, rng = Game(spec, copies, seed), np.random.default_rng(seed)
+    episodes: list[dict[str, list[Any]]] = [{key: [] for key in "orectd"} for _ in range(copies)]
+    reward, going = np.zeros(copies, np.float32), np.ones(copies, np.bool_)
+    while going.any():
+        actions, before = player(game.obs, rng), game.obs
+        following, ended, truncated, last = game.step(actions)
+        for i in np.flatnonzero(going):
+            row = (before[i], reward[i], False, actions.continuous[i], False, actions.discrete[i])
+            rows = [row]
+            if ended[i]:
+                none = np.zeros_like(actions.continuous[i]), truncated[i], np.zeros_like(actions.discrete[i])
+                rows.append((last[i], following[i], True, *none))
+            for one in rows:
+                for key, value in zip("orectd", one, strict=True):
+                    episodes[i][key].append(value)
+        reward, going = following, going & ~ended
+    column = {key: np.array([value for one in episodes for value in one[key]]) for key in "orectd"}
+    begins = np.concatenate([np.arange(len(one["r"])) == 0 for one in episodes])
+    actions = Actions(column["c"].astype(np.float32), column["d"].astype(np.int32))
+    reward = column["r"].astype(np.float32)
+    return Demonstration(spec, (column["o"],), reward, begins, column["e"], column["t"], actions)
+
+
+def demo_file(folder: Path, demonstration: Demonstration) -> str:
+    path = folder / "recorded.demo"
+    write_demonstration(path, demonstration)
+    return str(path)
+
+
+def worth(policy: Policy, copies: int = 10, seed: int = 100) -> float:
+    """Mean return of the most likely actions."""
+    rng = np.random.default_rng(0)
+    player = lambda obs, _: policy.act((obs,), None, rng, deterministic=True).to_env()  # noqa: E731
+    return float(played(policy.spec, player, copies, seed).returns.mean())
+
+
+def learn_in(algorithm: OnPolicy, decisions: int, copies: int = 8) -> list[float]:
+    """Let it learn from so many decisions; the returns of episodes, which it is not told."""
+    game, rng, rows = Game(algorithm.spec, copies), np.random.default_rng(0), np.arange(copies)
+    policy, reward, total, returns = algorithm.snapshot(), np.zeros((copies, 1), np.float32), np.zeros(copies), []
+    for step in range(decisions // copies):
+        decision, obs = policy.act((game.obs,), None, rng), game.obs
+        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
+        algorithm.memory.append(rows, {"extrinsic": reward}, {**values, **decision.extras}, policy.version)
+        earned, ended, truncated, last = game.step(decision.to_env())
+        total += earned
+        over = np.flatnonzero(ended)
+        if len(over):
+            nothing = np.zeros((len(over), 1), np.float32)
+            algorithm.memory.end(rows[over], {"extrinsic": nothing}, (last[over],), truncated[over])
+            returns += total[over].tolist()
+            total[over] = 0.0
+        work = algorithm.ready(Counters(0, algorithm.version))
+        if work is not None:
+            algorithm.update(work.data, step * copies / decisions, None)
+            work.release()
+            policy = algorithm.snapshot()
+    return returns
