@@ -170,6 +170,8 @@ class OfflineRun:
         """Learn all behaviors, one after the other; what fails is in :attr:`error`."""
         try:
             for learner in self.learners:
+                if self.settings.env_settings.env_path is not None and not learner.steps:
+                    self._evaluate(learner)  # where it begins, and whether that is the right environment
                 self._learn(learner)
         except TauError as error:
             self.error = error

@@ -13,7 +13,7 @@ from tau_trainer.envs import Environment, open_source
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.files import safe_name
 from tau_trainer.models import Policy
-from tau_trainer.settings import RunSettings
+from tau_trainer.settings import RunSettings, resolve_seed
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.playing import RANDOM, Play, Player, PolicyPlayer, ScriptedPlayer, scripted
@@ -89,6 +89,7 @@ def record(
     Raises:
         TauError: the environment or the player cannot be had, nothing was recorded, or the file cannot be written.
     """
+    settings = resolve_seed(settings)
     player_of = players(player, settings, deterministic=deterministic)
 
     def enough(play: Play) -> bool:

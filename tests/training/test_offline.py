@@ -1,0 +1,171 @@
+"""Runs that learn from recordings: their folder, exact resume, evaluation, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.errors import CheckpointError, DataError, RunFinishedError, SettingsError
+from tau_trainer.metrics import RunReport
+from tau_trainer.settings import load_settings
+from tau_trainer.training.checkpoints import latest_checkpoint
+from tau_trainer.training.offline import OfflineRun, is_offline, learn_offline
+from tau_trainer.training.stored import export_run, stored_policies
+from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    demo = demo_file(tmp_path, played(CARTPOLE, balance, copies=4))
+    path = tmp_path / "bc.yaml"
+    path.write_text(
+        f"""
+behaviors:
+  CartPole-v1:
+    trainer_type: bc
+    demo_path: {demo}
+    hyperparameters: {{batch_size: 32, learning_rate: 1.0e-3}}
+    network_settings: {{hidden_units: 16, normalize: true}}
+    max_steps: 400
+    checkpoint_interval: 200
+    summary_freq: 100
+    evaluation_episodes: 2
+checkpoint_settings: {{results_dir: {tmp_path / "results"}}}
+env_settings: {{seed: 3}}
+"""
+    )
+    return path
+
+
+def learn(file: Path, run_id: str, **more: Any) -> RunReport:
+    overrides = {"checkpoint_settings.run_id": run_id} | {key.replace("__", "."): value for key, value in more.items()}
+    return learn_offline(load_settings(file, overrides), "quiet")
+
+
+def newest(report: RunReport) -> Any:
+    checkpoint = latest_checkpoint(report.folder / "checkpoints", "CartPole-v1").checkpoint
+    assert checkpoint is not None
+    return checkpoint
+
+
+def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
+    report = learn(file, "first")
+    assert (report.outcome, report.decisions, report.unit, report.exit_code) == ("completed", 400, "gradient steps", 0)
+    names = {path.name for path in report.folder.iterdir()}
+    assert names >= {"CartPole-v1.onnx", "checkpoints", "configuration.yaml", "log.jsonl", "run.json", "run_logs"}
+    assert sorted(path.name for path in (report.folder / "CartPole-v1").glob("*.onnx")) == [
+        "CartPole-v1-200.onnx",
+        "CartPole-v1-400.onnx",
+    ]
+    log = (report.folder / "log.jsonl").read_text()
+    assert "Validation/Policy Loss" in log
+    status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())
+    assert [one["steps"] for one in status["CartPole-v1"]["checkpoints"]] == [200, 400]
+    again = learn(report.folder / "configuration.yaml", "again")
+    for name, values in newest(again).tensors.items():
+        np.testing.assert_array_equal(values, newest(report).tensors[name], name)
+
+
+def test_what_it_learned_is_exported_and_played_like_that_of_any_run(file: Path, tmp_path: Path) -> None:
+    report = learn(file, "first")
+    written = export_run(report.folder, tmp_path)
+    assert [path.name for path, _ in written] == ["CartPole-v1.onnx"]
+    settings = load_settings(report.folder / "configuration.yaml")
+    assert stored_policies(report.folder, settings)["CartPole-v1"].spec.actions == CARTPOLE.actions
+    played_again = load_settings(report.folder / "configuration.yaml", {"checkpoint_settings.inference": True})
+    assert not is_offline(played_again)
+
+
+def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) -> None:
+    straight = learn(file, "straight")
+    settings = load_settings(file, {"checkpoint_settings.run_id": "cut"})
+    # Somebody presses Ctrl-C in the middle; schedules are constant, so how far it was to go does not matter.
+    judge = OfflineRun._judge
+
+    def end(run: OfflineRun, learner: Any) -> None:
+        judge(run, learner)
+        run.asked.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OfflineRun, "_judge", end)
+        cut = learn_offline(settings, "quiet")
+    assert (cut.outcome, cut.decisions) == ("cancelled", 200)
+    resumed = learn(file, "cut", checkpoint_settings__resume=True)
+    assert (resumed.outcome, resumed.decisions) == ("completed", 400)
+    one, other = newest(straight), newest(resumed)
+    assert one.tensors.keys() == other.tensors.keys()
+    for name, values in one.tensors.items():
+        np.testing.assert_array_equal(values, other.tensors[name], name)
+    assert one.manifest["learner"] == other.manifest["learner"]
+
+
+def test_a_run_that_had_all_its_steps_is_left_as_it_is(file: Path) -> None:
+    report = learn(file, "first")
+    before = sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
+    with pytest.raises(RunFinishedError, match="has taken all its gradient steps"):
+        learn(file, "first", checkpoint_settings__resume=True)
+    assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
+    more = learn(file, "first", checkpoint_settings__resume=True, **{"behaviors.*.max_steps": 500})
+    assert more.decisions == 500
+
+
+def test_with_an_environment_the_best_by_its_return_is_exported(file: Path) -> None:
+    report = learn(file, "judged", env_settings__env_path="gym:CartPole-v1", env_settings__num_areas=2)
+    (behavior,) = report.behaviors
+    assert behavior.episodes == 6  # two at the begin and at each of two checkpoints
+    assert behavior.mean_reward is not None
+    assert 8.0 <= behavior.mean_reward <= 500.0
+    best = newest(report).manifest["learner"]["best"]
+    assert best["rank"][1] >= behavior.mean_reward
+    assert "Environment/Cumulative Reward" in (report.folder / "log.jsonl").read_text()
+
+
+def test_an_environment_of_other_agents_is_refused(file: Path) -> None:
+    with pytest.raises(SettingsError, match="the run has no policy for behavior 'Pendulum-v1', only for CartPole-v1"):
+        learn(file, "judged", env_settings__env_path="gym:Pendulum-v1", **{"behaviors.*.checkpoint_interval": 100})
+
+
+def test_what_cannot_begin_leaves_nothing_behind(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no demonstration"):
+        learn(file, "first", **{"behaviors.*.demo_path": "gone.demo"})
+    (tmp_path / "bad.demo").write_bytes(b"no demonstration at all")
+    with pytest.raises(DataError, match="is damaged or none"):
+        learn(file, "first", **{"behaviors.*.demo_path": str(tmp_path / "bad.demo")})
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_resumed(file: Path) -> None:
+    report = learn(file, "first")
+    for path in report.folder.rglob("tensors.safetensors"):
+        path.write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match="saved nothing of 'CartPole-v1' that can be read"):
+        learn(file, "first", checkpoint_settings__resume=True)
+
+
+def test_a_run_begins_with_what_another_has_learned(file: Path) -> None:
+    learn(file, "first")
+    report = learn(file, "second", checkpoint_settings__initialize_from="first", **{"behaviors.*.max_steps": 1})
+    fresh = learn(file, "third", **{"behaviors.*.max_steps": 1})
+    name = "model.action.weight"
+    one, other = (newest(run).tensors[name] for run in (report, fresh))
+    first = latest_checkpoint(report.folder.parent / "first" / "checkpoints", "CartPole-v1").checkpoint
+    assert first is not None
+    assert np.abs(one - first.tensors[name]).max() < np.abs(one - other).max()
+
+
+def test_both_kinds_of_trainers_in_one_file_are_refused(file: Path) -> None:
+    file.write_text(file.read_text().replace("behaviors:\n", "behaviors:\n  Other: {trainer_type: ppo}\n"))
+    with pytest.raises(SettingsError, match="learns from recordings alone, and Other does not"):
+        load_settings(file)
+
+
+def test_the_name_may_be_the_recordings(file: Path) -> None:
+    text = file.read_text().replace("behaviors:\n  CartPole-v1:\n", "default_settings:\n")
+    file.write_text(text)
+    assert (learn(file, "named").folder / "CartPole-v1.onnx").is_file()
