@@ -91,7 +91,7 @@ def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
             text = f"is learned beside {' and '.join(LEARNED_BESIDE)} alone, not beside {settings.trainer_type}"
             yield where, f"{text}; remove it, or change trainer_type"
         elif name in LEARNED and settings.network_settings.memory is not None:
-            yield where, f"does not work with network_settings.memory; remove one of them ({name} sees no past)"
+            yield where, "is not for a policy with a memory, for it sees no past; remove it, or network_settings.memory"
     if not {"extrinsic", *LEARNED} & settings.reward_signals.keys():
         text = "has no extrinsic signal and none that is learned; add `extrinsic: {}`"
         yield (*place, "reward_signals"), text

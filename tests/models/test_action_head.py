@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import tensor_names as names
 from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.graph import GraphWriter
-from tau_trainer.specs import ActionSpec
+from tau_trainer.models.policy import Decision
+from tau_trainer.specs import Actions, ActionSpec
 from tests.models.graphs import run_graph
 
 
@@ -39,6 +41,21 @@ def test_levels_are_branches_before_the_others() -> None:
     assert head.log_sigma.shape == (0,)
     mask = np.array([[True, False, False], [True, True, True]])
     assert head.forbidden(mask).tolist() == [[False] * 8 + [True, False, False], [False] * 11]
+
+
+@pytest.mark.parametrize("options", [{}, {"levels": 5}, {"squashed": True}], ids=["raw", "levels", "squashed"])
+def test_what_the_environment_got_is_remembered_as_what_was_decided(options: dict[str, Any]) -> None:
+    """The reverse of what a decision sends; what lies beyond the ends counts as the end."""
+    head = ActionHead(5, ActionSpec(2, (3,)), torch.Generator().manual_seed(0), **options)
+    sent = Actions(np.array([[-1.0, 0.5], [0.0, 1.0]], np.float32), np.array([[2], [0]], np.int32))
+    continuous, discrete = head.remembered(sent)
+    levels = head.leveled, head.levels or 0
+    again = Decision(continuous, discrete, 0, {}, {}, *levels, head.squashed).to_env()
+    np.testing.assert_allclose(again.continuous, sent.continuous)
+    np.testing.assert_array_equal(again.discrete, sent.discrete)
+    beyond, _ = head.remembered(Actions(2.0 * sent.continuous, sent.discrete))
+    ends, _ = head.remembered(Actions((2.0 * sent.continuous).clip(-1, 1), sent.discrete))
+    np.testing.assert_array_equal(beyond, ends)
 
 
 def test_initial_weights_have_ml_agents_spread() -> None:

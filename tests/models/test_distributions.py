@@ -3,9 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.distributions import Categorical, Normal
+from torch.distributions import Categorical, Normal, TanhTransform, TransformedDistribution
 
-from tau_trainer.models.distributions import evaluate_actions
+from tau_trainer.models.action_head import ActionHead
+from tau_trainer.models.distributions import action_log_prob, evaluate_actions
 from tau_trainer.specs import ActionSpec
 
 HYBRID = ActionSpec(2, (3, 2))
@@ -30,6 +31,22 @@ def test_log_probabilities_and_entropy_equal_torch_distributions() -> None:
     ]
     torch.testing.assert_close(log_prob, torch.cat(expected, dim=1))
     torch.testing.assert_close(entropy, normal.entropy().mean(dim=1) + sum(branch.entropy() for branch in branches))
+
+
+def test_squashed_actions_have_the_density_of_the_gaussian_over_the_slope() -> None:
+    """By torch's own transformed distribution; branches beside it as ever; the very end of the range is finite."""
+    head = ActionHead(5, HYBRID, torch.Generator().manual_seed(0), squashed=True)
+    outputs, _, raw, discrete = _case()
+    outputs = torch.cat((outputs[:, :2], 0.3 * outputs), dim=1)
+    continuous = torch.tanh(0.7 * raw)
+    gaussian: Any = Normal(outputs[:, :2], outputs[:, 2:4].exp())
+    squashed: Any = TransformedDistribution(gaussian, [TanhTransform()])
+    log_prob = action_log_prob(head, outputs, continuous, discrete, None)
+    torch.testing.assert_close(log_prob[:, :2], squashed.log_prob(continuous), rtol=1e-4, atol=1e-4)
+    first: Any = Categorical(logits=outputs[:, 4:7])
+    torch.testing.assert_close(log_prob[:, 2], first.log_prob(discrete[:, 0]))
+    ends = action_log_prob(head, outputs, torch.ones(8, 2), discrete, None)
+    assert bool(torch.isfinite(ends).all())
 
 
 def test_masked_actions_have_no_probability_and_no_gradient() -> None:

@@ -147,8 +147,23 @@ CASES = {
     ),
     "no extrinsic signal": (
         "behaviors: {A: {reward_signals: {gail: {demo_path: x}}}}",
-        "behaviors.A.reward_signals has no extrinsic signal, the only one that this version trains on; "
-        "add `extrinsic: {}`",
+        "behaviors.A.reward_signals has no extrinsic signal and none that is learned; add `extrinsic: {}`",
+    ),
+    "a learned signal without a policy that it could ask": (
+        "behaviors: {A: {trainer_type: bc, demo_path: x, reward_signals: {extrinsic: {}, airl: {demo_path: x}}}}",
+        "behaviors.A.reward_signals.airl is learned beside ppo and sac alone, not beside bc; remove it",
+    ),
+    "a learned signal beside a memory": (
+        "behaviors: {A: {reward_signals: {airl: {demo_path: x}}, network_settings: {memory: {}}}}",
+        "behaviors.A.reward_signals.airl is not for a policy with a memory, for it sees no past; remove it, or",
+    ),
+    "recordings that are not named": (
+        "behaviors: {A: {trainer_type: iql}}",
+        "behaviors.A.demo_path is missing and has no default; add it",
+    ),
+    "all episodes held out": (
+        "behaviors: {A: {trainer_type: bc, demo_path: x, held_out: 1.0}}",
+        "behaviors.A.held_out",
     ),
     "unknown memory": (
         "behaviors: {A: {network_settings: {memory: {type: lstn}}}}",
