@@ -186,6 +186,15 @@ def test_behaviors_by_name_and_spaces_masks_and_copies() -> None:
     assert all(env.taken[0]["watcher_0"] == 0 for env in envs)
 
 
+def test_all_agents_of_one_copy_are_a_group() -> None:
+    names = ("runner_0", "runner_1", "watcher_0")
+    envs = [Together(names, {1: {"runner_0": "terminated"}}) for _ in range(2)]
+    _, told = played(Copies([Parallel(env) for env in envs]), 1)
+    assert [batch.group_id.tolist() for batch in told[0]] == [[1, 1, 2, 2], [1, 2]]
+    assert told[0][0].group_id.dtype == np.int32
+    assert told[1][0].group_id.tolist() == told[1][0].terminals.group_id.tolist() == [1, 2]
+
+
 def test_one_that_vanishes_is_cut_off() -> None:
     class Vanishing(Together):
         def step(self, actions: dict[str, Any]) -> Any:
@@ -324,3 +333,26 @@ def test_a_whole_run(tmp_path: Path, memory: Memory) -> None:
     report = train(load_settings(None, chosen), memory, "learn")
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert sorted(path.name for path in report.models) == ["adversary.onnx", "agent.onnx"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_maddpg_learns_in_groups(tmp_path: Path, memory: Memory) -> None:
+    chosen = {
+        "checkpoint_settings.results_dir": str(tmp_path),
+        "checkpoint_settings.run_id": "run",
+        "env_settings.env_path": "pettingzoo:mpe2.simple_spread_v3",
+        "env_settings.num_areas": 2,
+        "default_settings.trainer_type": "maddpg",
+        "default_settings.max_steps": 400,
+        "default_settings.hyperparameters.batch_size": 16,
+        "default_settings.hyperparameters.group_size": 3,
+        "default_settings.network_settings.hidden_units": 8,
+    }
+    report = train(load_settings(None, chosen), memory, "learn")
+    assert report.exit_code == 0
+    assert [path.name for path in report.models] == ["agent.onnx"]
+    assert any("Losses/Q1 Loss" in summary.statistics for summary in memory.summaries)
+    assert not any("Environment/Group Cumulative Reward" in summary.statistics for summary in memory.summaries)
+    wrong = {**chosen, "checkpoint_settings.run_id": "wrong", "default_settings.hyperparameters.group_size": 2}
+    with pytest.raises(SettingsError, match=r"3 agents of a group decide together, and .*group_size is 2; set it to 3"):
+        train(load_settings(None, wrong), memory, "learn")

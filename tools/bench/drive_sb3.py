@@ -15,7 +15,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import gymnasium
-from stable_baselines3 import DQN, PPO, SAC
+import numpy as np
+from stable_baselines3 import DDPG, DQN, PPO, SAC, TD3
+from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from tools.bench import timed_envs  # noqa: F401 - registers
@@ -26,6 +28,17 @@ def falling(start: float) -> Callable[[float], float]:
     return lambda left: left * start
 
 
+# Pendulum of hyperparams/ddpg.yml of rl-baselines3-zoo; td3.yml has the same network and noise.
+NOISY: dict[str, Any] = {
+    "learning_rate": 1e-3,
+    "gamma": 0.98,
+    "buffer_size": 200_000,
+    "learning_starts": 10_000,
+    "train_freq": (1, "episode"),
+    "gradient_steps": -1,
+    "action_noise": NormalActionNoise(np.zeros(1), np.full(1, 0.1)),
+    "policy_kwargs": {"net_arch": [400, 300]},
+}
 # hyperparams/ppo.yml, dqn.yml and sac.yml of rl-baselines3-zoo.
 SETTINGS: dict[str, tuple[Any, int, dict[str, Any]]] = {
     "CartPole-v1": (
@@ -60,6 +73,8 @@ SETTINGS: dict[str, tuple[Any, int, dict[str, Any]]] = {
         },
     ),
     "Pendulum-v1": (SAC, 1, {"learning_rate": 1e-3}),
+    "Pendulum-v1/ddpg": (DDPG, 1, NOISY),
+    "Pendulum-v1/td3": (TD3, 1, NOISY),
     "LunarLander-v3": (
         PPO,
         16,

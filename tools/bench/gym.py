@@ -51,6 +51,8 @@ TASKS = {
     "CartPole-v1": Task(475.0, 100_000, "CartPole"),
     "CartPole-v1/dqn": Task(475.0, 50_000, "CartPoleDQN"),
     "Pendulum-v1": Task(-200.0, 20_000, "Pendulum"),
+    "Pendulum-v1/ddpg": Task(-200.0, 20_000, "PendulumDDPG"),
+    "Pendulum-v1/td3": Task(-200.0, 20_000, "PendulumTD3"),
     "LunarLander-v3": Task(200.0, 1_000_000, "LunarLander"),
 }
 """By name: the environment, and behind a slash what else than its usual algorithm learns there."""
