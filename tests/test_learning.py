@@ -122,10 +122,19 @@ def test_sac_reaches_90_on_balance(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_sac_swings_the_pendulum_up(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("config", ["Pendulum", "PendulumDDPG", "PendulumTD3"])
+def test_the_pendulum_swings_up(tmp_path: Path, config: str, seed: int) -> None:
     """Gymnasium sets no mark; -150 is as good as it gets, a random policy has -1,240. 20,000 decisions."""
-    report = run("Pendulum.yaml", "learn", tmp_path, env_settings__env_path="gym:Pendulum-v1", env_settings__seed=seed)
+    report = run(f"{config}.yaml", "learn", tmp_path, env_settings__env_path="gym:Pendulum-v1", env_settings__seed=seed)
     assert last_returns(report, "Pendulum-v1", 0.25) >= -200.0
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_maddpg_spreads_agents(tmp_path: Path) -> None:
+    """Three agents' returns together, of a policy that still explores: doing nothing earns -73, a good script -24."""
+    report = run("SimpleSpread.yaml", "learn", tmp_path, env_settings__seed=1)
+    assert 3 * last_returns(report, "agent") >= -45.0
 
 
 def test_tau_comes_near_the_strongest_baseline(tmp_path: Path) -> None:
