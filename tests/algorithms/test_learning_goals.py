@@ -18,7 +18,7 @@ WORLDS = "gym:tau_trainer.envs.worlds:"
 
 
 class Lockstep:
-    """Copies of a world that act together; a gradient step is taken as soon as it is earned."""
+    """Copies of a world that act together; gradient steps are taken as soon as they are earned."""
 
     def __init__(self, make: Callable[[], Any], copies: int, trainer: str, seed: int = 1, **settings: Any) -> None:
         self.worlds = [make() for _ in range(copies)]
@@ -119,9 +119,12 @@ def test_bits_are_flipped_with_hindsight_alone(strategy: str | None) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("hindsight", [True, False])
-def test_a_point_finds_its_goals_with_hindsight_alone(hindsight: bool) -> None:
+@pytest.mark.parametrize("trainer", ["sac", "td3"])
+def test_a_point_finds_its_goals_with_hindsight_alone(trainer: str, hindsight: bool) -> None:
     """Mean of ten episodes; -3.6 is as good as it gets, and -50 is no goal reached."""
-    point = going({} if hindsight else None, init_entcoef=0.2)
+    noise = {"type": "gaussian_white_noise", "sigma": 1.0, "sigma_min": 0.1, "n_steps_annealing": 1500}
+    own: dict[str, Any] = {"init_entcoef": 0.2} if trainer == "sac" else {"exploration": noise}
+    point = going({} if hindsight else None, trainer=trainer, **own)
     point.play(2500)
     means = np.convolve(point.returns, np.full(10, 0.1), "valid")
     assert (means.max() >= -5.0) if hindsight else (means.max() < -30.0)
