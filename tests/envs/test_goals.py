@@ -229,9 +229,11 @@ def test_a_run_with_hindsight(learner: str, tmp_path: Path, memory: Memory) -> N
     chosen = {
         "checkpoint_settings.results_dir": str(tmp_path),
         "checkpoint_settings.run_id": "run",
-        "behaviors.BitFlipping-v0.max_steps": 400,
+        "behaviors.BitFlipping-v0.max_steps": 150,
         "behaviors.BitFlipping-v0.hyperparameters.buffer_init_steps": 50,
         "behaviors.BitFlipping-v0.hyperparameters.batch_size": 32,
+        "behaviors.BitFlipping-v0.hyperparameters.steps_per_update": 10,
+        "behaviors.BitFlipping-v0.network_settings.hidden_units": 8,
         "env_settings.env_args": ["n=4"],
         "env_settings.seed": 1,
         "env_settings.num_areas": 3,
