@@ -184,3 +184,24 @@ def test_links_to_nowhere_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="what came after its rows is not there"):
         replay.load({**arrays, **change}, following)
     assert len(replay) == 0
+
+
+def test_what_is_taken_out_again_leaves_other_collectors_links_alone() -> None:
+    """A push of one fails that had overwritten the row that the other's open decision came after."""
+    mine, others = Playing(capacity=3), Playing(capacity=3)
+
+    def learn(playing: Playing, source: int) -> Any:
+        rollout = Rollout(playing.memory.take().data)
+        return mine.replay.append(rows_of(rollout), links_of(rollout), source)
+
+    for _ in range(4):
+        mine.decide([0])
+    learn(mine, 0)
+    for _ in range(4):
+        others.decide([0])
+    learn(others, 1)()
+    mine.decide([0])
+    learn(mine, 0)
+    places, begins = mine.replay.walk(np.array([1]), 3)
+    assert places.tolist() == [1, 2, 0], "the new row took the place of the oldest, and follows the newest"
+    assert begins.tolist() == [True, False, False]

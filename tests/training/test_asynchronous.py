@@ -378,3 +378,25 @@ def test_a_run_that_goes_on_without_its_experience_is_warmed_up_anew_and_owes_no
 
     run(scenario(remembers=True, opts=1010))
     run(scenario(remembers=False, opts=710))
+
+
+def test_new_samples_come_before_steps_that_are_allowed_but_not_owed() -> None:
+    async def scenario() -> None:
+        stage = Stage(samples_per_update=[0.5, 2.0])
+        await stage.trainer.put(stage.push(101, actor=0))
+        await stage.trainer.put(stage.push(10, actor=1))
+        await settle()
+        assert stage.learner.updates[:2] == [(0, 101, 64), (1, 10, 36)]
+        assert stage.learner.opts == 220
+
+    run(scenario())
+
+
+def test_at_the_end_only_what_is_owed_is_still_learned() -> None:
+    async def scenario() -> None:
+        stage = Stage(samples_per_update=[0.5, 2.0])
+        await stage.trainer.put(stage.push(101))
+        await stage.trainer.finish()
+        assert stage.learner.opts == 50
+
+    run(scenario())

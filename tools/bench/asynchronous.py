@@ -5,7 +5,7 @@
 
 Pendulum-v1 with SAC and the settings of `configs/Pendulum.yaml`, to the mark of `gym.py`, at the same number of samples
 for each gradient step everywhere. The environments write down every episode that ends, and count. Samples a second are
-summed over environments, each from the moment it was made. What an actor does not do is wait for the learner: with n of
+of whole episodes since the last environment was made. What an actor does not do is wait for the learner: with n of
 them there should be n times the samples, until the learner is the slower side.
 """
 

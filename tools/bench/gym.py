@@ -74,7 +74,7 @@ class Outcome:
     score: float = math.nan
     """Mean return of the last episodes, when the run ended or was stopped."""
     samples_per_second: float = math.nan
-    """Of all environments, each from the moment it was made."""
+    """See :func:`speed`."""
     figures: str = ""
     """What tau-train said of its learner, where actors were in processes of their own."""
     failure: str = ""
@@ -152,13 +152,13 @@ def _figures(log: Path) -> str:
 
 
 def speed(folder: Path) -> float:
-    """Steps a second."""
-    rates = []
-    for path in folder.iterdir():
-        rows = np.array([text.split() for text in path.read_text().splitlines() if text.count(" ") == 2], float)
-        if len(rows) > 1:
-            rates.append(rows[:, 1].sum() / (rows[-1, 0] - rows[0, 0]))
-    return sum(rates) if rates else math.nan
+    """Steps a second of all environments, each over its whole episodes since the last of them was made."""
+    files = [path.read_text().splitlines() for path in folder.iterdir()]
+    tables_of = [np.array([text.split() for text in lines if text.count(" ") == 2], float) for lines in files]
+    together = max((rows[0, 0] for rows in tables_of if len(rows)), default=0.0)
+    since = [rows[rows[:, 0] > together] for rows in tables_of if len(rows)]
+    rates = [rows[1:, 1].sum() / (rows[-1, 0] - rows[0, 0]) for rows in since if len(rows) > 1]
+    return sum(rates) if len(rates) == len(tables_of) and rates else math.nan
 
 
 def _reached(task: str, folder: Path) -> bool:
