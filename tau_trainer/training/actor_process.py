@@ -318,6 +318,7 @@ class _Player:
             seconds = time.monotonic() - began
             self._trainer.tell("bye", {"seconds": seconds, "goodbye": self.pair.goodbye, **self._hub.take()})
         except (Gone, asyncio.CancelledError):
+            self._task = None  # whichever of the two came first: the other must not break off the end
             await self.pair.environment.kill()
         except Exception as error:  # whatever it is, the trainer must learn of it
             if not isinstance(error, TauError):

@@ -233,7 +233,8 @@ def test_in_lock_step_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
         learner = saved(tmp_path, run_id)
         assert learner["opts"] == 60
         weights.append({name: learner["tensors"][name] for name in learner["tensors"] if "network" in name})
-        weights[-1] |= {name: rows for name, rows in learner["tensors"].items() if name.startswith("replay.")}
+        replay = {name: rows for name, rows in learner["tensors"].items() if name.startswith("replay.")}
+        weights[-1] |= {name: rows[:280] for name, rows in replay.items()}  # 7 rounds; then they were stopped
     assert weights[0].keys() == weights[1].keys()
     assert len(weights[0]) > 5
     for name, values in weights[0].items():
