@@ -64,7 +64,7 @@ def test_smoothing_averages_points(runs: list[Path]) -> None:
 def test_time_goes_on_where_a_run_was_resumed(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", pairs=1)
     (run / "log.jsonl").unlink()
-    points = [(1000, 2.0, 1.0), (2000, 5.0, 2.0), (3000, 9.0, 3.0), (3000, 1.0, 4.0), (4000, 3.0, 5.0)]
+    points = [(1000, 2.0, 1.0), (2000, 5.0, 2.0), (3000, 9.0, 3.0), (2500, 1.0, 4.0), (4000, 3.0, 5.0)]
     summary = {"type": "summary", "behavior": "Ball"}
     append(
         run,
@@ -84,7 +84,7 @@ def test_time_goes_on_where_a_run_was_resumed(tmp_path: Path) -> None:
     assert list(line.get_ydata()) == [1.0, 2.0, 4.0, 5.0]
     assert axes.get_xlabel() == "time (s)"
     line = draw_runs([run]).axes[0].get_lines()[0]
-    assert list(line.get_xdata()) == [1000, 2000, 3000, 4000]
+    assert list(line.get_xdata()) == [1000, 2000, 2500, 4000]
 
 
 @pytest.mark.parametrize(
