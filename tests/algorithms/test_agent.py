@@ -17,7 +17,7 @@ from tau_trainer.algorithms import Batch, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.agent import AgentLearner
 from tau_trainer.columns import MOMENT
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
-from tau_trainer.memory import WorkData
+from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.settings import dump_settings, trainer_type
 from tau_trainer.settings.exploration import EpsGreedySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
@@ -97,6 +97,11 @@ class TwoParts(Agent):
 class Together(Q):
     def reward_done_ma(self, rewards: Any, done: Any) -> Any:
         return rewards.sum(), done.any()
+
+
+class Endless(Q):
+    def reward_done_ma(self, rewards: Any, done: Any) -> Any:
+        return rewards, False
 
 
 class WantsGoals(Q):
@@ -342,6 +347,14 @@ def test_several_agents_are_paid_together() -> None:
         assert mine["rewards"][step, 0] == pytest.approx(others["rewards"][step, 0].sum())
         assert (mine["terminated"][step] == others["terminated"][step].any()).all()
     assert mine["terminated"].sum() > others["terminated"].sum() > 0
+
+
+def test_a_real_end_stays_one_whatever_an_agent_says() -> None:
+    one = learner(Endless)
+    work = experience(one)
+    one.update(work, 0.0, None)
+    ends = one.replay.take(np.arange(len(one.replay)))["terminated"]
+    assert ends.sum() == Rollout(work).terminated.sum() > 0
 
 
 @pytest.mark.parametrize(

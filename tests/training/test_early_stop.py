@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tau_trainer.errors import RunFinishedError
-from tau_trainer.metrics import RunReport
+from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.training.callbacks import LambdaCallback
 from tau_trainer.training.early_stop import EpisodeReturns
 from tau_trainer.training.manager import ParallelTrainerManager
 from tests.training.fakes import WAIT_S, Memory, Stage, ppo_settings, tau_settings, train
+from tests.training.learners import make_learner
 
 SHORT: dict[str, Any] = {"env_settings__env_args": ["--max-decisions", "10"]}
 
@@ -141,3 +144,19 @@ def test_a_resumed_run_stops_where_the_run_that_was_never_interrupted_does(stage
     assert resumed.decisions == whole.decisions
     last = json.loads((cut / "checkpoints" / paths[-1].name / "manifest.json").read_text())["content"]["learner"]
     assert last["recent_returns"] == states[-1]["recent_returns"]
+
+
+def test_a_learner_that_had_learned_enough_is_done_when_it_is_restored(
+    hub: MetricsHub, executor: ThreadPoolExecutor, memory: Memory
+) -> None:
+    """Of several behaviors, the others go on."""
+    one = make_learner(hub, executor, criterion=1.0, trial_count=2)
+    one.ended(np.array([3.0, 2.0, -9.0], np.float32))
+    assert one.done
+    again, more = (make_learner(hub, executor, criterion=criterion, trial_count=2) for criterion in (1.0, 3.0))
+    for each in (again, more):
+        each.restore(*one.state())
+    assert again.done
+    assert not more.done
+    hub.drain(5.0)
+    assert [event.kind for event in memory.events].count("criterion") == 1
