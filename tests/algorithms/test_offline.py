@@ -153,6 +153,16 @@ def test_what_the_critics_say_teaches_the_policy_and_not_the_reverse(tmp_path: P
         assert critic is None or not critic.any()
 
 
+@pytest.mark.parametrize("kind", ["iql", "awac"])
+def test_targets_follow_at_tau(kind: str, tmp_path: Path) -> None:
+    one = learner(kind, tmp_path, hybrid(), {"tau": 0.25})
+    one.train(1, 0.0)
+    before = one.module.target.weight.clone()
+    one.train(1, 0.0)
+    torch.testing.assert_close(one.module.target.weight, torch.lerp(before, one.module.q.weight.detach(), 0.25))
+    assert not torch.equal(before, one.module.target.weight)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_learner_goes_on_to_the_bit(kind: str, tmp_path: Path) -> None:
     first, again, straight = (learner(kind, tmp_path, hybrid(), network={"normalize": True}) for _ in range(3))
