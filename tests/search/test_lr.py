@@ -124,6 +124,7 @@ def test_numbers_that_make_no_sweep(numbers: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_suggested_rate_learns_cartpole(seed: int) -> None:
     """Short, by reward: far above what does nothing, below what breaks it."""
