@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from tau_trainer.training import behavior_json
 from tau_trainer.training.actor_process import STATUS, plain_parameters
 from tau_trainer.training.agents import AgentTrainer, Collecting, TauAgent
 from tau_trainer.training.asynchronous import AsyncTrainer, Push
+from tau_trainer.training.callbacks import EpisodeInfo, EvaluationInfo
 from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes, refused
 from tau_trainer.training.child import ChildProcess
@@ -389,6 +391,12 @@ class ActorPair(AgentTrainerPair):
             scores.recent_return.add(np.array(returns, np.float32))
             learner = self._board.trainers[behavior].learner
             self._lessons.episodes(learner.spec.short_name, np.array(returns, np.float32))
+            learner.ended(np.array(returns, np.float32))
+            callbacks = self._board.pool.callbacks
+            if callbacks.wants("on_episode_end"):
+                for total, length in zip(returns, lengths, strict=True):
+                    info = EpisodeInfo(behavior, self.id, learner.decisions, total, int(length))
+                    callbacks.tell("on_episode_end", info)
         self._lessons.check()
 
     def _tell_parameters(self) -> None:
@@ -428,6 +436,7 @@ class Evaluator:
             self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
+        callbacks = self._board.pool.callbacks
         try:
             while self._waiting or not self._closing:
                 if not self._waiting:
@@ -438,7 +447,10 @@ class Evaluator:
                 try:
                     if not self._launched:
                         await self._launch()
-                    self._score(*asked, await self._play(*asked))
+                    info = EvaluationInfo(asked[0].name, asked[1].version, asked[0].decisions)
+                    callbacks.tell("on_evaluation_begin", info)
+                    scores = self._score(*asked, await self._play(*asked))
+                    callbacks.tell("on_evaluation_end", replace(info, scores=scores))
                 except ActorError as error:
                     self._launched = False
                     await self._process.revive(error, self._launch)
@@ -471,16 +483,18 @@ class Evaluator:
             pass
         return list(message[1]["returns"])
 
-    def _score(self, learner: Learner, policy: Policy, opts: int, returns: list[float]) -> None:
+    def _score(self, learner: Learner, policy: Policy, opts: int, returns: list[float]) -> dict[str, float]:
         """The best so far is kept: who is strictly better."""
         if not returns:
-            return
+            return {}
         score = sum(returns) / len(returns)
         self._board.hub.add(learner.name, keys.EPISODE_RETURN, score)
         self._board.hub.event("evaluation", behavior=learner.name, opts=opts, score=score, version=policy.version)
-        scored = ScoredPolicy(policy, learner.decisions, {keys.EPISODE_RETURN: score}, (score, 0.0))
+        scores = {keys.EPISODE_RETURN: score}
+        scored = ScoredPolicy(policy, learner.decisions, scores, (score, 0.0))
         if scored.beats(learner.best):
             learner.best = scored
+        return scores
 
     async def finish(self, *, at_once: bool) -> None:
         """Play what still waits, or not, and end."""

@@ -96,7 +96,7 @@ class UpdateInfo:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationInfo:
-    """A policy is scored, on the way or at the end of a run. Only tasks that evaluate do it."""
+    """A policy is scored, on the way or at the end of a run: by tasks that evaluate, and beside actors."""
 
     behavior: str
     version: int
@@ -138,7 +138,7 @@ class Callback:
         """Everything is saved; not called where nothing could be trained."""
 
     def on_episode_begin(self, info: EpisodeInfo) -> None:
-        """An agent made the first decision of an episode."""
+        """An agent made the first decision of an episode; of actors in processes of their own only ends are told."""
 
     def on_episode_end(self, info: EpisodeInfo) -> None:
         """Its environment ended an episode; not called for those that were broken off."""

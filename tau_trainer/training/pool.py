@@ -49,7 +49,7 @@ class LearnerPool:
         self._plan = plan
         self._hub = hub
         self._evaluator = evaluator
-        self._callbacks = callbacks
+        self.callbacks = callbacks
         self._on_new = on_new or (lambda learner: None)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
         self._teams: dict[str, set[int]] = {}
@@ -132,7 +132,7 @@ class LearnerPool:
             self._evaluator,
             max_steps=self._plan.max_steps(spec.short_name),
             max_policy_age=self._plan.max_policy_age,
-            callbacks=self._callbacks,
+            callbacks=self.callbacks,
         )
         self._on_new(learner)
         self._hub.begin(

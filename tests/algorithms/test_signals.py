@@ -169,10 +169,10 @@ def test_the_signal_has_gradient_steps_of_its_own(cartpole: str) -> None:
     numbers = {"steps_per_update": 8.0, "reward_signal_steps_per_update": 32.0}
     one = learner("sac", CARTPOLE, cartpole, numbers)
     one.update(rollout_of(one, steps=4), 0.0, None)  # 24 transitions or so: no minibatch yet
-    assert int(one.signals[0].parameters.adam.step) == 0
+    assert int(one.signals[0].parameters.optimizer.step) == 0
     one.update(rollout_of(one, steps=41), 0.0, None)
-    assert int(one.signals[0].parameters.adam.step) == one.seen // 32 - 24 // 32
-    assert int(one.parameters.adam.step) > 3 * int(one.signals[0].parameters.adam.step)
+    assert int(one.signals[0].parameters.optimizer.step) == one.seen // 32 - 24 // 32
+    assert int(one.parameters.optimizer.step) > 3 * int(one.signals[0].parameters.adam.step)
 
 
 def test_squashed_and_raw_actions_of_the_expert_are_as_likely_as_they_were(pendulum: str) -> None:

@@ -19,8 +19,9 @@ from tau_trainer.errors import ActorError, SettingsError
 from tau_trainer.metrics import PairState, RunReport, keys
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.actors import ActorPair
+from tau_trainer.training.callbacks import EpisodeInfo, EvaluationInfo, LambdaCallback
 from tau_trainer.training.checkpoints import latest_checkpoint
-from tau_trainer.training.manager import Session
+from tau_trainer.training.manager import ParallelTrainerManager, Session
 from tests.training.fakes import WAIT_S, Memory, begin, train, until
 from tests.training.toys import START_FILE
 
@@ -139,6 +140,25 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     assert later["algorithm"]["seen"] == later["samples"]
     assert later["opts"] == (later["samples"] - 8) // 4
     assert sum(later["pairs"].values()) == later["decisions"] > learner["decisions"]
+
+
+def test_actors_reach_a_criterion_and_callbacks_hear_of_what_they_played(tmp_path: Path) -> None:
+    ended, scored = list[EpisodeInfo](), list[EvaluationInfo]()
+    hears = LambdaCallback(on_episode_end=ended.append, on_evaluation_end=scored.append)
+    enough: dict[str, Any] = {"behaviors__Count-v0__criterion": -1e9, "behaviors__Count-v0__trial_count": 30}
+    episodes: dict[str, Any] = {"env_settings__env_args": ["length=10"], "async_trainer__eval_interval": 10}
+    memory = Memory()
+    settings = settings_of(tmp_path, **enough, **episodes)
+    manager = ParallelTrainerManager()
+    report = manager.start(settings, "learn", recorders=lambda _: [memory], callbacks=[hears]).wait(LONG_S)
+    assert report.outcome == "completed"
+    assert report.decisions < 50_000
+    assert any(event.kind == "criterion" for event in memory.events)
+    assert len(ended) >= 30
+    assert {info.pair for info in ended} <= {0, 1}
+    assert all(info.length == 10 and info.behavior == "Count-v0" for info in ended)
+    assert scored
+    assert all(info.scores[keys.EPISODE_RETURN] <= 0.0 for info in scored)
 
 
 def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
