@@ -137,6 +137,19 @@ def test_moments_are_what_was_played() -> None:
     assert int(rows["terminated"].sum()) == 1
 
 
+def test_nothing_is_drawn_of_who_is_not_there() -> None:
+    """Normalised, zeros would be something."""
+    learner = make(network={"normalize": True})
+    play = Play(learner)
+    for step in range(6):
+        play.step(0, (0, 1, 2) if step < 2 else (0, 2))
+    learner.update(learner.memory.take().data, 0.0, None)
+    drawn = learner.draw(8)
+    assert 0 < int((drawn.weights == 0.0).sum()) < drawn.weights.numel()
+    for values in (drawn.inputs[0], drawn.following[0]):
+        assert ((values != 0.0).any(dim=2) == (drawn.weights > 0.0)).all()
+
+
 def random_batch(learner: MADDPG, moments: int = 5) -> tuple[Transitions, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
 
@@ -176,6 +189,7 @@ class Textbook:
     def __init__(self, learner: MADDPG) -> None:
         self.weights = {name: one.detach().double().requires_grad_() for name, one in learner.module.named_parameters()}
         self.actions = learner.spec.actions
+        self.temperature = 0.5
 
     def outputs(self, network: str, obs: torch.Tensor) -> torch.Tensor:
         features = hidden(self.weights, f"{network}.body", 0, obs.double())
@@ -189,7 +203,7 @@ class Textbook:
         for size in self.actions.discrete_branches:
             here = slice(begin, begin + size)
             scores = torch.where(forbidden[here], -1e8, outputs[here]) + gumbel[here]
-            soft = scores.softmax(0)
+            soft = (scores / self.temperature).softmax(0)
             parts.append(soft + (torch.eye(size)[int(scores.argmax())] - soft).detach())
             begin += size
         return torch.cat(parts)
@@ -230,7 +244,7 @@ class Textbook:
 
 @pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS])
 def test_losses_and_gradients_are_the_papers(actions: ActionSpec) -> None:
-    learner = make(actions)
+    learner = make(actions, exploration={"type": "gumbel_softmax", "temperature": 0.5} if actions == DISCRETE else None)
     random_everywhere(learner)
     batch, noise = random_batch(learner)
     textbook = Textbook(learner)
