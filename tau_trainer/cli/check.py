@@ -207,9 +207,11 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
 def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     env, engine, chosen = settings.env_settings, settings.engine_settings, settings.checkpoint_settings
     offline = any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings))
+    actors = settings.async_trainer.actors if settings.execution == "async" and not chosen.inference else None
+    count = f"{actors} actors, each" if actors else f"{env.num_envs} x"
     plays = "the Unity editor, when Play is pressed"
     if env.env_path not in (None, EDITOR):
-        plays = f"{env.env_path}, to evaluate" if offline else f"{env.num_envs} x {env.env_path}"
+        plays = f"{env.env_path}, to evaluate" if offline else f"{count} {env.env_path}"
     yield "plays", "nothing: it learns from recordings" if offline and env.env_path is None else plays
     yield "areas", f"{env.num_areas} in each, seed {env.seed if env.seed >= 0 else 'random'}"
     yield (

@@ -43,10 +43,10 @@ class Places:
         port = max([BASE_PORT, *given])
         self._free = queue.SimpleQueue[int]()
         for _ in range(jobs):
-            while not all(is_free(port + i) for i in range(count)):
+            while port + count - 1 <= _HIGHEST_PORT and not all(is_free(port + i) for i in range(count)):
                 port += 1
-                if port + count > _HIGHEST_PORT:
-                    raise TauError(f"there are not {jobs} times {count} free ports; lower --jobs or --num-envs")
+            if port + count - 1 > _HIGHEST_PORT:
+                raise TauError(f"there are not {jobs} times {count} free ports; lower --jobs or --num-envs")
             self._free.put(port)
             port += count
 

@@ -64,7 +64,11 @@ class Outlook:
     def differences(self) -> Iterator[Finding]:
         """What mlagents-learn does otherwise."""
         collection = self._settings.collection
-        if (age := collection.max_policy_age) and not collection.deterministic:
+        if self._settings.execution == "async":
+            lag = self._settings.async_trainer.max_policy_lag
+            text = f"actors play in processes of their own, with weights at most {lag:,} gradient steps old"
+            yield (), f"{text}; mlagents-learn stops the game to learn"
+        elif (age := collection.max_policy_age) and not collection.deterministic:
             text = f"agents act on while an update runs, on a policy at most {age} update{'s' if age > 1 else ''} old;"
             yield (), f"{text} mlagents-learn stops the game, as --set collection.max_policy_age=0 does"
         if self._settings.torch_settings.device is None:

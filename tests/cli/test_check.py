@@ -244,3 +244,18 @@ def test_torch_is_not_loaded_and_nothing_is_left_behind(folder: Path) -> None:
     codes = [said[-1] for said in said_without_torch(folder, *commands)]
     assert codes == ["code 0", "code 2", "code 0", "code 0"]
     assert {path.name for path in folder.iterdir()} == {"x.yaml", "later.yaml"}
+
+
+def test_actors_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["Pendulum", "--execution", "async", "--actors", "3"]
+    report = checked(capsys, *words)
+    assert any(
+        "actors play in processes of their own, with weights at most 5,000" in one for one in report["differences"]
+    )
+    assert not any("on a policy at most" in one for one in report["differences"])
+    assert main(["check", *words]) == 0
+    assert "  plays: 3 actors, each gym:Pendulum-v1" in capsys.readouterr().out
+    refused = checked(capsys, "CartPole", "--execution", "async")
+    assert (
+        "CartPole-v1.trainer_type is ppo, which learns only from what its newest policy did" in refused["problems"][0]
+    )
