@@ -52,6 +52,7 @@ def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
         baselines=None,
         validation_accuracy={1: 0.25},
         lessons=Lessons({}),
+        actors=None,
     )
     run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True, inference=False)
     run.decisions = sum(pair.trainer.decisions for pair in pairs)
@@ -69,6 +70,13 @@ def test_a_game_that_a_person_has_stopped_is_the_message() -> None:
     assert snapshots_of(run).take().message is None
     pairs[1].absent = "the Unity editor stopped the game"
     assert snapshots_of(run).take().message == "the Unity editor stopped the game"
+
+
+def test_what_each_behavior_says_of_its_actors_is_shown() -> None:
+    run = run_of([FakePair(0, [])], [])
+    assert snapshots_of(run).take().asynchronous == ()
+    run.actors = SimpleNamespace(trainers=[SimpleNamespace(figures=("9 samples/s",)), SimpleNamespace(figures=("8",))])
+    assert snapshots_of(run).take().asynchronous == ("9 samples/s", "8")
 
 
 def test_a_speed_counts_what_this_process_has_done() -> None:
