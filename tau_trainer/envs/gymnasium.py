@@ -19,7 +19,7 @@ from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.envs.goals import ACHIEVED, DESIRED, GymnasiumGoals
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
-from tau_trainer.errors import SettingsError
+from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import (
     Actions,
@@ -102,10 +102,13 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
     """A vector environment behind :class:`~tau_trainer.envs.contract.Environment`; its copies are agents 0, 1, 2, ...
 
     A copy whose episode ended is told of at once and asks again with the first observation of its next episode,
-    whichever of Gymnasium's ways to reset it has. Copy ``i`` gets ``seed + i``.
+    whichever of Gymnasium's ways to reset it has. Copy ``i`` gets ``seed + i``. ``info["action_mask"]``, a 1 for each
+    value of each branch that may be chosen (as Taxi-v3 tells), is obeyed.
     """
 
     _asking: BoolArray
+    _forbidden: BoolArray | None
+    """[n, sum of branches]: by the last info; None: it forbids nothing."""
 
     def _opened(self, env: VectorEnv[Any, Any, Any]) -> None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
@@ -114,8 +117,9 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
 
     def _begin(self, seed: int | None) -> list[StepBatch]:
         env = self._playing
-        obs, _ = env.reset(seed=seed)
+        obs, infos = env.reset(seed=seed)
         self._asking = np.ones(env.num_envs, np.bool_)
+        self._forbidden = self._mask_of(infos)
         nobody = np.zeros(env.num_envs, np.bool_)
         seen = self._seen(obs)
         return [self._batch(seen, np.zeros(env.num_envs), nobody, nobody, tuple(values[:0] for values in seen))]
@@ -134,6 +138,7 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
         reward = np.where(self._asking, reward, 0.0)
         seen, self._asking = self._seen(obs), np.ones(env.num_envs, np.bool_)
         final = tuple(values[ended] for values in seen)
+        self._forbidden = self._mask_of(infos)
         if mode is AutoresetMode.NEXT_STEP:
             self._asking = ~ended
         elif ended.any() and mode is AutoresetMode.SAME_STEP:
@@ -141,8 +146,11 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
             room: Any = create_empty_array(space, len(last))
             final = self._seen(concatenate(space, last, room))
         elif ended.any():
-            obs, _ = env.reset(options={"reset_mask": ended})
+            obs, infos = env.reset(options={"reset_mask": ended})
             seen = self._seen(obs)
+            first = self._mask_of(infos)
+            if self._forbidden is not None and first is not None:
+                self._forbidden[ended] = first[ended]
         return [self._batch(seen, reward, ended, ended & ~terminated, final)]
 
     def _batch(
@@ -168,7 +176,25 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
             group_id=np.zeros(int(ask.sum()), np.int32),
             group_reward=nothing[ask],
             terminals=terminals,
+            action_mask=None if self._forbidden is None else self._forbidden[ask],
         )
+
+    def _mask_of(self, infos: Mapping[str, Any]) -> BoolArray | None:
+        """What infos of all copies forbid, [n, sum of branches]; a copy whose info says nothing may do everything."""
+        (spec,) = self.specs.values()
+        told = infos.get("action_mask")
+        if told is None or not spec.actions.discrete_size:
+            return None
+        known = np.flatnonzero(infos.get("_action_mask", np.ones(len(told), np.bool_)))
+        forbidden = np.zeros((len(told), spec.actions.mask_size), np.bool_)
+        try:
+            forbidden[known] = np.array([np.concatenate([np.ravel(part) for part in told[i]]) for i in known]) == 0
+        except (TypeError, ValueError) as error:
+            raise EngineError(
+                f"info['action_mask'] of {spec.name} has not the {spec.actions.mask_size} numbers of its branches "
+                f"{list(spec.actions.discrete_branches)}"
+            ) from error
+        return forbidden
 
     def _seen(self, obs: Any) -> Observations:
         return tuple(arrays(self._playing.single_observation_space, obs))

@@ -344,6 +344,65 @@ def first_samples(seed: int) -> list[list[list[float]]]:
     return [flat(space, make_sample(space, seed + number)) for number in range(COPIES)]
 
 
+class Masked(Probe):
+    """Says by its count of steps which one value of each branch may be chosen."""
+
+    def __init__(self, action: spaces.Space[Any], sizes: tuple[int, ...], *, silent: bool = False) -> None:
+        super().__init__(action=action)
+        self.sizes, self.silent, self.steps = sizes, silent, 0
+
+    def info(self) -> dict[str, Any]:
+        self.steps += 1
+        masks = [np.eye(size, dtype=np.int8)[self.steps % size] for size in self.sizes]
+        return {} if self.silent else {"action_mask": masks[0] if len(masks) == 1 else tuple(masks)}
+
+    def allowed(self) -> list[int]:
+        return [self.steps % size for size in self.sizes]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return super().reset(seed=seed)[0], self.info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.silent or np.ravel(action).tolist() == self.allowed()
+        return *super().step(action)[:4], self.info()
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize(("space", "sizes"), [(spaces.Discrete(3), (3,)), (spaces.MultiDiscrete([2, 3]), (2, 3))])
+def test_an_action_mask_in_the_infos_is_obeyed(mode: AutoresetMode, space: Any, sizes: tuple[int, ...]) -> None:
+    """In every way to reset; the copy that never says anything may do all."""
+    copies = [Masked(space, sizes), Masked(space, sizes, silent=True), Masked(space, sizes)]
+    made: list[Make] = [lambda copy=copy: copy for copy in copies]  # type: ignore[misc]
+    environment = environment_of(lambda: SyncVectorEnv(made, autoreset_mode=mode))
+
+    async def work() -> None:
+        batches = await environment.start({})
+        for _ in range(30):
+            (batch,), ((name, _),) = batches, environment.specs.items()
+            assert batch.action_mask is not None
+            assert not batch.action_mask[batch.agent_ids == 1].any()
+            free = np.split(~batch.action_mask, np.cumsum(sizes)[:-1], axis=1)
+            assert all((one[batch.agent_ids != 1].sum(axis=1) == 1).all() for one in free)
+            best = np.stack([one.argmax(axis=1) for one in free], axis=1).astype(np.int32)
+            environment.answer({name: Actions(np.zeros((len(best), 0), np.float32), best)} if len(best) else {})
+            batches = await environment.next()
+        assert all(copy.episodes > 3 for copy in copies)
+
+    run(environment, work)
+
+
+def test_an_action_mask_of_another_size_is_told_of() -> None:
+    environment = environment_of(lambda: SyncVectorEnv([lambda: Masked(spaces.Discrete(3), (4,))]))
+
+    async def work() -> None:
+        with pytest.raises(
+            EngineError, match=r"info\['action_mask'\] of .* has not the 3 numbers of its branches \[3\]"
+        ):
+            await environment.start({})
+
+    run(environment, work)
+
+
 def test_copies_have_seeds_of_their_own_that_follow_from_what_they_are_told() -> None:
     environment = environment_of(vector(Probe), RestartBudget(1, -1, 1.0))
 
