@@ -205,6 +205,9 @@ class OffPolicy(GradientAlgorithm):
                 self.observe(rollout.observations)
                 self.network.tick(rollout.column("discrete"))
                 self.seen += len(rollout)
+            elif self.priorities is not None:
+                self.priorities.mark()
+                undo = self.priorities.undo
             return self._descend(work["gradient_steps"] if "gradient_steps" in work else self._due(), progress)
         except BaseException:
             undo()

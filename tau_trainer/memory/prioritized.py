@@ -109,12 +109,16 @@ class Priorities:
 
     def append(self, places: Rows) -> None:
         """Rows were added in these places."""
-        self._journal, self._before = [], (self._size, self._largest, self._steps)
+        self.mark()
         self._set(places, np.full(len(places), self._largest))
         self._size = max(self._size, int(places.max(initial=-1)) + 1)
 
+    def mark(self) -> None:
+        """Let :meth:`undo` take back what comes from now on."""
+        self._journal, self._before = [], (self._size, self._largest, self._steps)
+
     def undo(self) -> None:
-        """Take back everything since, and including, the last :meth:`append`."""
+        """Take back everything since the last :meth:`mark`, or since and including the last :meth:`append`."""
         self._size, self._largest, self._steps = self._before
         while self._journal:
             places, values = self._journal.pop()
