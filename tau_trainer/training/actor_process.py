@@ -177,7 +177,7 @@ class Collector:
         self.name: str = facts["name"]
         self.spec = behavior_json.from_json(facts["behavior"])
         settings = RunSettings.model_validate(begin["settings"]).of_behavior(self.spec.short_name)
-        self.settings: TrainerSettings = _exploring(settings, begin["exploration"])
+        self.settings: TrainerSettings = exploring(settings, begin["exploration"])
         self.done: bool = begin["evaluates"]
         self.algorithm = make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"]))
         self._weights = WeightChannel(SharedBytes(begin["boards"][facts["board"]]), facts["layout"])
@@ -256,7 +256,7 @@ class Collector:
         self._pushed_at = self._opts
 
 
-def _exploring(settings: TrainerSettings, exploration: Mapping[str, Any] | None) -> TrainerSettings:
+def exploring(settings: TrainerSettings, exploration: Mapping[str, Any] | None) -> TrainerSettings:
     """Settings with an exploration of this actor's own. Raises SettingsError where the algorithm has none."""
     if exploration is None:
         return settings

@@ -15,11 +15,14 @@ import numpy as np
 import pytest
 
 from tau_trainer import load_settings
+from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
 from tau_trainer.metrics import MetricsHub, PairState, RunReport, keys
 from tau_trainer.models import Policy
-from tau_trainer.settings import RunSettings
+from tau_trainer.settings import AsyncTrainerSettings, DQNTrainerSettings, NetworkSettings, RunSettings
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.training.actor_process import exploring
 from tau_trainer.training.actors import ActorPair, Board, Evaluator
 from tau_trainer.training.callbacks import EpisodeInfo, EvaluationInfo, LambdaCallback
 from tau_trainer.training.checkpoints import latest_checkpoint
@@ -272,6 +275,21 @@ def test_an_exploration_that_the_algorithm_does_not_have_is_refused_in_a_sentenc
     settings = settings_of(tmp_path, async_trainer__eps_min=0.1, async_trainer__eps_max=0.4)
     with pytest.raises(SettingsError, match="sac explores by its own noise"):
         train(settings, command="learn")
+
+
+def test_each_actor_explores_in_its_own_way() -> None:
+    """The same weights, one actor that takes the best and one that takes anything; border's Atari actors differ so."""
+    spec = BehaviorSpec("One", (ObservationSpec("sight", (2,)),), ActionSpec(discrete_branches=(4,)))
+    settings = DQNTrainerSettings(network_settings=NetworkSettings(hidden_units=8))
+    own = AsyncTrainerSettings(actors=2, eps_min=0.0, eps_max=1.0)
+    weights, chosen = make_algorithm(Setup(spec, settings, seed=1)).weights(), list[Any]()
+    for actor in range(2):
+        acting = make_algorithm(Setup(spec, exploring(settings, own.exploration_of(actor)), seed=1))
+        policy = acting.policy({name: values.copy() for name, values in weights.items()}, 0)
+        same = (np.tile(np.array([0.3, -0.7], np.float32), (1000, 1)),)
+        chosen.append(np.bincount(policy.act(same, None, np.random.default_rng(0)).discrete[:, 0], minlength=4))
+    assert np.sort(chosen[0]).tolist() == [0, 0, 0, 1000]
+    assert chosen[1].min() > 150
 
 
 def test_every_figure_of_the_run_is_recorded(tmp_path: Path) -> None:
