@@ -24,9 +24,15 @@ class PlainLines(Recorder):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._task = _NO_TASK
+        self._last: dict[str, int] = {}
+        """The step that each behavior's last line was about."""
 
     def on_summary(self, summary: Summary) -> None:
-        """Print the line of :func:`summary_line`."""
+        """Print the line of :func:`summary_line`; a step that nothing has happened since has its line already."""
+        again = self._last.get(summary.behavior) == summary.step
+        self._last[summary.behavior] = summary.step
+        if again and keys.CUMULATIVE_REWARD not in summary.statistics:
+            return
         print_line(self._console, f"[INFO] {summary_line(summary, self._task)}")
 
     def on_event(self, event: Event) -> None:

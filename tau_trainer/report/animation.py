@@ -117,7 +117,7 @@ def _fitting(candidates: Sequence[Candidate], env: gymnasium.Env[Any, Any], run:
     for one in candidates:
         if [sensor.shape for sensor in one.spec.observations] == shapes and one.spec.actions == actions:
             return one
-    learned = "; ".join(f"'{one.spec.short_name}' {_in_words(one.spec)}" for one in candidates)
+    learned = "; ".join(f"'{one.spec.short_name}', which {_in_words(one.spec)}" for one in candidates)
     shown = _in_words(BehaviorSpec(name, seen, actions))
     raise SettingsError(
         f"--env {name}: it {shown}, and run '{run.name}' learned {learned}; name the environment it was trained on"

@@ -89,3 +89,14 @@ def test_groups_have_mlagents_words() -> None:
     hub = MetricsHub()
     hub.add("A", keys.GROUP_CUMULATIVE_REWARD, [2.0], Aggregation.HISTOGRAM)
     assert "Mean Group Reward: 2.000. Std of Group Reward: 0.000" in summary_line(hub.flush("A", 10))
+
+
+def test_a_step_is_told_of_once_unless_episodes_ended_since(
+    console: Callable[..., Console], text_of: Callable[[Console], str]
+) -> None:
+    target = console(ascii_only=True)
+    with MetricsHub([PlainLines(target)]) as hub:
+        for step, episodes in ((100, 1), (100, 0), (100, 1), (200, 0), (100, 0)):
+            hub.episode("A", 0, [float(step)] * episodes, [1] * episodes)
+            hub.flush("A", step)
+    assert [line.split("Step: ")[1][:3] for line in text_of(target).splitlines()] == ["100", "100", "200", "100"]
