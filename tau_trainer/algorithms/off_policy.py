@@ -396,8 +396,10 @@ class OffPolicy(GradientAlgorithm):
             )
         return achieved, goal
 
-    def _transitions(self, rows: Mapping[str, NDArray[Any]], goes_on: FloatArray) -> Transitions:
-        """What was stored, on the device and normalised."""
+    def _transitions(self, rows: Mapping[str, NDArray[Any]], goes_on: FloatArray | None = None) -> Transitions:
+        """What was stored, on the device and normalised; ``goes_on``: see there, None: as for single steps."""
+        if goes_on is None:
+            goes_on = 1.0 - rows["terminated"].astype(np.float32)[:, None]
         tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
         nothing = torch.zeros(0, device=self.device)
         count = sum(name.startswith("input_") for name in tensors)

@@ -104,9 +104,7 @@ class Offline(OffPolicy):
         sums = torch.zeros(len(self.reported))
         for begin in range(0, count, count if self.recurrence else _HELD_OUT_ROWS):
             rows = np.arange(begin, min(begin + _HELD_OUT_ROWS, count) if self.recurrence is None else count)
-            some = self.held_out.take(rows)
-            goes_on = 1.0 - some["terminated"].astype(np.float32)[:, None]
-            batch = self._transitions(some, goes_on)._replace(begins=self._begins)
+            batch = self._transitions(self.held_out.take(rows))._replace(begins=self._begins)
             sums += torch.stack(self.losses(batch)[1]).cpu() * len(rows)
         self.generator.set_state(random)
         return {keys.held_out(name): value for name, value in zip(self.reported, (sums / count).tolist(), strict=True)}

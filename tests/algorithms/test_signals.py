@@ -172,7 +172,7 @@ def test_the_signal_has_gradient_steps_of_its_own(cartpole: str) -> None:
     assert int(one.signals[0].parameters.optimizer.step) == 0
     one.update(rollout_of(one, steps=41), 0.0, None)
     assert int(one.signals[0].parameters.optimizer.step) == one.seen // 32 - 24 // 32
-    assert int(one.parameters.optimizer.step) > 3 * int(one.signals[0].parameters.adam.step)
+    assert int(one.parameters.optimizer.step) > 3 * int(one.signals[0].parameters.optimizer.step)
 
 
 def test_squashed_and_raw_actions_of_the_expert_are_as_likely_as_they_were(pendulum: str) -> None:
@@ -187,12 +187,12 @@ def test_squashed_and_raw_actions_of_the_expert_are_as_likely_as_they_were(pendu
 def test_the_newest_transitions_are_told_from_the_experts(cartpole: str) -> None:
     one = learner("sac", CARTPOLE, cartpole, {"buffer_size": 100})
     one.update(rollout_of(one, steps=30), 0.0, None)
-    newest = one.replay.newest(5)
+    newest = one.replay.recent(5)
     rollout = Rollout(rollout_of(one, steps=10, seed=4))
     assert len(newest) == 5
     rollout.rewards["airl"] = np.zeros((len(rollout), 1), np.float32)
     one.replay.append(one._rows(rollout))
-    stored = one.replay.take(one.replay.newest(len(rollout)))["input_0"]
+    stored = one.replay.take(one.replay.recent(len(rollout)))["input_0"]
     np.testing.assert_array_equal(stored[::-1], rollout.observations[0])
 
 

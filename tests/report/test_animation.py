@@ -163,7 +163,7 @@ def test_an_mp4(run: Path, tmp_path: Path) -> None:
         (
             "gym:Other-v0",
             "a.gif",
-            "it shows 4 and takes one of 2, and run 'seen' learned 'Sketch-v0', which shows 7 and 2 and takes one of 2; name",
+            "it shows 4 and takes one of 2, and run 'seen' learned 'Sketch-v0', which shows 7 and 2 and takes one of 2",
         ),
         ("headless:balance", "a.gif", "play the run in the game with `tau-train learn --inference --run-id seen"),
         ("pettingzoo:pettingzoo.x", "a.gif", "only environments of Gymnasium"),
