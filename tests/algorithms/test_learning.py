@@ -390,7 +390,8 @@ def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
             place[over] = loop.rng.integers(cells, size=len(over))
             reward[over] = 0.0
         loop.learn_when_full()
-    assert np.mean(ends[:40]) < 0.75
+    if "noisy" not in switches:  # whose first weights may walk right by luck, and at once
+        assert np.mean(ends[:40]) < 0.75
     assert np.mean(ends[-60:]) > 0.93, ends[-60:]
 
 
