@@ -12,15 +12,13 @@ minibatch, ``H`` the hidden units, ``c`` continuous actions, ``b`` branches, ``M
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Samples
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
+from tau_trainer.algorithms.scripting import scripted
 from tau_trainer.models.actor_critic import ActorCritic
 
 
@@ -328,18 +326,6 @@ def run_epoch(
     optimizer.step.add_(minibatches)
 
 
-@functools.cache
-def compiled() -> Callable[..., None]:
-    """:func:`run_epoch`, scripted where TorchScript can; compiled once a process."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return torch.jit.script(run_epoch)
-    except (RuntimeError, AttributeError, OSError):
-        # A torch without TorchScript, or a package without its source text (TorchScript reads it).
-        return run_epoch
-
-
 class FusedEpochs:
     """The fused path with the memory that it works in."""
 
@@ -348,7 +334,7 @@ class FusedEpochs:
         self._weights = named_weights(parameters.views(parameters.optimizer.parameters))
         self._gradient = named_weights(parameters.views(parameters.optimizer.gradient))
         self._space: Workspace | None = None
-        self._epoch = compiled()
+        self._epoch = scripted(run_epoch)
 
     @property
     def scripted(self) -> bool:

@@ -7,9 +7,6 @@ estimates of Q, ``c`` continuous actions, ``S`` reward streams.
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -17,6 +14,7 @@ import torch
 from tau_trainer.algorithms.fused_sac import SoftWeights, back, back_to_actions, through, weigh
 from tau_trainer.algorithms.off_policy import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
+from tau_trainer.algorithms.scripting import scripted
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 
 
@@ -175,17 +173,6 @@ def run_steps(
     q.step.add_(steps)
 
 
-@functools.cache
-def compiled() -> Callable[..., None]:
-    """:func:`run_steps`, scripted where TorchScript can; compiled once a process."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return torch.jit.script(run_steps)
-    except (RuntimeError, AttributeError, OSError):
-        return run_steps
-
-
 class FusedSteps:
     """The fused path with the memory that it works in."""
 
@@ -198,7 +185,7 @@ class FusedSteps:
         self._followed = Followed(flat[parameters.span(actor, q)], flat[parameters.span(target, q_target)])
         self._optimizers = parameters.part(actor), parameters.part(q)
         self._space: Workspace | None = None
-        self._steps = compiled()
+        self._steps = scripted(run_steps)
 
     @property
     def scripted(self) -> bool:

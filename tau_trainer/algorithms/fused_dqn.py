@@ -7,9 +7,6 @@ the hidden units, ``T`` towers (2 where they duel), ``b`` branches, ``M`` their 
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -17,6 +14,7 @@ import torch
 from tau_trainer.algorithms.fused_sac import back, through
 from tau_trainer.algorithms.off_policy import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
+from tau_trainer.algorithms.scripting import scripted
 from tau_trainer.models.action_values import ActionValues
 
 
@@ -206,17 +204,6 @@ def run_value_steps(
     optimizer.step.add_(steps)
 
 
-@functools.cache
-def compiled_values() -> Callable[..., None]:
-    """:func:`run_value_steps`, scripted where TorchScript can; compiled once a process."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return torch.jit.script(run_value_steps)
-    except (RuntimeError, AttributeError, OSError):
-        return run_value_steps
-
-
 class FusedValueSteps:
     """The fused path with the memory that it works in."""
 
@@ -234,7 +221,7 @@ class FusedValueSteps:
         )
         self._branches = Branches(sizes, first, module.shares)
         self._spaces: dict[str, Activations] = {}
-        self._steps = compiled_values()
+        self._steps = scripted(run_value_steps)
 
     @property
     def scripted(self) -> bool:

@@ -8,16 +8,14 @@ continuous actions, ``b`` branches, ``M`` their sizes together, ``S`` reward str
 
 from __future__ import annotations
 
-import functools
 import math
-import warnings
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
 from tau_trainer.algorithms.off_policy import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
+from tau_trainer.algorithms.scripting import scripted
 from tau_trainer.models.soft_actor_critic import TWINS, SoftActorCritic
 
 
@@ -320,17 +318,6 @@ def run_soft_steps(
     optimizer.step.add_(steps)
 
 
-@functools.cache
-def compiled_soft() -> Callable[..., None]:
-    """:func:`run_soft_steps`, scripted where TorchScript can; compiled once a process."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return torch.jit.script(run_soft_steps)
-    except (RuntimeError, AttributeError, OSError):
-        return run_soft_steps
-
-
 class FusedSoftSteps:
     """The fused path with the memory that it works in."""
 
@@ -348,7 +335,7 @@ class FusedSoftSteps:
             source=[views[f"network.{name}"] for name in followed],
         )
         self._space: SoftWorkspace | None = None
-        self._steps = compiled_soft()
+        self._steps = scripted(run_soft_steps)
 
     @property
     def scripted(self) -> bool:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms import Setup, fused_dqn, make_algorithm
+from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.dqn import DQN, temporal_differences
 from tau_trainer.algorithms.fused_dqn import run_value_steps
 from tau_trainer.algorithms.off_policy import Transitions
+from tau_trainer.algorithms.scripting import scripted
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.export.build import build_model
 from tau_trainer.export.verify import verify
@@ -183,7 +184,7 @@ def test_whole_updates_are_the_same(switches: str) -> None:
 
 def test_without_torchscript_it_is_ordinary_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not dqn(ONE).holds_lock
-    fused_dqn.compiled_values.cache_clear()
+    scripted.cache_clear()
 
     def broken(_: object) -> None:
         raise RuntimeError("no TorchScript here")
@@ -191,9 +192,9 @@ def test_without_torchscript_it_is_ordinary_python(monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patch:
         patch.setattr(torch.jit, "script", broken)
         plain = dqn(ONE)
-    fused_dqn.compiled_values.cache_clear()
+    scripted.cache_clear()
     assert plain.holds_lock
-    assert fused_dqn.compiled_values() is not run_value_steps
+    assert scripted(run_value_steps) is not run_value_steps
     result = plain.update(Collector(plain).collect(), 0.0, None)
     assert np.isfinite(result["Losses/Q Loss"])
 

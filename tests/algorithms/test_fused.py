@@ -11,6 +11,7 @@ from tau_trainer.algorithms import autograd, fused
 from tau_trainer.algorithms.batch import new_statistics
 from tau_trainer.algorithms.fused import FusedEpochs
 from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.algorithms.scripting import scripted
 from tau_trainer.settings import PPOHyperparameters
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, Collector, ppo, random_samples, settings
@@ -110,7 +111,7 @@ def test_descend_equals_torch_adamw(limit: float, decay: float) -> None:
 @pytest.mark.parametrize("actions", ALL_ACTIONS)
 def test_compiled_epoch_equals_the_python_one_to_the_bit(actions: ActionSpec) -> None:
     learners = [ppo(actions) for _ in range(2)]
-    assert isinstance(fused.compiled(), torch.jit.ScriptFunction)
+    assert isinstance(scripted(fused.run_epoch), torch.jit.ScriptFunction)
     assert not learners[0].holds_lock
     plain = learners[1]._epochs
     assert isinstance(plain, FusedEpochs)
@@ -129,8 +130,8 @@ def test_without_torchscript_the_python_functions_run(monkeypatch: pytest.Monkey
         raise RuntimeError("TorchScript is gone")
 
     monkeypatch.setattr(torch.jit, "script", refuse)
-    assert fused.compiled.__wrapped__() is fused.run_epoch
-    monkeypatch.setattr(fused, "compiled", fused.compiled.__wrapped__)
+    assert scripted.__wrapped__(fused.run_epoch) is fused.run_epoch
+    monkeypatch.setattr(fused, "scripted", scripted.__wrapped__)
     assert ppo(HYBRID).holds_lock, "then learning had better have a process of its own"
 
 

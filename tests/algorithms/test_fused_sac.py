@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms import fused_sac
+from tau_trainer.algorithms import scripting
 from tau_trainer.algorithms.fused_sac import run_soft_steps
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.specs import ActionSpec
@@ -86,7 +86,7 @@ def test_batches_of_other_sizes() -> None:
 def test_without_torchscript_it_is_ordinary_python(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted = sac(HYBRID)
     assert not scripted.holds_lock
-    fused_sac.compiled_soft.cache_clear()
+    scripting.scripted.cache_clear()
 
     def broken(_: object) -> None:
         raise RuntimeError("no TorchScript here")
@@ -94,8 +94,8 @@ def test_without_torchscript_it_is_ordinary_python(monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patch:
         patch.setattr(torch.jit, "script", broken)
         plain = sac(HYBRID)
-        assert fused_sac.compiled_soft() is run_soft_steps
-    fused_sac.compiled_soft.cache_clear()
+        assert scripting.scripted(run_soft_steps) is run_soft_steps
+    scripting.scripted.cache_clear()
     assert plain.holds_lock
     for one in (scripted, plain):
         trained(one)
