@@ -75,6 +75,6 @@ def test_a_trainer_for_mlagents_is_named_as_such(
     assert str(error.value) == f"{config}:2: {sentence}"
     assert main(["check", str(config), "--env", "headless:basic"]) == 2
     assert sentence in capsys.readouterr().out
-    config.write_text("behaviors:\n  Basic: {trainer_type: dqn}\n")
+    config.write_text("behaviors:\n  Basic: {trainer_type: a3c}\n")
     with pytest.raises(SettingsError, match="which is no trainer type"):
         load_settings(config)
