@@ -96,13 +96,12 @@ def test_the_lunar_lander_lands(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("seed", "prioritized"), [(1, None), (2, None), (1, {})])
 def test_deep_q_learning_solves_cartpole(tmp_path: Path, seed: int, prioritized: Any) -> None:
-    """The exported model, in 100 episodes. Stable-Baselines3's zoo has 50,000 decisions for it, this file 30,000."""
+    """The exported model, in 100 episodes; the run ends where training has come to the mark."""
     report = run(
         "CartPoleDQN.yaml",
         "learn",
         tmp_path,
         env_settings__seed=seed,
-        collection__deterministic=True,
         **{"behaviors__CartPole-v1__hyperparameters__prioritized": prioritized},
     )
     model, allowed = onnxruntime.InferenceSession(report.models[0]), np.ones((100, 2), np.float32)
