@@ -21,7 +21,7 @@ from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.algorithms.signals import Signal
 from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
-from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
+from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
@@ -96,10 +96,8 @@ class GradientAlgorithm(Algorithm):
         return {EXTRINSIC: self._setup.reward_width} | own
 
     def make_signals(self) -> tuple[Signal, ...]:
-        """The learned streams; call once there is a network. Raises DataError, SettingsError."""
+        """The learned streams; call once there is a network. Raises DataError."""
         names = [stream.name for stream in self.streams if stream.name in LEARNED]
-        if names and (self.network.exploration is not None or self.network.action.deterministic):
-            raise SettingsError(f"{names[0]} asks how likely actions are, which {self.name} cannot say; use ppo or sac")
         return tuple(Signal(name, self._setup, self.network, self.log_prob) for name in names)
 
     def log_prob(self, some: Experience) -> torch.Tensor:

@@ -13,7 +13,7 @@ from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
 from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.signals import experience_of
-from tau_trainer.errors import CheckpointError, DataError
+from tau_trainer.errors import CheckpointError, DataError, SettingsError
 from tau_trainer.memory import Rollout
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import BehaviorSpec
@@ -163,6 +163,12 @@ def test_sac_is_paid_what_the_signal_thinks_now(cartpole: str) -> None:
     torch.testing.assert_close(before[:, 0], 2.0 * one.signals[0].model.rewards(zero).detach())
     one.update(rollout_of(one, seed=1), 0.1, None)
     assert not torch.allclose(before, one._transitions(rows).rewards)
+
+
+def test_what_pays_for_single_steps_goes_with_no_sums_of_them(cartpole: str) -> None:
+    with pytest.raises(SettingsError, match=r"airl pays for single steps; set n_step: 1"):
+        learner("sac", CARTPOLE, cartpole, {"n_step": 3})
+    assert learner("sac", CARTPOLE, cartpole, {"prioritized": {}}).signals
 
 
 def test_the_signal_has_gradient_steps_of_its_own(cartpole: str) -> None:
