@@ -24,6 +24,7 @@ def test_nobody_listens_and_no_thread_starts() -> None:
 
 
 def test_close_delivers_the_rest_and_ends_the_thread(memory: Memory) -> None:
+    before = set(threading.enumerate())
     dispatcher = Dispatcher([memory], ignore)
     for number in range(200):
         dispatcher.put(Event(str(number), 0.0))
@@ -31,7 +32,7 @@ def test_close_delivers_the_rest_and_ends_the_thread(memory: Memory) -> None:
     dispatcher.close()
     assert [one.kind for one in memory.events] == [str(number) for number in range(200)]
     assert memory.closed == 1
-    assert not any(thread.name == "tau-metrics" and thread.is_alive() for thread in threading.enumerate())
+    assert set(threading.enumerate()) <= before
 
 
 def test_nothing_is_taken_after_close(memory: Memory) -> None:
