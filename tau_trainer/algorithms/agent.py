@@ -18,8 +18,9 @@ from pydantic import ValidationError, create_model
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Publish, Setup, State
-from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
+from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.parameters import fitting
+from tau_trainer.algorithms.transitions import Transitions, minibatches
 from tau_trainer.columns import MOMENT, Arrays, Column
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import RewardDone, Rollout, WorkData
@@ -234,13 +235,12 @@ class AgentLearner(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        factor, size = learning_rate / self.numbers.learning_rate, len(drawn.rewards) // steps
+        factor = learning_rate / self.numbers.learning_rate
         for optimizer, rates in zip(self._optimizers, self._rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
-        parts = [drawn.part(slice(begin, begin + size)) for begin in range(0, len(drawn.rewards), size)]
         with drawn_from(self.generator):  # whatever the agent draws, a resumed run draws too
-            return torch.stack([self._step(part) for part in parts])
+            return torch.stack([self._step(batch) for batch in minibatches(drawn, steps)])
 
     def _step(self, drawn: Transitions) -> torch.Tensor:
         """A gradient step; what the losses were [m]."""

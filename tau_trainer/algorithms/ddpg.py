@@ -20,8 +20,9 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.fused_ddpg import FusedSteps, Numbers
-from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
+from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.parameters import optimizer_step
+from tau_trainer.algorithms.transitions import Transitions, minibatches
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
@@ -103,9 +104,8 @@ class DDPG(OffPolicy):
         noise = self.noise(drawn)
         if self._fused is not None:
             return self._fused.run(Numbers(self._gammas, self._tau, self.delay, learning_rate), drawn, noise, steps)
-        size = len(noise) // steps
-        parts = [slice(begin, begin + size) for begin in range(0, len(noise), size)]
-        return torch.stack([self._step(drawn.part(part), noise[part], learning_rate) for part in parts])
+        each = zip(minibatches(drawn, steps), noise.chunk(steps), strict=True)
+        return torch.stack([self._step(batch, own, learning_rate) for batch, own in each])
 
     def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """What the Qs minimise, differentiable.

@@ -23,7 +23,8 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.fused_dqn import FusedValueSteps, ValueNumbers
-from tau_trainer.algorithms.off_policy import OffPolicy, Transitions, values_after
+from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.transitions import Transitions, minibatches, values_after
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
@@ -133,13 +134,7 @@ class DQN(OffPolicy):
             gamma, target = float(self.gammas[0]), (own.tau, own.target_update_interval)
             numbers = ValueNumbers(gamma, self._limit, self._clip, own.double, *target, learning_rate)
             return self._fused.run(numbers, drawn, steps)
-        size = len(drawn.rewards) // steps
-        return torch.stack(
-            [
-                self._step(drawn.part(slice(begin, begin + size)), learning_rate)
-                for begin in range(0, steps * size, size)
-            ]
-        )
+        return torch.stack([self._step(batch, learning_rate) for batch in minibatches(drawn, steps)])
 
     def _step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""

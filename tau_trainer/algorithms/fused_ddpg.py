@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.fused_sac import SoftWeights, back, back_to_actions, through, weigh
-from tau_trainer.algorithms.off_policy import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.algorithms.scripting import scripted
+from tau_trainer.algorithms.transitions import Transitions, minibatch
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 
 
@@ -149,20 +149,7 @@ def run_steps(
     size, taken = noise.size(0) // steps, int(q.step.item())
     for index in range(steps):
         begin, end, step = index * size, (index + 1) * size, taken + index + 1
-        batch = Transitions(
-            [drawn.inputs[0][begin:end]],
-            [drawn.following[0][begin:end]],
-            drawn.continuous[begin:end],
-            drawn.discrete[begin:end],
-            drawn.forbidden[begin:end],
-            drawn.rewards[begin:end],
-            drawn.goes_on[begin:end],
-            drawn.state,
-            drawn.begins,
-            drawn.forbidden_after,
-            drawn.weights[begin:end],
-            drawn.errors[begin:end],
-        )
+        batch = minibatch(drawn, begin, end)
         statistics[index, 2:] = compute_q_gradient(numbers, weights, gradient, target, space, batch, noise[begin:end])
         optimizer_step(q, numbers.learning_rate, step)
         if step % numbers.delay == 0:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.fused_sac import back, through
-from tau_trainer.algorithms.off_policy import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.algorithms.scripting import scripted
+from tau_trainer.algorithms.transitions import Transitions, minibatch
 from tau_trainer.models.action_values import ActionValues
 
 
@@ -182,20 +182,7 @@ def run_value_steps(
     size, taken = drawn.rewards.size(0) // steps, int(optimizer.step.item())
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
-        batch = Transitions(
-            [drawn.inputs[0][begin:end]],
-            [drawn.following[0][begin:end]],
-            drawn.continuous,
-            drawn.discrete[begin:end],
-            drawn.forbidden,
-            drawn.rewards[begin:end],
-            drawn.goes_on[begin:end],
-            drawn.state,
-            drawn.begins,
-            drawn.forbidden_after[begin:end],
-            drawn.weights[begin:end],
-            drawn.errors[begin:end],
-        )
+        batch = minibatch(drawn, begin, end)
         statistics[index] = compute_value_gradient(numbers, branches, weights, gradient, target, space, after, batch)
         optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
         if (taken + index + 1) % numbers.interval == 0:

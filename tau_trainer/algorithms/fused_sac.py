@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import torch
 
-from tau_trainer.algorithms.off_policy import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.algorithms.scripting import scripted
+from tau_trainer.algorithms.transitions import Transitions, minibatch
 from tau_trainer.models.soft_actor_critic import TWINS, SoftActorCritic
 
 
@@ -297,20 +297,7 @@ def run_soft_steps(
     size, taken = noise.size(0) // steps, int(optimizer.step.item())
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
-        batch = Transitions(
-            [drawn.inputs[0][begin:end]],
-            [drawn.following[0][begin:end]],
-            drawn.continuous[begin:end],
-            drawn.discrete[begin:end],
-            drawn.forbidden[begin:end],
-            drawn.rewards[begin:end],
-            drawn.goes_on[begin:end],
-            drawn.state,
-            drawn.begins,
-            drawn.forbidden_after,
-            drawn.weights[begin:end],
-            drawn.errors[begin:end],
-        )
+        batch = minibatch(drawn, begin, end)
         statistics[index] = compute_soft_gradient(numbers, weights, gradient, target, space, batch, noise[begin:end])
         optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
         for place in range(len(target.all)):

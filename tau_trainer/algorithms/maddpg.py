@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Counters, Setup
 from tau_trainer.algorithms.ddpg import DDPG
-from tau_trainer.algorithms.off_policy import Transitions
+from tau_trainer.algorithms.transitions import Transitions
 from tau_trainer.columns import Column, Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import JointMemory, Links, Replay, Rollout, Work

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.algorithms.transitions import Transitions
 from tau_trainer.columns import Arrays, Column, Rows
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import (
@@ -32,7 +33,6 @@ from tau_trainer.memory import (
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import MEMORY
 from tau_trainer.models.blocks import kind_of
-from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.goals import goal_rule
 from tau_trainer.rewards.learned import Experience
 from tau_trainer.rewards.streams import EXTRINSIC
@@ -52,63 +52,6 @@ _REPLAY = "replay."
 _PRIORITIES = "priorities"
 _NOBODY: Rows = np.zeros(0, np.intp)
 _NO_GOALS: FloatArray = np.zeros((0, 1), np.float32)
-
-
-class Transitions(NamedTuple):
-    """``n`` transitions as a gradient step needs them."""
-
-    inputs: list[torch.Tensor]
-    """What :meth:`ActorCritic.prepare` makes of the observations."""
-    following: list[torch.Tensor]
-    """The same of the observations that came after."""
-    continuous: torch.Tensor
-    """float32 [n, c], as the memory has them."""
-    discrete: torch.Tensor
-    """int64 [n, b]."""
-    forbidden: torch.Tensor
-    """bool [n, sum of branches]: what was forbidden when the decision was made."""
-    rewards: torch.Tensor
-    """float32 [n, S], of all streams, times their strength; the discounted sum of up to ``n_step`` of them."""
-    goes_on: torch.Tensor
-    """float32 [n, 1]: 0 after a real end, else 1. An episode that a limit cut goes on as far as its values are
-    concerned. With ``n_step`` [n, S], the discount of all steps but the first, so times gamma it is what the value of
-    :attr:`following` counts."""
-    state: torch.Tensor
-    """float32 [n, towers, M], of recurrent networks: their state when the decision was made; else of length 0."""
-    begins: torch.Tensor
-    """bool [n], of recurrent networks: where a sequence begins; the rows are sequences that lie end to end."""
-    forbidden_after: torch.Tensor
-    """bool [n, sum of branches]: what was forbidden when the next decision was made; of length 0 unless
-    :attr:`OffPolicy.masks_after`."""
-    weights: torch.Tensor
-    """float32 [n]: of prioritized memories, what each transition counts in the loss of values; else of length 0."""
-    errors: torch.Tensor
-    """float32 [n]: of prioritized memories, where a gradient step leaves how wrong values were, >= 0."""
-
-    def part(self, rows: slice) -> Transitions:
-        """Views of some of them."""
-        inputs, following, *others = self
-        return Transitions(
-            [one[rows] for one in inputs], [one[rows] for one in following], *(one[rows] for one in others)
-        )
-
-
-def values_after(ask: Callable[[Inputs, torch.Tensor, torch.Tensor], torch.Tensor], batch: Transitions) -> torch.Tensor:
-    """What a recurrent network says [n, ...] of the observations that came after, each at the end of its own past.
-
-    Args:
-        ask: from inputs, state and where sequences begin to what it says.
-        batch: sequences.
-    """
-    rows = torch.arange(len(batch.begins), device=batch.begins.device)
-    last = torch.cat((batch.begins[1:], batch.begins.new_ones(1)))
-    # Every sequence, and behind it what came after its last transition.
-    order = torch.cat((2 * rows, 2 * rows[last] + 1)).argsort()
-    inputs = [torch.cat((one, two[last]))[order] for one, two in zip(batch.inputs, batch.following, strict=True)]
-    state = torch.cat((batch.state, batch.state[last]))[order]
-    begins = torch.cat((batch.begins, batch.begins.new_zeros(int(last.sum()))))[order]
-    places = order.argsort()[: len(rows)]
-    return ask(inputs, state, begins)[places + 1]
 
 
 class OffPolicy(GradientAlgorithm):

@@ -13,8 +13,9 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Counters, Setup
 from tau_trainer.algorithms.gradient import GradientAlgorithm
-from tau_trainer.algorithms.off_policy import OffPolicy, Transitions
+from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.recordings import recorded_work
+from tau_trainer.algorithms.transitions import Transitions, minibatches
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import DataError, SettingsError
@@ -111,9 +112,7 @@ class Offline(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        size = len(drawn.continuous) // steps
-        parts = [slice(begin, begin + size) for begin in range(0, steps * size, size)]
-        return torch.stack([self._step(drawn.part(part) if steps > 1 else drawn, learning_rate) for part in parts])
+        return torch.stack([self._step(batch, learning_rate) for batch in minibatches(drawn, steps)])
 
     def _step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
         self.parameters.optimizer.gradient.zero_()

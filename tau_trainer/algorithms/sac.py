@@ -31,7 +31,8 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.fused_sac import FusedSoftSteps, SoftNumbers
-from tau_trainer.algorithms.off_policy import OffPolicy, Transitions, values_after
+from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.transitions import Transitions, minibatches, values_after
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_head import LOG_SIGMA_RANGE
 from tau_trainer.models.distributions import GAUSSIAN_ENTROPY, squashed_log_prob
@@ -171,9 +172,8 @@ class SAC(OffPolicy):
                 size, self._branches, self._gammas, self._aims, self._begins, self._own.tau, learning_rate
             )
             return self._fused.run(numbers, drawn, noise, steps)
-        size = len(noise) // steps
-        parts = [slice(begin, begin + size) for begin in range(0, len(noise), size)]
-        return torch.stack([self._step(drawn.part(part), noise[part], learning_rate) for part in parts])
+        each = zip(minibatches(drawn, steps), noise.chunk(steps), strict=True)
+        return torch.stack([self._step(batch, own, learning_rate) for batch, own in each])
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""

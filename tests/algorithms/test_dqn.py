@@ -12,8 +12,8 @@ import torch
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.dqn import DQN, temporal_differences
 from tau_trainer.algorithms.fused_dqn import run_value_steps
-from tau_trainer.algorithms.off_policy import Transitions
 from tau_trainer.algorithms.scripting import scripted
+from tau_trainer.algorithms.transitions import Transitions
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.export.build import build_model
 from tau_trainer.export.verify import verify

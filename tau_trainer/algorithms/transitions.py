@@ -1,0 +1,84 @@
+"""Transitions as gradient steps see them, whatever the algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from tau_trainer.models.observation_encoder import Inputs
+
+
+class Transitions(NamedTuple):
+    """``n`` transitions as a gradient step needs them."""
+
+    inputs: list[torch.Tensor]
+    """What :meth:`ActorCritic.prepare` makes of the observations."""
+    following: list[torch.Tensor]
+    """The same of the observations that came after."""
+    continuous: torch.Tensor
+    """float32 [n, c], as the memory has them."""
+    discrete: torch.Tensor
+    """int64 [n, b]."""
+    forbidden: torch.Tensor
+    """bool [n, sum of branches]: what was forbidden when the decision was made."""
+    rewards: torch.Tensor
+    """float32 [n, S], of all streams, times their strength; the discounted sum of up to ``n_step`` of them."""
+    goes_on: torch.Tensor
+    """float32 [n, 1]: 0 after a real end, else 1. An episode that a limit cut goes on as far as its values are
+    concerned. With ``n_step`` [n, S], the discount of all steps but the first, so times gamma it is what the value of
+    :attr:`following` counts."""
+    state: torch.Tensor
+    """float32 [n, towers, M], of recurrent networks: their state when the decision was made; else of length 0."""
+    begins: torch.Tensor
+    """bool [n], of recurrent networks: where a sequence begins; the rows are sequences that lie end to end."""
+    forbidden_after: torch.Tensor
+    """bool [n, sum of branches]: what was forbidden when the next decision was made; of length 0 unless
+    :attr:`OffPolicy.masks_after`."""
+    weights: torch.Tensor
+    """float32 [n]: of prioritized memories, what each transition counts in the loss of values; else of length 0."""
+    errors: torch.Tensor
+    """float32 [n]: of prioritized memories, where a gradient step leaves how wrong values were, >= 0."""
+
+
+def minibatch(drawn: Transitions, begin: int, end: int) -> Transitions:
+    """Views of some of them; TorchScript understands it."""
+    return Transitions(
+        [one[begin:end] for one in drawn.inputs],
+        [one[begin:end] for one in drawn.following],
+        drawn.continuous[begin:end],
+        drawn.discrete[begin:end],
+        drawn.forbidden[begin:end],
+        drawn.rewards[begin:end],
+        drawn.goes_on[begin:end],
+        drawn.state[begin:end],
+        drawn.begins[begin:end],
+        drawn.forbidden_after[begin:end],
+        drawn.weights[begin:end],
+        drawn.errors[begin:end],
+    )
+
+
+def minibatches(drawn: Transitions, steps: int) -> list[Transitions]:
+    """So many consecutive ones, all of one size."""
+    size = len(drawn.rewards) // steps
+    return [minibatch(drawn, begin, begin + size) for begin in range(0, steps * size, size)]
+
+
+def values_after(ask: Callable[[Inputs, torch.Tensor, torch.Tensor], torch.Tensor], batch: Transitions) -> torch.Tensor:
+    """What a recurrent network says [n, ...] of the observations that came after, each at the end of its own past.
+
+    Args:
+        ask: from inputs, state and where sequences begin to what it says.
+        batch: sequences.
+    """
+    rows = torch.arange(len(batch.begins), device=batch.begins.device)
+    last = torch.cat((batch.begins[1:], batch.begins.new_ones(1)))
+    # Every sequence, and behind it what came after its last transition.
+    order = torch.cat((2 * rows, 2 * rows[last] + 1)).argsort()
+    inputs = [torch.cat((one, two[last]))[order] for one, two in zip(batch.inputs, batch.following, strict=True)]
+    state = torch.cat((batch.state, batch.state[last]))[order]
+    begins = torch.cat((batch.begins, batch.begins.new_zeros(int(last.sum()))))[order]
+    places = order.argsort()[: len(rows)]
+    return ask(inputs, state, begins)[places + 1]
