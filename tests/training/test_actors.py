@@ -22,10 +22,12 @@ from tau_trainer.metrics import MetricsHub, PairState, RunReport, keys
 from tau_trainer.models import Policy
 from tau_trainer.settings import AsyncTrainerSettings, DQNTrainerSettings, NetworkSettings, RunSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.training.actor_link import Board
 from tau_trainer.training.actor_process import exploring
-from tau_trainer.training.actors import ActorPair, Board, Evaluator
+from tau_trainer.training.actors import ActorPair
 from tau_trainer.training.callbacks import EpisodeInfo, EvaluationInfo, LambdaCallback
 from tau_trainer.training.checkpoints import latest_checkpoint
+from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager, Session
 from tests.training.fakes import WAIT_S, Memory, begin, train, until

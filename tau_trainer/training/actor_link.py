@@ -1,0 +1,229 @@
+"""The trainer's end of actors' processes: what they share, and the messages that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tau_trainer.columns import Arrays
+from tau_trainer.envs import Parameters
+from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.errors import ActorError, SettingsError
+from tau_trainer.metrics import MetricsHub
+from tau_trainer.specs import StepBatch
+from tau_trainer.training import behavior_json
+from tau_trainer.training.actor_process import STATUS, plain_parameters
+from tau_trainer.training.asynchronous import AsyncTrainer
+from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes, refused
+from tau_trainer.training.child import ChildProcess
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.plan import RunPlan
+from tau_trainer.training.pool import LearnerPool
+from tau_trainer.training.weights import WeightChannel, layout_of
+
+_BOARDS = 16
+"""Behaviors whose weights can be shared: actors inherit the memory before it is known what they will play."""
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_NOTHING: Arrays = {}
+_WAKE: ChannelMessage = ("wake", {}, {})
+"""Says that there is something else to look at than messages."""
+
+
+class Board:
+    """What all actors of a run share: memory for weights, a lock while environments start, and who is asked."""
+
+    def __init__(self, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, lessons: Lessons) -> None:
+        """Made before the first process."""
+        self.plan = plan
+        self.hub = hub
+        self.pool = pool
+        self.lessons = lessons
+        self.own = plan.settings.async_trainer
+        self.seats = self.own.actors + 1
+        """Processes at most: actors, and one that evaluates."""
+        self.trainers: dict[str, AsyncTrainer] = {}
+        self.starting = asyncio.Lock()
+        """Held while an environment starts: one after the other."""
+        self.status_memory = SharedBytes()
+        self.status = np.frombuffer(self.status_memory.view(8 * STATUS * self.seats), np.int64).reshape(-1, STATUS)
+        self._memories = [SharedBytes() for _ in range(_BOARDS)]
+        self.make_trainer: Callable[[Learner, WeightChannel], AsyncTrainer] | None = None
+
+    @property
+    def shared(self) -> list[SharedBytes]:
+        """What processes inherit."""
+        return [self.status_memory, *self._memories]
+
+    @property
+    def begin(self) -> dict[str, Any]:
+        """What every process is told first."""
+        settings = self.plan.settings.model_copy(update={"debug": False})
+        return {
+            "settings": settings.model_dump(mode="json"),
+            "seats": self.seats,
+            "logs": str(self.plan.log_folder),
+            "boards": [memory.place for memory in self._memories],
+            "numbers": {
+                "n_buffer": self.own.n_buffer,
+                "patience": max(self.own.max_policy_lag // 2, 1),
+                "waits": self.own.mode == "lock_step",
+            },
+        }
+
+    def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
+        assert self.make_trainer is not None
+        spec = behavior_json.from_json(facts["behavior"])
+        learner = self.pool.learner(pair, spec)
+        trainer = self.trainers.get(learner.name)
+        layout = layout_of(learner.policy.weights)
+        if trainer is None:
+            if len(self.trainers) == len(self._memories):
+                raise SettingsError(
+                    f"actors share the weights of at most {_BOARDS} behaviors, and this environment has more; "
+                    "use execution: sync"
+                )
+            channel = WeightChannel(self._memories[len(self.trainers)], layout)
+            trainer = self.trainers[learner.name] = self.make_trainer(learner, channel)
+        return {
+            "name": learner.name,
+            "board": list(self.trainers).index(learner.name),
+            "layout": layout,
+            "seed": learner.setup.seed,
+            "reward_width": learner.setup.reward_width,
+        }
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        for memory in self.shared:
+            memory.close()
+
+
+class ActorProcess:
+    """The trainer's end of one process. As far as pairs are watched it is their environment."""
+
+    def __init__(self, board: Board, index: int, log: Path, *, evaluates: bool = False) -> None:
+        """Nothing is started yet."""
+        env = board.plan.settings.env_settings
+        self.index = index
+        self.waits_for: str | None = f"actor {index} to start"
+        self.receiving_seconds = 0.0
+        self._board = board
+        self._log = log
+        self._evaluates = evaluates
+        self._budget = RestartBudget(
+            env.max_lifetime_restarts,
+            env.restarts_rate_limit_n,
+            env.restarts_rate_limit_period_s,
+            self._say,
+        )
+        self._child: ChildProcess | None = None
+        self._channel: Channel | None = None
+        self._launches = 0
+        self._inbox: asyncio.Queue[ChannelMessage] = asyncio.Queue()
+
+    def _say(self, message: str) -> None:
+        self._board.hub.warning(message, pair=self.index)
+
+    @property
+    def exchanges(self) -> int:
+        """Steps of its environment so far."""
+        return int(self._board.status[self.index, 0])
+
+    @property
+    def restarts(self) -> int:
+        """How often its process was replaced."""
+        return self._budget.restarts
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, while there is one."""
+        return self._child.pid if self._child is not None else None
+
+    def launch(self) -> None:
+        """Start a process, which waits to be told what to play. Raises ActorError."""
+        if self._child is not None:
+            self._child.end()
+        self._inbox = asyncio.Queue()
+        module, shared = "tau_trainer.training.actor_process", self._board.shared
+        try:
+            child = ChildProcess(module, [self._board.status_memory.place], self._log, shared, _ONE_THREAD)
+        except OSError as error:
+            raise ActorError(f"actor {self.index} cannot be started: {error.strerror or error}") from error
+        self._child, self._channel = child, Channel(child.source, child.sink)
+        arguments = (child, self._channel, asyncio.get_running_loop(), self._inbox)
+        threading.Thread(target=self._listen, args=arguments, name=f"actor {self.index}", daemon=True).start()
+
+    def _listen(
+        self,
+        child: ChildProcess,
+        channel: Channel,
+        loop: asyncio.AbstractEventLoop,
+        inbox: asyncio.Queue[ChannelMessage],
+    ) -> None:
+        """In a thread: hand messages to the event loop; the last says how the process ended."""
+        with contextlib.suppress(RuntimeError):  # the loop is over, and nobody wants to know any more
+            with contextlib.suppress(EOFError, OSError, ValueError):
+                while True:
+                    before = channel.receiving_seconds
+                    message = channel.receive()
+                    message[1]["seconds_on_the_way"] = channel.receiving_seconds - before
+                    loop.call_soon_threadsafe(inbox.put_nowait, message)
+            loop.call_soon_threadsafe(inbox.put_nowait, ("ended", {"how": child.how()}, {}))
+
+    def begin(self, parameters: Parameters) -> None:
+        """Let it start its environment. Raises ActorError."""
+        self._board.status[self.index] = 0
+        own = self._board.own
+        exploration = None if self._evaluates else own.exploration_of(self.index)
+        mine: dict[str, Any] = {"index": self.index, "launches": self._launches, "evaluates": self._evaluates}
+        mine |= {"exploration": exploration, "parameters": plain_parameters(parameters)}
+        self._launches += 1
+        self.tell("begin", self._board.begin | mine)
+
+    def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = _NOTHING) -> None:
+        """Say something; a process that is gone is found by its silence."""
+        assert self._channel is not None
+        with contextlib.suppress(OSError, ValueError):
+            self._channel.send(kind, facts, arrays)
+
+    async def receive(self) -> ChannelMessage:
+        """What it says next. Raises ActorError where it has ended, and what ended its environment."""
+        message = await self._inbox.get()
+        if message[0] == "ended":
+            raise ActorError(f"actor {self.index} ended {message[1]['how']}")
+        if message[0] == "error":
+            raise refused(*message[:2])
+        return message
+
+    def wake(self) -> None:
+        """Let whoever waits for a message look around."""
+        self._inbox.put_nowait(_WAKE)
+
+    async def revive(self, error: ActorError, start: Callable[[], Any]) -> None:
+        """Replace a process that ended, within its budget. Raises ActorError once that is spent."""
+
+        async def again() -> list[StepBatch]:
+            await start()
+            return []
+
+        await self._budget.revive(error, again)
+
+    async def end(self) -> None:
+        """Its goodbye was heard: wait for its end."""
+        if self._child is not None:
+            await asyncio.to_thread(self._child.end)
+            self._child = None
+
+    async def kill(self) -> None:
+        """End it at once; its environment notices."""
+        if self._child is not None:
+            await asyncio.to_thread(self._child.kill)
+            await self.end()

@@ -1,0 +1,117 @@
+"""Who plays policies beside learning, in a process and an environment of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from tau_trainer.envs import Parameters
+from tau_trainer.errors import ActorError, TauError
+from tau_trainer.metrics import keys
+from tau_trainer.models import Policy
+from tau_trainer.training.actor_link import ActorProcess, Board
+from tau_trainer.training.callbacks import EvaluationInfo
+from tau_trainer.training.candidates import ScoredPolicy
+from tau_trainer.training.channel import ChannelMessage
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.states import told
+
+
+class Evaluator:
+    """Plays whole episodes with policies that come, in a process and an environment of its own.
+
+    While one is played the newest that comes waits; those between are passed over.
+    """
+
+    def __init__(self, board: Board, parameters: Callable[[int], Parameters]) -> None:
+        """Nothing is started before the first policy comes."""
+        index = board.own.actors
+        self._process = ActorProcess(board, index, board.plan.log_folder / "Evaluator.log", evaluates=True)
+        self._board = board
+        self._parameters = parameters
+        self._waiting: dict[str, tuple[Learner, Policy, int]] = {}
+        self._came = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._playing = False
+        self._closing = False
+        self._launched = False
+
+    def evaluate(self, learner: Learner, policy: Policy, opts: int) -> None:
+        """Have a policy played; returns at once."""
+        self._waiting[learner.name] = (learner, policy, opts)
+        self._came.set()
+        if self._task is None and not self._closing:
+            self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        callbacks = self._board.pool.callbacks
+        try:
+            while self._waiting or not self._closing:
+                if not self._waiting:
+                    self._came.clear()
+                    await self._came.wait()
+                    continue
+                asked = self._waiting.pop(next(iter(self._waiting)))
+                try:
+                    if not self._launched:
+                        await self._launch()
+                    info = EvaluationInfo(asked[0].name, asked[1].version, asked[0].decisions)
+                    callbacks.tell("on_evaluation_begin", info)
+                    scores = self._score(*asked, await self._play(*asked))
+                    callbacks.tell("on_evaluation_end", replace(info, scores=scores))
+                except ActorError as error:
+                    self._launched = False
+                    await self._process.revive(error, self._launch)
+        except TauError as error:
+            self._closing = True
+            self._board.hub.warning(f"nothing is evaluated any more: {told(error)}")
+        finally:
+            await self._process.kill()
+
+    async def _launch(self) -> None:
+        self._process.launch()
+        async with self._board.starting:
+            self._process.begin(self._parameters(self._process.index))
+            while (await self._next())[0] != "started":
+                pass
+        self._launched = True
+
+    async def _next(self) -> ChannelMessage:
+        message = await self._process.receive()
+        if message[0] == "behavior":
+            self._process.tell("answer", self._board.behavior(self._process.index, message[1]))
+        elif message[0] == "event":
+            self._board.hub.event(message[1]["kind"], **message[1]["fields"])
+        return message
+
+    async def _play(self, learner: Learner, policy: Policy, opts: int) -> list[float]:
+        asked = {"name": learner.name, "version": policy.version, "episodes": self._board.own.eval_episodes}
+        self._process.tell("evaluate", asked, policy.weights)
+        while (message := await self._next())[0] != "evaluated":
+            pass
+        return list(message[1]["returns"])
+
+    def _score(self, learner: Learner, policy: Policy, opts: int, returns: list[float]) -> dict[str, float]:
+        """The best so far is kept: who is strictly better."""
+        if not returns:
+            return {}
+        score = sum(returns) / len(returns)
+        self._board.hub.add(learner.name, keys.EPISODE_RETURN, score)
+        self._board.hub.event("evaluation", behavior=learner.name, opts=opts, score=score, version=policy.version)
+        scores = {keys.EPISODE_RETURN: score}
+        scored = ScoredPolicy(policy, learner.decisions, scores, (score, 0.0))
+        if scored.beats(learner.best):
+            learner.best = scored
+        return scores
+
+    async def finish(self, *, at_once: bool) -> None:
+        """Play what still waits, or not, and end."""
+        self._closing = True
+        if self._task is None:
+            return
+        if at_once:
+            self._waiting.clear()
+            self._task.cancel()
+        self._came.set()
+        await asyncio.gather(self._task, return_exceptions=True)
