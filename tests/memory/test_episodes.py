@@ -203,3 +203,29 @@ def test_an_end_that_waits_is_the_same_as_one_that_is_told_at_once() -> None:
     chances = np.full(5, 0.99)
     assert other.pick(np.arange(5), "future", chances).tolist() == [4, 3, 4, 3, 4]
     np.testing.assert_array_equal(one.pick(np.arange(5), "future", chances), [4, 3, 4, 3, 4])
+
+
+def test_what_one_collector_adds_ends_no_episode_of_another() -> None:
+    """Each collector's agents bear the same numbers; two decisions of agent 0 are open with each all the time."""
+    mine, others = Playing(capacity=40, images=False), Playing(capacity=40, images=False)
+    ring = mine.replay
+    assert ring.episodes is not None
+
+    def learn(playing: Playing, source: int) -> Any:
+        values, links = playing.take()
+        ring.append(values, links, source)
+        return ring.newest
+
+    places: dict[int, list[int]] = {0: [], 1: []}
+    for _ in range(3):
+        for source, playing in enumerate((mine, others)):
+            playing.decide([0])
+            playing.decide([0])
+            places[source] += learn(playing, source).tolist()
+    assert not ring.episodes.ended(np.arange(len(ring))).any()
+    for source, playing in enumerate((mine, others)):
+        playing.end([0], truncated=False)
+        places[source] += learn(playing, source).tolist()
+        found, begins = ring.episodes.whole(np.array(places[source][:1]))
+        assert found.tolist() == places[source]
+        assert np.flatnonzero(begins).tolist() == [0]

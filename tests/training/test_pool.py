@@ -52,6 +52,12 @@ def test_shared_pairs_feed_one_learner(make: Make) -> None:
     assert agents[0].learner.actor.parties == 2
 
 
+def test_who_only_plays_is_told_that_nothing_is_learned(make: Make) -> None:
+    """So that it asks for no demonstrations, which may be gone by then."""
+    assert make().learner(0, SPEC).setup.learns
+    assert not make(checkpoint_settings__inference=True).learner(0, SPEC).setup.learns
+
+
 def test_independent_pairs_have_their_own(make: Make) -> None:
     pool = make(tau__policy="independent", tau__pairs=12)
     learners = [pool.learner(pair, SPEC) for pair in range(12)]
