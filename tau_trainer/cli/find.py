@@ -99,8 +99,9 @@ def lr_command(
 ) -> int:
     """Let the learning rate grow while a short run trains, and suggest where it learns fastest.
 
-    The sweep ends early when the reward has fallen to half of its best or the loss is four times its best. Nothing of
-    an existing run changes. Ctrl-C ends it and keeps what was found.
+    The sweep ends early when the reward has fallen to half of its best, or the
+    loss is four times its best. Nothing of an existing run changes. Ctrl-C ends
+    it and keeps what was found.
     """
     shown, flags = prepare(output), find or FindFlags()
     [settings] = _settings([config], [flags.set], flags, engines, num_envs, learning, shown).values()
@@ -164,9 +165,9 @@ def agent_command(
 ) -> int:
     """Train several candidates in parallel processes, and name the best.
 
-    Candidates are the files, and every combination of values with commas between: --set \
-    hyperparameters.learning_rate=1e-4,3e-4. Nothing of an existing run changes. Ctrl-C ends it and keeps what was \
-    found.
+    Candidates are the files, and every combination of values with commas
+    between: --set hyperparameters.learning_rate=1e-4,3e-4. Nothing of an
+    existing run changes. Ctrl-C ends it and keeps what was found.
     """
     shown, flags = prepare(output), find or FindFlags()
     settings = _settings(configs, list(variations(flags.set)), flags, engines, num_envs, learning, shown)

@@ -258,4 +258,5 @@ def test_a_run_that_cannot_know_what_goals_are_worth_says_so(tmp_path: Path, mem
 
 def test_the_worlds_can_be_named(tmp_path: Path) -> None:
     for name in ("BitFlipping-v0", "GoalWorld-v0"):
-        open_source(load_settings(None, {"env_settings.env_path": WORLDS + name}), 1, tmp_path)
+        source = open_source(load_settings(None, {"env_settings.env_path": WORLDS + name}), 1, tmp_path)
+        assert source.warnings == ()
