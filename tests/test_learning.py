@@ -83,7 +83,7 @@ def test_cartpole_is_solved(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.timeout(400)
 def test_the_lunar_lander_lands(tmp_path: Path) -> None:
-    """Gymnasium calls LunarLander-v3 solved at a mean return of 200; a random policy has -200. It ends where that is."""
+    """Gymnasium calls LunarLander-v3 solved at a mean return of 200; a random policy has -200."""
     report = run(
         "LunarLander.yaml",
         "learn",

@@ -1,0 +1,93 @@
+"""What learns one policy of a batched environment: one page, whoever fulfils it.
+
+Shapes: ``T`` steps of ``E`` copies, in which the policy has ``A`` agents. Nothing here asks a tensor for a number.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tau_trainer.algorithms.base import State
+from tau_trainer.columns import Arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What a policy does in one step."""
+
+    actions: torch.Tensor
+    """As the environment takes them: int64 [E, A], int64 [E, A, b] or float32 [E, A, c]."""
+    kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """What its learner wants to see again, [E, A, ...] by name: log-probabilities, values, raw samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRollout:
+    """``T`` steps as they were made; row ``t`` of one tensor belongs to row ``t`` of every other."""
+
+    observations: torch.Tensor
+    """[T, E, A, *obs]: what was decided upon."""
+    actions: torch.Tensor
+    """[T, E, A, ...]: see :attr:`Acted.actions`."""
+    mask: torch.Tensor | None
+    """bool [T, E, A, k]: what was allowed; None: everything."""
+    rewards: torch.Tensor
+    """float32 [T, E, A]."""
+    terminated: torch.Tensor
+    """bool [T, E, A]."""
+    truncated: torch.Tensor
+    """bool [T, E, A]."""
+    present: torch.Tensor
+    """bool [T, E, A]: whose decision it was; rows of agents that had left teach nothing."""
+    final: torch.Tensor | None
+    """[T, E, A, *obs]: what came after, where it was the end; None: the environment never truncates."""
+    after: torch.Tensor
+    """[E, A, *obs]: what is decided upon after the last step."""
+    after_mask: torch.Tensor | None
+    """bool [E, A, k]: what is allowed then."""
+    kept: Mapping[str, torch.Tensor]
+    """[T, E, A, ...]: see :attr:`Acted.kept`."""
+
+    @property
+    def decisions(self) -> int:
+        """``T * E * A``, those of agents that had left included."""
+        return self.rewards.numel()
+
+
+class BatchedLearner(ABC):
+    """Acts and learns for one policy.
+
+    Attributes:
+        horizon: steps of every copy between two updates.
+    """
+
+    horizon: int
+
+    @abstractmethod
+    def act(self, observations: torch.Tensor, mask: torch.Tensor | None, *, deterministic: bool = False) -> Acted:
+        """One decision for every agent of every copy, from [E, A, *obs] and bool [E, A, k]."""
+
+    @abstractmethod
+    def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
+        """Learn from the newest :attr:`horizon` steps.
+
+        Args:
+            rollout: may be overwritten after this returns.
+            progress: share of the run's steps that is behind us, 0 to 1, for schedules.
+
+        Returns:
+            Statistics by TensorBoard name, tensors [] on the device: who asks for numbers decides when to wait.
+        """
+
+    @abstractmethod
+    def state(self) -> State:
+        """Everything needed to go on bit for bit."""
+
+    @abstractmethod
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`; nothing is changed unless everything fits. Raises CheckpointError."""

@@ -1,0 +1,157 @@
+"""The second runner's loop: act, step, store. Thousands of copies, and nothing leaves the device."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import overload
+
+import torch
+
+from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
+from tau_trainer.envs.batched import BatchedEnv
+
+
+class Scores:
+    """Returns and lengths of episodes that ended, added up on the device: of every agent for itself.
+
+    Attributes:
+        returns: float32 [E, A] of open episodes.
+        lengths: float32 [E, A].
+        sums: float32 [A, 3]: episodes that ended since :meth:`take`, the sum of their returns, that of their lengths.
+    """
+
+    def __init__(self, env: BatchedEnv) -> None:
+        shape = env.num_envs, env.num_agents
+        self.returns, self.lengths = (torch.zeros(shape, device=env.device) for _ in range(2))
+        self.sums = torch.zeros(env.num_agents, 3, device=env.device)
+
+    def add(self, rewards: torch.Tensor, ended: torch.Tensor, present: torch.Tensor) -> None:
+        """One step: float32 [E, A], bool [E, A] whose episode ended with it, bool [E, A] who had not left before."""
+        self.returns += rewards
+        self.lengths += present
+        ends = ended.to(torch.float32)
+        told = torch.stack((ends, self.returns * ends, self.lengths * ends), dim=2)
+        self.sums += told.sum(dim=0)
+        self.returns *= 1.0 - ends
+        self.lengths *= 1.0 - ends
+
+    def take(self) -> torch.Tensor:
+        """:attr:`sums`, which begin anew."""
+        taken, self.sums = self.sums, torch.zeros_like(self.sums)
+        return taken
+
+
+class BatchedCollector:
+    """Plays all copies of an environment with the policies of its agents.
+
+    Args:
+        env: is begun here.
+        policies: who acts for whom: a learner, and the agents' numbers; together they are all agents, each once. A
+            learner sees its agents in the environment's order.
+
+    Attributes:
+        steps: of every copy so far.
+        scores: of all episodes.
+        seconds: time spent ``acting`` and ``stepping``; of devices that work on by themselves, time to ask them.
+    """
+
+    def __init__(self, env: BatchedEnv, policies: Mapping[str, tuple[BatchedLearner, Sequence[int]]]) -> None:
+        self._env = env
+        self._policies = {
+            name: (learner, torch.tensor(sorted(agents), device=env.device))
+            for name, (learner, agents) in policies.items()
+        }
+        self._observations = env.reset()
+        self.steps = 0
+        self.scores = Scores(env)
+        self.seconds = {"acting": 0.0, "stepping": 0.0}
+
+    @torch.no_grad()
+    def collect(self, steps: int) -> dict[str, TensorRollout]:
+        """Play so many steps of every copy; what each policy lived through."""
+        env, rows = self._env, {name: _Rows() for name in self._policies}
+        for _ in range(steps):
+            observations, mask, present = self._observations, env.mask, env.state["present"]
+            with self._timed("acting"):
+                actions = self._act(observations, mask, rows)
+            with self._timed("stepping"):
+                step = env.step(actions)
+            for name, (_, agents) in self._policies.items():
+                rows[name].add(
+                    agents,
+                    observations=observations,
+                    mask=mask,
+                    rewards=step.rewards,
+                    terminated=step.terminated,
+                    truncated=step.truncated,
+                    present=present,
+                    final=step.final_observations if env.truncates else None,
+                )
+            self.scores.add(step.rewards, step.terminated | step.truncated, present)
+            self._observations = step.observations
+        self.steps += steps
+        return {
+            name: rows[name].rollout(agents, self._observations, env.mask)
+            for name, (_, agents) in self._policies.items()
+        }
+
+    def _act(self, observations: torch.Tensor, mask: torch.Tensor | None, rows: dict[str, _Rows]) -> torch.Tensor:
+        """Actions of all agents, in their order."""
+        parts, order = [], []
+        for name, (learner, agents) in self._policies.items():
+            acted = learner.act(_of(observations, agents), _of(mask, agents))
+            rows[name].acted.append(acted)
+            parts.append(acted.actions)
+            order.append(agents)
+        if len(parts) == 1:
+            return parts[0]
+        return torch.cat(parts, dim=1)[:, torch.cat(order).argsort()]
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        begun = perf_counter()
+        yield
+        self.seconds[part] += perf_counter() - begun
+
+
+class _Rows:
+    """One policy's share of the steps so far."""
+
+    def __init__(self) -> None:
+        self.acted: list[Acted] = []
+        self._columns: dict[str, list[torch.Tensor]] = defaultdict(list)
+
+    def add(self, agents: torch.Tensor, **values: torch.Tensor | None) -> None:
+        for name, one in values.items():
+            if one is not None:
+                self._columns[name].append(_of(one, agents))
+
+    def rollout(self, agents: torch.Tensor, after: torch.Tensor, after_mask: torch.Tensor | None) -> TensorRollout:
+        columns = {name: torch.stack(steps) for name, steps in self._columns.items()}
+        return TensorRollout(
+            observations=columns["observations"],
+            actions=torch.stack([one.actions for one in self.acted]),
+            mask=columns.get("mask"),
+            rewards=columns["rewards"],
+            terminated=columns["terminated"],
+            truncated=columns["truncated"],
+            present=columns["present"],
+            final=columns.get("final"),
+            after=_of(after, agents),
+            after_mask=_of(after_mask, agents),
+            kept={name: torch.stack([one.kept[name] for one in self.acted]) for name in self.acted[0].kept},
+        )
+
+
+@overload
+def _of(values: torch.Tensor, agents: torch.Tensor) -> torch.Tensor: ...
+@overload
+def _of(values: torch.Tensor | None, agents: torch.Tensor) -> torch.Tensor | None: ...
+def _of(values: torch.Tensor | None, agents: torch.Tensor) -> torch.Tensor | None:
+    """The columns of these agents, of a tensor [E, A, ...]."""
+    if values is None or values.shape[1] == len(agents):  # all of them, in their order
+        return values
+    return values.index_select(1, agents)

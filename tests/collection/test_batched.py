@@ -1,0 +1,102 @@
+"""The loop: what it stores is what was played, for every policy its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import State
+from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
+from tau_trainer.collection.batched import BatchedCollector
+from tau_trainer.columns import Arrays
+from tests.envs.batched.counting import Counting
+
+
+class Drawn(BatchedLearner):
+    """Draws among what is allowed; remembers what it was shown."""
+
+    horizon = 4
+
+    def __init__(self, seed: int) -> None:
+        self.seen: list[torch.Tensor] = []
+        self.generator = torch.Generator().manual_seed(seed)
+
+    @override
+    def act(self, observations: torch.Tensor, mask: torch.Tensor | None, *, deterministic: bool = False) -> Acted:
+        assert mask is not None
+        self.seen.append(observations)
+        drawn = torch.rand(mask.shape, generator=self.generator) * mask
+        return Acted(drawn.argmax(dim=2), {"best": drawn.amax(dim=2)})
+
+    @override
+    def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
+        raise NotImplementedError
+
+    @override
+    def state(self) -> State:
+        raise NotImplementedError
+
+    @override
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("shares", [{"both": (0, 1)}, {"one": (1,), "other": (0,)}], ids=["one policy", "two"])
+def test_rollouts_are_what_was_played(shares: dict[str, tuple[int, ...]]) -> None:
+    learners = {name: Drawn(i) for i, name in enumerate(shares)}
+    env, twin = Counting(3), Counting(3)
+    collector = BatchedCollector(env, {name: (learners[name], agents) for name, agents in shares.items()})
+    first, second = collector.collect(7), collector.collect(5)
+    assert collector.steps == 12
+    observations = twin.reset()
+    for part, steps in ((first, 7), (second, 5)):
+        for t in range(steps):
+            actions = torch.zeros(3, 2, dtype=torch.int64)
+            for name, agents in shares.items():
+                columns, rollout = list(agents), part[name]
+                assert (rollout.observations[t] == observations[:, columns]).all()
+                assert rollout.mask is not None
+                assert (rollout.mask[t] == twin.mask[:, columns]).all()  # type: ignore[index]
+                assert (rollout.present[t] == twin.state["present"][:, columns]).all()
+                actions[:, columns] = rollout.actions[t]
+            step = twin.step(actions)
+            for name, agents in shares.items():
+                columns, rollout = list(agents), part[name]
+                assert rollout.final is not None
+                assert (rollout.rewards[t] == step.rewards[:, columns]).all()
+                assert (rollout.terminated[t] == step.terminated[:, columns]).all()
+                assert (rollout.truncated[t] == step.truncated[:, columns]).all()
+                assert (rollout.final[t] == step.final_observations[:, columns]).all()
+            observations = step.observations
+        for name, agents in shares.items():
+            assert (part[name].after == observations[:, list(agents)]).all()
+            assert part[name].decisions == steps * 3 * len(agents)
+            assert part[name].kept["best"].shape == (steps, 3, len(agents))
+
+
+def test_no_final_observations_where_nothing_is_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counting, "truncates", False)
+    rollout = BatchedCollector(Counting(2), {"all": (Drawn(0), (0, 1))}).collect(3)["all"]
+    assert rollout.final is None
+
+
+def test_scores_are_of_the_episodes_that_ended() -> None:
+    collector = BatchedCollector(Counting(4, limit=3), {"all": (Drawn(0), (0, 1))})
+    rollout = collector.collect(20)["all"]
+    wanted = torch.zeros(2, 3)
+    for copy in range(4):
+        for agent in range(2):
+            total = length = 0.0
+            for t in range(20):
+                total += float(rollout.rewards[t, copy, agent])
+                length += float(rollout.present[t, copy, agent])
+                if rollout.terminated[t, copy, agent] or rollout.truncated[t, copy, agent]:
+                    wanted[agent] += torch.tensor([1.0, total, length])
+                    total = length = 0.0
+    assert wanted[:, 0].min() > 3.0
+    assert collector.scores.take().tolist() == wanted.tolist()
+    assert collector.scores.take().tolist() == [[0.0] * 3] * 2
