@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,10 +96,11 @@ class Engine:
         channels: SideChannelHub | None = None,
         *,
         patient: bool = False,
+        on_pause: Callable[[str], None] = lambda said: None,
     ) -> None:
         """``port`` 0: any free one. ``launch`` None: somebody else starts the engine (the Unity editor).
 
-        ``patient``: wait for it to connect without limit.
+        ``patient``: wait for it to connect without limit. ``on_pause``: told of each :attr:`paused`.
         """
         self.index = index
         self.port = port
@@ -108,9 +109,12 @@ class Engine:
         self.exchanges = 0
         self.note: str | None = None
         """What its package cannot do here, once it has introduced itself."""
+        self.paused: str | None = None
+        """That an editor plays no step, once that has taken longer than a message may; None while it plays."""
         self._launch = launch
         self._options = options
         self._patient = patient
+        self._on_pause = on_pause
         self._codec = TrainerCodec()
         self._server = options.server()
         self._watcher: asyncio.Task[None] | None = None
@@ -231,7 +235,9 @@ class Engine:
 
     async def _receive(self) -> bytes:
         try:
-            return await self._wait()
+            message = await self._wait()
+            self.paused = None
+            return message
         except EngineDisconnectedError as error:
             raise await self._departure(str(error)) from None
 
@@ -273,12 +279,13 @@ class Engine:
                 continue
             if self.process is not None and self.process.returncode is not None:
                 waiting.set_exception(self._exited())
-            elif time.monotonic() - self._waiting_since > self._options.timeout_s and not self._awaits_person:
-                waiting.set_exception(EngineTimeoutError(self._timeout_message()))
-
-    @property
-    def _awaits_person(self) -> bool:
-        return self._patient and self._stage == "connect"
+            elif time.monotonic() - self._waiting_since > self._options.timeout_s:
+                if self._launch is None and self._stage == "answer a step":  # there Pause is a button
+                    if self.paused is None:
+                        self.paused = f"the Unity editor has played no step for {self._options.timeout_s:g} s"
+                        self._on_pause(self.paused)
+                elif not (self._patient and self._stage == "connect"):
+                    waiting.set_exception(EngineTimeoutError(self._timeout_message()))
 
     def _timeout_message(self) -> str:
         waited = f"{self._options.timeout_s:g} s"

@@ -52,6 +52,10 @@ class Environment(Protocol):
     def waits_for(self) -> str | None:
         """What it is waited for to do (``engine 3 to answer a step``); None while it waits for us."""
 
+    @property
+    def absent(self) -> str | None:
+        """Why nothing happens until a person goes on with the game (it is paused, say); None while it runs."""
+
     async def start(self, parameters: Parameters) -> list[StepBatch]:
         """Begin; the first step of every behavior. Raises EngineError."""
 

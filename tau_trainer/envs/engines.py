@@ -119,6 +119,11 @@ class EngineWorker:
             return f"engine {self.index} to start"
         return f"engine {self.index} to {self.engine.stage}" if self.engine.awaited else None
 
+    @property
+    def absent(self) -> str | None:
+        """Why nothing happens until somebody at the editor goes on with the game."""
+        return self.engine.paused if self.engine is not None else None
+
     async def start(self, parameters: Parameters) -> list[StepBatch]:
         """Launch, shake hands, reset with ``parameters``; the first step of every behavior. Raises EngineError."""
         self._parameters = parameters
@@ -132,7 +137,9 @@ class EngineWorker:
 
     async def _start(self, *, patient: bool = False) -> list[StepBatch]:
         channels = SideChannelHub(self._on_stat)
-        self.engine = Engine(self.index, self._port, self._launch, self._options, channels, patient=patient)
+        self.engine = Engine(
+            self.index, self._port, self._launch, self._options, channels, patient=patient, on_pause=self._paused
+        )
         try:
             await self.engine.start()
             if self.engine.note is not None and self.index == 0 and not self.exchanges:
@@ -141,6 +148,9 @@ class EngineWorker:
         except BaseException:
             await self.kill()
             raise
+
+    def _paused(self, how: str) -> None:
+        self._on_event(f"{how}; if it is paused, let it play to go on with the run, or press Ctrl-C to end it")
 
     def tell(self, parameters: Parameters) -> None:
         """Send what has changed with the next answer: a sampler that is sent again would begin its numbers anew."""

@@ -112,6 +112,9 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         """How often it was made again."""
         return self._budget.restarts
 
+    absent: str | None = None
+    """Nobody can pause it."""
+
     @property
     def waits_for(self) -> str | None:
         """What it is waited for to do; None while it waits for us."""

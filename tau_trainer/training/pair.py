@@ -42,8 +42,8 @@ class AgentTrainerPair:
         """Set from outside: the pair ends after the exchange it is in."""
         self.goodbye: str | None = None
         """What an environment said that left and is not to be replaced: a saved run is played, say."""
-        self.absent: str | None = None
-        """Why nothing happens until a person starts the game again; None while it runs."""
+        self._stopped: str | None = None
+        """How a person ended the game who has not started it again."""
         self.starting = False
         """Whether its environment has yet to begin, or to begin again: who ends it now ends nothing."""
         self._done = done
@@ -54,6 +54,11 @@ class AgentTrainerPair:
         self._told = 0
         """Version of the lessons that the environment was told of."""
         self._actions: dict[str, Actions] = {}
+
+    @property
+    def absent(self) -> str | None:
+        """Why nothing happens until a person starts the game again, or goes on with it; None while it runs."""
+        return self._stopped or self.environment.absent
 
     @property
     def complete(self) -> bool:
@@ -120,14 +125,14 @@ class AgentTrainerPair:
                 return await self.environment.recover(error)
 
     async def _wait_for_person(self, error: EngineStoppedError) -> list[StepBatch]:
-        self.absent = str(error)
+        self._stopped = str(error)
         try:
             if self._on_absence is not None:
                 await self._on_absence()
             with self._start():
                 return await self.environment.recover(error)
         finally:
-            self.absent = None
+            self._stopped = None
             self._laps.lap("wait for a person")
 
     @contextmanager

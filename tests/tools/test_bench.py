@@ -159,8 +159,8 @@ def test_configuration_is_the_shipped_one_but_for_its_end(layer: trainers.Layer,
     written = yaml.safe_load(path.read_text())["behaviors"]["3DBall"]
     assert written["max_steps"] == trainers.FOREVER
     buffer = written["hyperparameters"]["buffer_size"]
-    assert buffer == (versus_mlagents.BUFFER if layer == "learning" else trainers.NO_UPDATE_BUFFER)
-    assert shipped["hyperparameters"]["buffer_size"] == versus_mlagents.BUFFER
+    assert buffer == (versus_mlagents.CYCLES["3DBall"] if layer == "learning" else trainers.NO_UPDATE_BUFFER)
+    assert shipped["hyperparameters"]["buffer_size"] == versus_mlagents.CYCLES["3DBall"]
     for key in ("network_settings", "reward_signals", "time_horizon", "summary_freq"):
         assert written[key] == shipped[key]
 

@@ -88,6 +88,7 @@ class SceneEngine:
         channels: SideChannelHub | None = None,
         *,
         patient: bool = False,
+        on_pause: Any = None,
     ) -> None:
         assert launch is not None
         assert not patient

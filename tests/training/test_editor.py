@@ -83,3 +83,28 @@ def test_play_is_stopped_and_pressed_again_and_the_run_goes_on(
     assert report.decisions == stopped, "the second game went on counting"
     assert report.models == (tmp_path / "run" / "Basic.onnx",)
     assert report.models[0].is_file()
+
+
+def test_play_is_paused_for_longer_than_a_message_may_take(press_play: Play, tmp_path: Path) -> None:
+    """SIGSTOP is Pause: the run says what it waits for, goes on with the game, and can be ended meanwhile."""
+    config, memory = tmp_path / "basic.yaml", Memory()
+    config.write_text(FILE.replace("timeout_wait: 5", "timeout_wait: 2"), "utf-8")
+    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
+    session = begin(load_settings(config, given), memory, "learn")
+    silence = "the Unity editor has played no step for 2 s"
+    try:
+        game = press_play()
+        for turn in (1, 2):
+            began = session.status().decisions
+            until(lambda began=began: session.status().decisions > began + 200)  # type: ignore[misc]
+            game.send_signal(signal.SIGSTOP)
+            until(lambda: session.status().message == silence)
+            told = f"{silence}; if it is paused, let it play to go on with the run, or press Ctrl-C to end it"
+            until(lambda told=told, turn=turn: memory.warnings == [told] * turn)  # type: ignore[misc]
+            if turn == 1:
+                game.send_signal(signal.SIGCONT)
+                until(lambda: session.status().message is None)
+    finally:
+        session.cancel()
+    report = session.wait(WAIT_S)
+    assert (report.outcome, report.exit_code) == ("cancelled", 0)

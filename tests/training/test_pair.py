@@ -19,6 +19,8 @@ from tau_trainer.training.scores import DecisionScores
 class FakeEnvironment:
     """Answers with numbered batches; fails where the script has an error."""
 
+    absent = None
+
     def __init__(self, script: list[Exception | None] | None = None, recovers: bool = True) -> None:
         self.specs = {"A": "spec"}
         self.script = script or []

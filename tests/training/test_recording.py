@@ -52,7 +52,7 @@ class Scripted:
     def __init__(self, steps: list[Any]) -> None:
         self.steps, self.specs, self.closed = steps, {SPEC.name: SPEC}, False
         self.exchanges = self.restarts = 0
-        self.waits_for = None
+        self.waits_for = self.absent = None
         self.sent: list[Any] = []
 
     async def start(self, parameters: Any) -> list[StepBatch]:

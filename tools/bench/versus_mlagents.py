@@ -6,6 +6,7 @@ alone, plus inference, plus learning. Beside every speed stands the reward at eq
     python tools/bench/versus_mlagents.py
     python tools/bench/versus_mlagents.py --engines 1 --agents 12 --step-ms 0 --runs 1 --seconds 20 --layers learning
     python tools/bench/versus_mlagents.py --engines 1 --agents 12 --step-ms 0 --reward-decisions 180000
+    python tools/bench/versus_mlagents.py --config 3DBallSAC --layers learning --engines 1 --agents 12 64 --step-ms 0
     python tools/bench/versus_mlagents.py --before ../earlier-checkout --seconds 20
 
 The incumbent is installed once, several GB, into an environment of its own under --cache; it needs Python 3.10.
@@ -30,8 +31,8 @@ from tools.bench import builds, running, scalars, tables, trainers
 from tools.bench.trainers import Case, Incumbent, Job, Layer, Ours, Trainer
 from tools.peers import CACHE, MLAGENTS, ensure_peer, find_python
 
-BUFFER = 12_000
-"""Decisions in one collect-and-update cycle of ML-Agents' 3DBall settings."""
+CYCLES = {"3DBall": 12_000, "3DBallSAC": None}
+"""Decisions in one collect-and-update cycle by settings; None: it learns at every decision."""
 
 LONGEST = 1800.0
 """Seconds after which a run that learns until a number of decisions is given up."""
@@ -47,6 +48,8 @@ class Plan:
     seconds: float
     warm_up: float
     reward_decisions: int
+    config: str
+    """The shipped file that both read."""
     work: Path
     """Where runs leave their files."""
     names: tuple[str, str]
@@ -98,6 +101,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--engines", type=int, nargs="+", default=[1, 4], help="engines side by side")
     made.add_argument("--agents", type=int, nargs="+", default=[12, 64, 256], help="agents of each engine")
     made.add_argument("--step-ms", type=float, nargs="+", default=[0.0, 5.0], help="what a step costs in the engine")
+    made.add_argument("--config", choices=CYCLES, default="3DBall", help="settings of ML-Agents' own: PPO's or SAC's")
     made.add_argument("--layers", nargs="+", choices=trainers.LAYERS, default=list(trainers.LAYERS))
     made.add_argument("--runs", type=int, default=3, help="runs of each trainer in each cell, in turn")
     made.add_argument("--seconds", type=float, default=40.0, help="length of a run once all engines play")
@@ -133,6 +137,7 @@ def make_plan(arguments: argparse.Namespace, names: tuple[str, str]) -> Plan:
         seconds=arguments.seconds,
         warm_up=min(arguments.warm_up, arguments.seconds / 2),
         reward_decisions=arguments.reward_decisions,
+        config=arguments.config,
         work=arguments.work or Path(tempfile.mkdtemp(prefix="tau-bench-")),
         names=names,
     )
@@ -172,7 +177,7 @@ def measure_one(plan: Plan, trainer: Trainer, layer: Layer, case: Case, run: int
     folder = plan.work / f"{layer}-{case.label}-{'to' + str(until) if until else 'run'}{run}-{trainer.name}"
     folder.mkdir(parents=True, exist_ok=True)
     build = builds.reporting_build(folder, "balance", engine_arguments(case))
-    config = trainers.write_config(folder / "3DBall.yaml", "3DBall", trainers.config_changes(layer))
+    config = trainers.write_config(folder / "3DBall.yaml", plan.config, trainers.config_changes(layer))
     job = Job(case, layer, build, config, folder, builds.free_ports(case.engines), seed=100 + run)
     stop = (lambda timeline: timeline.total(time.time()) >= until) if until else None
     try:
@@ -180,7 +185,7 @@ def measure_one(plan: Plan, trainer: Trainer, layer: Layer, case: Case, run: int
     except running.RunFailedError as error:
         result.failure = str(error)
         return result
-    count(result, played, plan.warm_up)
+    count(result, played, plan.warm_up, CYCLES[plan.config])
     if layer == "learning":
         result.curve = scalars.reward_curve(folder / "results")
     return result
@@ -191,7 +196,7 @@ def engine_arguments(case: Case) -> list[str]:
     return ["--agents", str(case.agents), *(["--step-ms", f"{case.step_ms:g}"] if case.step_ms else [])]
 
 
-def count(result: Result, played: running.Played, warm_up: float) -> None:
+def count(result: Result, played: running.Played, warm_up: float, cycle: int | None) -> None:
     """Fills in the rates of the part after the warm-up."""
     timeline, start = played.timeline, played.ready + warm_up
     end = min(timeline.end(), played.ended)
@@ -199,7 +204,7 @@ def count(result: Result, played: running.Played, warm_up: float) -> None:
     result.exchange_rate = timeline.rate(start, end, "exchanges")
     result.start_seconds = min(float(engine.time[0]) for engine in timeline.engines) - played.started
     result.decisions = timeline.total(end)
-    whole = timeline.cycle_rate(BUFFER, start, end) if result.layer == "learning" else None
+    whole = timeline.cycle_rate(cycle, start, end) if result.layer == "learning" and cycle else None
     if whole is not None:
         result.rate, result.cycles = whole
 
