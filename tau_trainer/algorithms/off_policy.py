@@ -39,6 +39,8 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import HindsightSettings, OffPolicyHyperparameters
 from tau_trainer.specs import BoolArray, FloatArray, ObservationType
 
+_STEPS_AN_UPDATE = 4
+"""Gradient steps for which an update is worth beginning: what is done once in each takes longer than one of them."""
 _STEPS_AT_ONCE = 64
 """Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
 _BYTES_AT_ONCE = 2**26
@@ -124,7 +126,7 @@ class OffPolicy(GradientAlgorithm):
 
     @override
     def ready(self, counters: Counters) -> Work | None:
-        least = counters.push or (self.numbers.steps_per_update if counters.updates else self._first)
+        least = counters.push or (_STEPS_AN_UPDATE * self.numbers.steps_per_update if counters.updates else self._first)
         return self.memory.take() if self.memory.completed >= max(least, 1) else None
 
     @property
