@@ -1,8 +1,9 @@
-"""What is found by name: trainers, environments, encoders, memories, tasks, recorders, callbacks. Open to entry points.
+"""What is found by name: trainers, environments, batched environments, encoders, memories, tasks, recorders, callbacks.
 
 A package adds its own by an entry point in the group ``tau_trainer.<kind>`` (``tau_trainer.trainers``, say) whose name
 is what users write and whose value is ``module:attribute``. Nothing is imported before it is asked for. Names that
-come with this package cannot be taken by others. A trainer and a callback may also be named by their place itself.
+come with this package cannot be taken by others. A trainer, a callback and a batched environment may also be named by
+their place itself.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any, Literal
 
 from tau_trainer.errors import SettingsError
 
-Kind = Literal["trainers", "environments", "encoders", "memories", "tasks", "recorders", "callbacks"]
-_BY_PLACE: tuple[Kind, ...] = ("trainers", "callbacks")
+Kind = Literal["trainers", "environments", "batched", "encoders", "memories", "tasks", "recorders", "callbacks"]
+_BY_PLACE: tuple[Kind, ...] = ("trainers", "batched", "callbacks")
 """Of these a ``module:attribute`` is a name too."""
 _MLAGENTS_TRAINERS = "mlagents.trainer_type"
 """The group in which packages for mlagents-learn name theirs."""
@@ -39,6 +40,18 @@ _OWN: dict[Kind, dict[str, str]] = {
         "gym": "tau_trainer.envs.gymnasium:GymnasiumSource",
         "pettingzoo": "tau_trainer.envs.pettingzoo:PettingZooSource",
         "mlagents": "tau_trainer.envs.base_env:BaseEnvSource",
+    },
+    # A tau_trainer.envs.batched.BatchedEnv, by `environment.name`; see tau_trainer.envs.batched.registry.
+    "batched": {
+        "tag_gridworld": "tau_trainer.envs.batched.tag_gridworld:TagGridworld",
+        "tag_continuous": "tau_trainer.envs.batched.tag_continuous:TagContinuous",
+        "cartpole": "tau_trainer.envs.batched.cartpole:CartPole",
+        "acrobot": "tau_trainer.envs.batched.acrobot:Acrobot",
+        "mountain_car": "tau_trainer.envs.batched.mountain_car:MountainCar",
+        "mountain_car_continuous": "tau_trainer.envs.batched.mountain_car:MountainCarContinuous",
+        "pendulum": "tau_trainer.envs.batched.pendulum:Pendulum",
+        "tau": "tau_trainer.tau.batched:TauBatched",
+        "polyhedra": "tau_trainer.envs.batched.polyhedra:Polyhedra",
     },
     # From sensor and network settings to a block, by `visual:<vis_encode_type>`; `lists` reads all lists of entities.
     "encoders": {

@@ -1,0 +1,136 @@
+"""Batched environments by name: those that come along, those of other packages, and ``module:Class`` of a user's own.
+
+An environment's arguments are the keyword arguments of its ``__init__``, and of those that get its ``**options``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+import torch
+
+from tau_trainer import plugins
+from tau_trainer.envs.batched.contract import BatchedEnv, Starts, Twin
+from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.settings.problems import did_you_mean
+
+_TWINS = {
+    "tag_gridworld": "tau_trainer.envs.batched.twins.tag_gridworld:TagGridworldTwin",
+    "tag_continuous": "tau_trainer.envs.batched.twins.tag_continuous:TagContinuousTwin",
+    "cartpole": "tau_trainer.envs.batched.twins.classic_control:CartPoleTwin",
+    "acrobot": "tau_trainer.envs.batched.twins.classic_control:AcrobotTwin",
+    "mountain_car": "tau_trainer.envs.batched.twins.classic_control:MountainCarTwin",
+    "mountain_car_continuous": "tau_trainer.envs.batched.twins.classic_control:MountainCarContinuousTwin",
+    "pendulum": "tau_trainer.envs.batched.twins.classic_control:PendulumTwin",
+    "tau": "tau_trainer.tau.twin:TauTwin",
+    "polyhedra": "tau_trainer.envs.batched.twins.polyhedra:PolyhedraTwin",
+}
+"""Of the environments that come along."""
+
+
+def names() -> tuple[str, ...]:
+    """All names, but for places."""
+    return plugins.names("batched")
+
+
+def make(
+    name: str,
+    num_envs: int,
+    *,
+    seed: int | torch.Tensor = 0,
+    device: torch.device | str = "cpu",
+    starts: Starts = "drawn",
+    pool: int = 1024,
+    **arguments: Any,
+) -> BatchedEnv:
+    """``num_envs`` copies of the environment that is so named.
+
+    ``arguments`` are its own, the others those of every :class:`BatchedEnv`.
+
+    Raises:
+        SettingsError: there is none, it cannot be loaded, or does not take these arguments.
+    """
+    cls = environment(name)
+    check_arguments(name, arguments)
+    for key, number in (("num_envs", num_envs), ("pool", pool)):
+        if number < 1:
+            raise SettingsError(f"{key} is {number}; at least 1 is needed")
+    if starts not in get_args(Starts):
+        raise SettingsError(f"starts is '{starts}'; use {', '.join(get_args(Starts))}")
+    try:
+        place = torch.device(device)
+    except RuntimeError as error:
+        raise SettingsError(f"device is '{device}', which torch does not know; use cpu or cuda") from error
+    options = {"seed": seed, "device": place, "starts": starts, "pool": pool}
+    made: BatchedEnv = _made(name, cls, arguments, num_envs, **options)
+    return made
+
+
+def twin(name: str, **arguments: Any) -> Twin:
+    """The plain numpy twin of the environment that is so named, with the same arguments.
+
+    Raises:
+        SettingsError: as :func:`make`, or it has no twin.
+    """
+    if not has_twin(name):
+        raise SettingsError(f"{name} has no twin; those that have one: {', '.join(_TWINS)}")
+    check_arguments(name, arguments)
+    made: Twin = _made(name, plugins.resolve(_TWINS[name]), arguments)
+    return made
+
+
+def has_twin(name: str) -> bool:
+    """Whether :func:`twin` knows it."""
+    return name in _TWINS
+
+
+def environment(name: str) -> type[BatchedEnv]:
+    """The class that is so named. Raises SettingsError."""
+    if name not in names() and not plugins.is_place("batched", name):
+        raise SettingsError(
+            f"no batched environment is named '{name}'; {did_you_mean(name, [*names(), 'MODULE:CLASS of your own'])}"
+        )
+    found = plugins.load("batched", name)
+    if not (isinstance(found, type) and issubclass(found, BatchedEnv)):
+        raise SettingsError(f"'{name}' is no subclass of tau_trainer.envs.batched.BatchedEnv; name a class that is one")
+    return found
+
+
+def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+    """Raises SettingsError where the environment that is so named does not take all of ``arguments``, or needs more."""
+    shared = inspect.signature(BatchedEnv.__init__).parameters
+    own = {key: one for key, one in _parameters(environment(name)) if key not in shared}
+    for key in arguments:
+        if key in shared:
+            raise SettingsError(f"{name}: '{key}' is no argument of its own; give it beside the name, not among them")
+        if key not in own:
+            raise SettingsError(f"{name} has no argument '{key}'; {did_you_mean(key, own)}")
+    for key, one in own.items():
+        if one.default is inspect.Parameter.empty and key not in arguments:
+            raise SettingsError(f"{name} needs the argument '{key}'; give it a value")
+
+
+def _parameters(cls: type) -> Iterator[tuple[str, inspect.Parameter]]:
+    """Keyword arguments that making one takes, those of the classes above included where they are handed on."""
+    for one in cls.__mro__:
+        if "__init__" not in vars(one):
+            continue
+        parameters = inspect.signature(vars(one)["__init__"]).parameters
+        yield from (
+            (key, it) for key, it in parameters.items() if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY)
+        )
+        if not any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
+            return
+
+
+def _made(name: str, cls: Any, arguments: Mapping[str, Any], *positional: Any, **options: Any) -> Any:
+    try:
+        return cls(*positional, **arguments, **options)
+    except TauError:
+        raise
+    except Exception as error:  # whatever a user's class raises
+        given = " ".join(f"{key}={value}" for key, value in arguments.items())
+        told = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
+        raise SettingsError(f"{name} cannot be made{' with ' if given else ''}{given}: {told}") from error
