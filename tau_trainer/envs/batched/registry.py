@@ -6,7 +6,7 @@ An environment's arguments are the keyword arguments of its ``__init__``, and of
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import torch
@@ -101,7 +101,7 @@ def environment(name: str) -> type[BatchedEnv]:
 def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
     """Raises SettingsError where the environment that is so named does not take all of ``arguments``, or needs more."""
     shared = inspect.signature(BatchedEnv.__init__).parameters
-    own = {key: one for key, one in _parameters(environment(name)) if key not in shared}
+    own = {key: one for key, one in _parameters(environment(name)).items() if key not in shared}
     for key in arguments:
         if key in shared:
             raise SettingsError(f"{name}: '{key}' is no argument of its own; give it beside the name, not among them")
@@ -112,17 +112,18 @@ def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
             raise SettingsError(f"{name} needs the argument '{key}'; give it a value")
 
 
-def _parameters(cls: type) -> Iterator[tuple[str, inspect.Parameter]]:
+def _parameters(cls: type) -> dict[str, inspect.Parameter]:
     """Keyword arguments that making one takes, those of the classes above included where they are handed on."""
+    found: dict[str, inspect.Parameter] = {}
     for one in cls.__mro__:
         if "__init__" not in vars(one):
             continue
         parameters = inspect.signature(vars(one)["__init__"]).parameters
-        yield from (
-            (key, it) for key, it in parameters.items() if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY)
-        )
+        by_name = {key: it for key, it in parameters.items() if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY)}
+        found = by_name | found  # what a class says itself goes before what stands above it
         if not any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
-            return
+            break
+    return found
 
 
 def _made(name: str, cls: Any, arguments: Mapping[str, Any], *positional: Any, **options: Any) -> Any:

@@ -24,6 +24,13 @@ class Larger(Counting):
         self.largest = 12 // largest
 
 
+class Default(Larger):
+    """Has a default for it."""
+
+    def __init__(self, num_envs: int, *, largest: int = 6, **options: Any) -> None:
+        super().__init__(num_envs, largest=largest, **options)
+
+
 class Alone(Counting):
     """Hands nothing on."""
 
@@ -48,6 +55,9 @@ def test_arguments_that_are_handed_on_are_arguments_too() -> None:
     env = registry.make(f"{HERE}:Larger", 1, largest=3, limit=2)
     assert isinstance(env, Larger)
     assert (env.largest, env.limit) == (4, 2)
+    other = registry.make(f"{HERE}:Default", 1)
+    assert isinstance(other, Default)
+    assert other.largest == 2
     registry.make(f"{HERE}:Alone", 1)
 
 
