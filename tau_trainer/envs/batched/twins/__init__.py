@@ -1,0 +1,1 @@
+"""Plain numpy twins of the batched environments: what those are compared with."""
