@@ -106,8 +106,7 @@ class BatchedEnv(ABC):
         self.num_envs = num_envs
         self.device = torch.device(device)
         self.starts: Starts = starts
-        own = seed if isinstance(seed, torch.Tensor) else seeds_of(seed, num_envs)
-        self._seeds = own.to(self.device)
+        self.seed(seed)
         self._pool_size = pool
         self._pool: State | None = None
         self._watched: int | None = None
@@ -146,6 +145,11 @@ class BatchedEnv(ABC):
     def mask(self) -> torch.Tensor | None:
         """What :meth:`allowed` says now."""
         return self.allowed(self.state)
+
+    def seed(self, seed: int | torch.Tensor) -> None:
+        """Give the copies other seeds, see the class's arguments; they count from the next :meth:`reset` of all."""
+        own = seed if isinstance(seed, torch.Tensor) else seeds_of(seed, self.num_envs)
+        self._seeds = own.to(self.device)
 
     def reset(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Begin episodes anew, of copies in ``mask`` (bool [E]; None: all, from their first); observations of all."""

@@ -94,6 +94,16 @@ def test_a_reset_touches_only_its_copies() -> None:
     assert env.state["episode"].tolist() == [0, 0, 0, 0]
 
 
+def test_other_seeds_count_from_the_next_reset() -> None:
+    env, other = Counting(4, seed=1), Counting(4, seed=2)
+    first, wanted = env.reset(), other.reset()
+    env.seed(2)
+    assert (env.reset(torch.ones(4, dtype=torch.bool)) != wanted).any()
+    assert (env.reset() == wanted).all()
+    env.seed(seeds_of(1, 4))
+    assert (env.reset() == first).all()
+
+
 def test_how_episodes_start() -> None:
     sums = {}
     for starts in ("drawn", "fixed", "pool"):
