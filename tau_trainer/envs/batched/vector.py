@@ -1,0 +1,125 @@
+"""Any batched environment as a vector environment of Gymnasium."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from tau_trainer.envs.batched.contract import BatchedEnv
+from tau_trainer.envs.batched.draws import seeds_of
+from tau_trainer.specs import BoolArray
+
+_Array = NDArray[Any]
+
+
+class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
+    """Its rows are all agents of all copies: row ``e * A + a``. Arrays are numpy's, and the caller's own.
+
+    Copies begin anew in the step in which they end (``SAME_STEP``), with ``final_obs`` in the infos. An agent that left
+    before its copy ended stays as a row that earns nothing and whose actions mean nothing, until the copy ends: only
+    then does its episode, as terminated or truncated as it left. ``infos["present"]`` says who has not left;
+    ``infos["action_mask"]``, int8 [rows, k], what may be chosen where not everything may.
+
+    Args:
+        env: is begun by :meth:`reset`.
+        render_mode: ``rgb_array``, for environments with pictures.
+    """
+
+    def __init__(self, env: BatchedEnv, *, render_mode: str | None = None) -> None:
+        self.batched = env
+        self.num_envs = env.num_envs * env.num_agents
+        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
+        self.observation_space = batch_space(env.observation_space, self.num_envs)
+        self.action_space = batch_space(env.action_space, self.num_envs)
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"]}
+        self.render_mode = render_mode
+        self._begun = False
+        self._terminated = np.zeros(self.num_envs, np.bool_)
+        """Of agents that left, whether for good."""
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[_Array, dict[str, Any]]:
+        """Begin anew.
+
+        Args:
+            seed: as the environment's own; or one a row, of which that of a copy's first agent counts; None: go on to
+                the next episodes.
+            options: ``reset_mask``, bool [rows]: only copies that have a row there.
+        """
+        env = self.batched
+        mask = (options or {}).get("reset_mask")
+        chosen = torch.ones(env.num_envs, dtype=torch.bool)
+        if mask is not None:
+            chosen = torch.as_tensor(np.asarray(mask, np.bool_).reshape(env.num_envs, env.num_agents).any(axis=1))
+        if seed is not None:
+            env.seed(self._seeds(seed))
+        if seed is None and self._begun:
+            observations = env.reset(chosen.to(env.device))
+        elif mask is not None:
+            raise ValueError("reset_mask takes no seed, and an environment that has begun")
+        else:
+            observations = env.reset()
+        self._begun = True
+        self._terminated[np.repeat(chosen.numpy(), env.num_agents)] = False
+        return self._rows(observations), self._told()
+
+    def step(self, actions: _Array) -> tuple[_Array, _Array, BoolArray, BoolArray, dict[str, Any]]:
+        """One step of every copy, from actions [rows, ...]."""
+        env = self.batched
+        dtype = torch.float32 if isinstance(env.action_space, spaces.Box) else torch.int64
+        given = torch.as_tensor(actions).to(env.device, dtype)
+        step = env.step(given.view(env.num_envs, env.num_agents, *(env.action_space.shape or ())))
+        over = np.repeat(step.over.cpu().numpy(), env.num_agents)
+        self._terminated |= self._rows(step.terminated)
+        terminated, truncated = over & self._terminated, over & ~self._terminated
+        self._terminated[over] = False
+        infos = self._told()
+        if over.any():
+            last = np.full(self.num_envs, None, object)
+            for row, seen in zip(np.flatnonzero(over), self._rows(step.final_observations)[over], strict=True):
+                last[row] = seen
+            infos |= {"final_obs": last, "_final_obs": over, "final_info": {}, "_final_info": over}
+        rewards = self._rows(step.rewards).astype(np.float64)
+        return self._rows(step.observations), rewards, terminated, truncated, infos
+
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
+        """A picture of every copy."""
+        if self.render_mode is None:
+            return None
+        states = {name: values.cpu().numpy() for name, values in self.batched.state.items()}
+        rows = ({name: values[i] for name, values in states.items()} for i in range(self.batched.num_envs))
+        return tuple(self.batched.frame(row) for row in rows)
+
+    def _seeds(self, seed: int | Sequence[int | None]) -> int | torch.Tensor:
+        if isinstance(seed, int | np.integer):
+            return int(seed)
+        if len(seed) != self.num_envs:
+            raise ValueError(f"{len(seed)} seeds were given for {self.num_envs} rows")
+        env = self.batched
+        firsts = list(seed)[:: env.num_agents]
+        known = [one for one in firsts if one is not None]
+        if len(known) < len(firsts):
+            raise ValueError("a seed is None; give one for every row, or none at all")
+        return torch.cat([seeds_of(one, 1) for one in known])
+
+    def _told(self) -> dict[str, Any]:
+        """What the state says that observations do not."""
+        env, infos, every = self.batched, dict[str, Any](), np.ones(self.num_envs, np.bool_)
+        mask = env.mask
+        if mask is not None:
+            infos |= {"action_mask": self._rows(mask).astype(np.int8), "_action_mask": every}
+        if env.num_agents > 1:
+            infos |= {"present": self._rows(env.state["present"]), "_present": every}
+        return infos
+
+    def _rows(self, values: torch.Tensor) -> _Array:
+        """[E, A, ...] as an array [rows, ...] of its own."""
+        return values.flatten(0, 1).cpu().numpy().copy()

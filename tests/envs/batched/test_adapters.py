@@ -1,0 +1,257 @@
+"""Batched environments behind Gymnasium's and PettingZoo's own interfaces, with their own checks as judges."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as wrappers
+
+from tau_trainer.envs.batched import registry
+from tau_trainer.envs.batched.classic_control import MOTION
+from tau_trainer.envs.batched.parallel import BatchedParallelEnv
+from tau_trainer.envs.batched.vector import BatchedVectorEnv
+from tau_trainer.errors import SettingsError
+from tests.envs.batched.counting import Counting
+from tests.envs.batched.test_classic_control import OF_GYMNASIUM
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it makes an environment of its own in a way that it has deprecated
+    from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+
+class Branched(Counting):
+    """Chooses on two branches, of which the first counts."""
+
+    def __init__(self, num_envs: int, **options: Any) -> None:
+        super().__init__(num_envs, **options)
+        self.action_space: Any = spaces.MultiDiscrete([2, 4])
+
+    def advance(self, state: Any, actions: torch.Tensor, draws: Any) -> Any:
+        assert actions.shape[1:] == (2, 2)
+        return super().advance(state, actions[..., 0], draws)
+
+    def allowed(self, state: Any) -> Any:
+        return None
+
+
+@pytest.mark.parametrize("name", OF_GYMNASIUM)
+def test_it_answers_as_gymnasiums_own_vector_of_the_same_environments(name: str) -> None:
+    """Same states, same actions: same arrays, same ends, same keys."""
+    ours = BatchedVectorEnv(registry.make(name, 3, limit=40, seed=1))
+    theirs = SyncVectorEnv(
+        [lambda: gymnasium.make(OF_GYMNASIUM[name], max_episode_steps=40, disable_env_checker=True)] * 3,
+        autoreset_mode=AutoresetMode.SAME_STEP,
+    )
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    assert ours.single_action_space == theirs.single_action_space
+    assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"]
+    ours.reset(seed=5)
+    theirs.reset(seed=5)
+    theirs.action_space.seed(5)
+    ends = 0
+    for _ in range(200):
+        for i, env in enumerate(theirs.envs):
+            plain: Any = env.unwrapped
+            plain.state = ours.batched.state[MOTION][i].numpy().astype(np.float64)
+        actions = theirs.action_space.sample()
+        found, wanted = ours.step(actions), theirs.step(actions)
+        one: Any
+        other: Any
+        over = wanted[2] | wanted[3]
+        np.testing.assert_allclose(found[0][~over], wanted[0][~over], rtol=1e-4, atol=1e-5)
+        assert found[0] in ours.observation_space
+        # Gymnasium's limit also truncates what terminates in the same step.
+        for one, other in zip(found[1:4], (*wanted[1:3], wanted[3] & ~wanted[2]), strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        assert found[4].keys() == wanted[4].keys() - {"final_info", "_final_info"} | (
+            {"final_info", "_final_info"} if over.any() else set()
+        )
+        for i in map(int, np.flatnonzero(over)):
+            np.testing.assert_allclose(found[4]["final_obs"][i], wanted[4]["final_obs"][i], rtol=1e-4, atol=1e-5)
+        if over.any():
+            assert found[4]["_final_obs"].tolist() == wanted[4]["_final_obs"].tolist() == over.tolist()
+        ends += int(over.sum())
+    assert ends >= 12
+
+
+def test_gymnasiums_wrappers_take_it() -> None:
+    env: Any = BatchedVectorEnv(registry.make("cartpole", 8, limit=20, seed=1))
+    env = wrappers.NormalizeReward(wrappers.RecordEpisodeStatistics(env))
+    env.reset(seed=1)
+    env.action_space.seed(1)
+    lengths = list[int]()
+    for _ in range(60):
+        observations, _, terminated, truncated, infos = env.step(env.action_space.sample())
+        assert observations.shape == (8, 4)
+        over = terminated | truncated
+        if over.any():
+            assert infos["_episode"].tolist() == over.tolist()
+            assert infos["episode"]["r"][over].tolist() == infos["episode"]["l"][over].tolist()
+            lengths += infos["episode"]["l"][over].tolist()
+    assert min(lengths) > 8
+    assert max(lengths) == 20
+    pushed: Any = wrappers.DictInfoToList(
+        wrappers.ClipReward(BatchedVectorEnv(registry.make("pendulum", 4, limit=2)), -0.5, 0.5)
+    )
+    pushed.reset(seed=1)
+    pushed.step(np.zeros((4, 1), np.float32))
+    _, rewards, _, _, infos = pushed.step(np.zeros((4, 1), np.float32))
+    assert (np.abs(rewards) <= 0.5).all()
+    assert [info["final_obs"].shape for info in infos] == [(3,)] * 4
+
+
+def test_seeds_are_the_environments_own() -> None:
+    env = BatchedVectorEnv(Counting(3, seed=7))
+    first, _ = env.reset()
+    assert (first == Counting(3, seed=7).reset().flatten(0, 1).numpy()).all()
+    second, _ = env.reset()
+    assert (second != first).any(), "the next episodes"
+    again, _ = env.reset(seed=7)
+    assert (again == first).all()
+    each, _ = env.reset(seed=[4, 0, 3, 0, 4, 0])
+    assert (each[0] == each[4]).all()
+    alone, _ = BatchedVectorEnv(Counting(1)).reset(seed=3)
+    assert (each[2:4] == alone).all()
+    with pytest.raises(ValueError, match="2 seeds were given for 6 rows"):
+        env.reset(seed=[1, 2])
+    with pytest.raises(ValueError, match="a seed is None"):
+        env.reset(seed=[None] * 6)
+
+
+def test_only_some_begin_anew_where_that_is_asked_for() -> None:
+    env = BatchedVectorEnv(Counting(3))
+    with pytest.raises(ValueError, match="an environment that has begun"):
+        env.reset(options={"reset_mask": np.ones(6, np.bool_)})
+    env.reset(seed=1)
+    before, *_ = env.step(np.zeros(6, np.int64))
+    after, _ = env.reset(options={"reset_mask": np.array([False, False, True, False, False, False])})
+    assert after[:, 1].tolist() == [1, 1, 0, 0, 1, 1]
+    assert (after[[0, 1, 4, 5]] == before[[0, 1, 4, 5]]).all()
+
+
+def test_agents_that_left_stay_as_rows_until_their_copy_ends() -> None:
+    env = BatchedVectorEnv(Counting(2, limit=4, seed=3))
+    assert env.num_envs == 4
+    env.reset()
+    env.batched.state["sum"][:] = 0
+    told = [env.step(np.array(actions)) for actions in ([2, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 2, 0])]
+    assert told[0][1].tolist() == [2.0, 1.0, 0.0, 0.0]
+    assert told[1][1].tolist() == [0.0, 1.0, 0.0, 0.0], "who left earns nothing"
+    assert [step[4]["present"].tolist() for step in told[:3]] == [[False, True, True, True]] * 3
+    assert not any(step[2].any() or step[3].any() for step in told[:3])
+    assert told[3][2].tolist() == [True, False, True, False], "terminated as it left"
+    assert told[3][3].tolist() == [False, True, False, True]
+    assert [row[1] for row in told[3][4]["final_obs"]] == [4.0] * 4
+    assert told[3][4]["present"].all()
+    assert env.step(np.array([0, 0, 0, 0]))[4]["present"].all()
+
+
+def test_who_left_is_forgotten_with_a_reset() -> None:
+    env = BatchedVectorEnv(Counting(1, limit=2))
+    env.reset()
+    env.step(np.array([2, 0]))
+    env.reset()
+    env.step(np.array([0, 0]))
+    _, _, terminated, truncated, _ = env.step(np.array([0, 0]))
+    assert (terminated.tolist(), truncated.tolist()) == ([False, False], [True, True])
+
+
+def test_masks_are_told_and_branches_kept() -> None:
+    env = BatchedVectorEnv(Counting(2))
+    _, infos = env.reset()
+    env.batched.state["sum"][:] = torch.tensor([0, 9])
+    _, _, _, _, infos = env.step(np.zeros(4, np.int64))
+    assert infos["action_mask"].tolist() == [[1, 1, 0]] * 2 + [[1, 1, 1]] * 2
+    assert infos["_action_mask"].all()
+    branched = BatchedVectorEnv(Branched(2))
+    _, infos = branched.reset()
+    assert "action_mask" not in infos
+    assert branched.step(branched.action_space.sample())[1].shape == (4,)
+
+
+def test_arrays_are_the_callers_own() -> None:
+    env = BatchedVectorEnv(registry.make("cartpole", 2))
+    seen, _ = env.reset()
+    seen[:] = 9.0
+    assert env.batched.state[MOTION].abs().max() < 0.1
+
+
+def test_pictures_of_every_copy() -> None:
+    env = BatchedVectorEnv(registry.make("cartpole", 2), render_mode="rgb_array")
+    env.reset()
+    shown = env.render()
+    assert shown is not None
+    assert [one.shape for one in shown] == [(300, 600, 3)] * 2
+    assert BatchedVectorEnv(Counting(1)).render() is None
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Counting(1), lambda: Branched(1), lambda: registry.make("pendulum", 1, limit=30)]
+)
+def test_pettingzoos_own_tests_pass(make: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parallel_api_test(BatchedParallelEnv(make()), num_cycles=200)
+        parallel_seed_test(lambda: BatchedParallelEnv(make()), num_cycles=100)
+
+
+def test_a_parallel_environment_plays_the_same_game() -> None:
+    env, other = BatchedParallelEnv(Counting(1, limit=4)), Counting(1, limit=4)
+    observations, infos = env.reset(seed=3)
+    other.seed(3)
+    wanted = other.reset()
+    assert observations["right"].tolist() == wanted[0, 1].tolist()
+    assert infos["left"]["action_mask"].tolist() == other.allowed(other.state)[0, 0].int().tolist()
+    episodes = 0
+    for actions in ([0, 1], [2, 0], [0, 1], [0, 0]) * 3:
+        here = list(env.agents)
+        seen, rewards, terminated, truncated, infos = env.step(dict(zip(("left", "right"), actions, strict=True)))
+        step = other.step(torch.tensor([actions]))
+        assert seen.keys() == rewards.keys() == terminated.keys() == truncated.keys() == infos.keys() == set(here)
+        for agent in here:
+            place = other.agents.index(agent)
+            assert seen[agent].tolist() == step.final_observations[0, place].tolist()
+            assert rewards[agent] == float(step.rewards[0, place])
+            assert terminated[agent] is bool(step.terminated[0, place])
+            assert truncated[agent] is bool(step.truncated[0, place])
+        if not env.agents:
+            episodes += 1
+            first, _ = env.reset()
+            assert first["left"].tolist() == step.observations[0, 0].tolist(), "no episode is left out"
+    assert episodes >= 3
+
+
+def test_a_reset_in_the_middle_is_the_next_episode() -> None:
+    env = BatchedParallelEnv(Counting(1, seed=4))
+    env.reset()
+    env.reset()
+    assert env.batched.state["episode"].tolist() == [0], "nobody has moved"
+    env.step({"left": 0, "right": 0})
+    env.reset()
+    assert env.batched.state["episode"].tolist() == [1]
+    env.reset(seed=4)
+    assert env.batched.state["episode"].tolist() == [0]
+
+
+def test_what_pettingzoo_cannot_say_is_refused() -> None:
+    with pytest.raises(SettingsError, match="PettingZoo knows no copies, but the environment has 2; make it with 1"):
+        BatchedParallelEnv(Counting(2))
+    env = BatchedParallelEnv(Counting(1))
+    env.reset()
+    with pytest.raises(ValueError, match="no action for right"):
+        env.step({"left": 1})
+    assert env.render() is None
+    shown = BatchedParallelEnv(registry.make("pendulum", 1), render_mode="rgb_array")
+    shown.reset()
+    picture = shown.render()
+    assert picture is not None
+    assert picture.shape == (300, 300, 3)
