@@ -1,6 +1,6 @@
 """Environments whose copies are tensors: thousands of them step at once on one device."""
 
-from tau_trainer.envs.batched.contract import BatchedEnv, BatchedStep, Outcome, Starts, State, Twin
+from tau_trainer.envs.batched.contract import BatchedEnv, BatchedStep, Outcome, Player, Starts, State, Twin
 from tau_trainer.envs.batched.draws import Draws
 
-__all__ = ["BatchedEnv", "BatchedStep", "Draws", "Outcome", "Starts", "State", "Twin"]
+__all__ = ["BatchedEnv", "BatchedStep", "Draws", "Outcome", "Player", "Starts", "State", "Twin"]

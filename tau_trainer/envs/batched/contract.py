@@ -11,7 +11,7 @@ anew in the same step (Gymnasium's ``SAME_STEP``), starts, seeds, agents that le
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -64,6 +64,13 @@ class BatchedStep(NamedTuple):
     """bool [E]: copies that ended, and have begun anew."""
 
 
+class Player(Protocol):
+    """Decides for some agents by a rule; learns nothing and remembers nothing."""
+
+    def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
+        """Actions of its agents, from what they see, [E, A, *obs], what they may, bool [E, A, k], and the state."""
+
+
 class BatchedEnv(ABC):
     """``E`` copies of an environment.
 
@@ -88,6 +95,9 @@ class BatchedEnv(ABC):
     """As registered; of an author's own: nothing."""
     truncates: ClassVar[bool] = False
     """Whether episodes may be truncated; then trainers keep final observations."""
+    players: ClassVar[Mapping[str, Callable[[Any, Sequence[int]], Player]]] = {}
+    """Fixed players by name, each made from the environment and the numbers of its agents; ``random`` plays anything,
+    see :func:`tau_trainer.envs.batched.players.make_player`."""
 
     agents: tuple[str, ...]
     observation_space: spaces.Box

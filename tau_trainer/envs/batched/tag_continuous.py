@@ -1,0 +1,335 @@
+"""Tag in a square: taggers and runners with heading, speed and acceleration.
+
+The rules are those of WarpDrive's environment of this name, in the version that runs on a CPU. Its kernels differ: they
+lose rewards of a tagger that catches several runners in one step, and pay runners who are caught in the last step as if
+they had not been. A step, in this order: everybody turns, accelerates and moves, and is put back inside the square;
+runners are caught; a game without runners, or out of time, is over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from tau_trainer.envs.batched.arguments import Arguments
+from tau_trainer.envs.batched.contract import BatchedEnv, Outcome, Starts, State
+from tau_trainer.envs.batched.draws import Draws
+from tau_trainer.envs.batched.pitch import INK, OUT, REACH, RUNNER, TAGGER, pitch
+
+_TURN = 2.0 * math.pi
+_SEEN = "x", "y", "speed", "acceleration", "direction"
+_PAIRS = {"cpu": 2**18, "other": 2**27}
+"""Distances that are looked at together: what fits a core's cache; what a device has room for."""
+
+
+class TagContinuous(BatchedEnv):
+    """Which agents are taggers is drawn once, the same for all copies and seeds: a policy's agents stay its own.
+
+    Actions: a change of acceleration and a turn, each 0 for none or 1 ... levels, evenly spaced from least to most.
+    Time is among the observations and pays at the end, so a game's last step terminates and truncates nothing.
+
+    Args:
+        num_envs: copies.
+        num_taggers: how many catch.
+        num_runners: how many run.
+        grid_length: side of the square.
+        episode_length: steps of a game in which a runner is left.
+        max_speed: of skill 1, a step.
+        skill_level_runner: a runner's greatest speed, in ``max_speed``.
+        skill_level_tagger: a tagger's.
+        max_acceleration: greatest change of acceleration in a step.
+        min_acceleration: least.
+        max_turn: greatest turn in a step, radians.
+        min_turn: least.
+        num_acceleration_levels: changes of acceleration beside none.
+        num_turn_levels: turns beside none.
+        edge_hit_penalty: reward, at most 0, where an agent would leave the square.
+        use_full_observation: of every other agent, in the order of agents; otherwise of the nearest.
+            float32 [7 O + 1] of O others: all dx, all dy (shares of the diagonal), all differences of speed and of
+            acceleration (in ``max_speed``), of direction (in full turns), who is a tagger, who is in the game, and time
+            (share of ``episode_length``). Who is out sees zeros; with full observation, also who is what.
+        num_other_agents_observed: O, the nearest that are in the game; of several as near, the first. Zeros where
+            there are fewer.
+        tagging_distance: a runner nearer to a tagger than this share of ``grid_length`` is caught by the nearest.
+        tag_reward_for_tagger: for each runner that it catches.
+        step_penalty_for_tagger: reward of a step, at most 0.
+        tag_penalty_for_runner: reward, at most 0, of being caught.
+        step_reward_for_runner: of a step.
+        end_of_game_reward_for_runner: of being in the game when time is up.
+        runner_exits_game_after_tagged: whether who is caught leaves.
+        starts: places anywhere in the square, directions along its sides, at rest.
+        options: of :class:`BatchedEnv`.
+
+    Raises:
+        SettingsError: an argument makes no game.
+    """
+
+    name = "tag_continuous"
+
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        num_taggers: int = 1,
+        num_runners: int = 10,
+        grid_length: float = 10.0,
+        episode_length: int = 100,
+        max_speed: float = 1.0,
+        skill_level_runner: float = 1.0,
+        skill_level_tagger: float = 1.0,
+        max_acceleration: float = 1.0,
+        min_acceleration: float = -1.0,
+        max_turn: float = math.pi / 2,
+        min_turn: float = -math.pi / 2,
+        num_acceleration_levels: int = 10,
+        num_turn_levels: int = 10,
+        edge_hit_penalty: float = 0.0,
+        use_full_observation: bool = True,
+        num_other_agents_observed: int = 2,
+        tagging_distance: float = 0.01,
+        tag_reward_for_tagger: float = 1.0,
+        step_penalty_for_tagger: float = 0.0,
+        tag_penalty_for_runner: float = -1.0,
+        step_reward_for_runner: float = 0.0,
+        end_of_game_reward_for_runner: float = 1.0,
+        runner_exits_game_after_tagged: bool = True,
+        starts: Starts = "fixed",
+        **options: Any,
+    ) -> None:
+        arguments = Arguments(self.name, locals())
+        arguments.whole("num_taggers", "num_runners", "episode_length", low=1)
+        arguments.whole("num_acceleration_levels", "num_turn_levels", low=0)
+        arguments.number("grid_length", "max_speed", low=0.0, above=True)
+        arguments.number("skill_level_runner", "skill_level_tagger", "tagging_distance", low=0.0)
+        arguments.number("max_acceleration", "min_acceleration", "max_turn", "min_turn")
+        arguments.number("edge_hit_penalty", "step_penalty_for_tagger", "tag_penalty_for_runner", high=0.0)
+        arguments.number("tag_reward_for_tagger", "step_reward_for_runner", "end_of_game_reward_for_runner", low=0.0)
+        arguments.flag("use_full_observation", "runner_exits_game_after_tagged")
+        everybody = num_taggers + num_runners
+        if not use_full_observation:
+            arguments.whole("num_other_agents_observed", low=1, high=everybody - 1)
+        for what in ("acceleration", "turn"):
+            wanted = f"must not be above max_{what}"
+            arguments.require(f"min_{what}", locals()[f"min_{what}"] <= locals()[f"max_{what}"], wanted)
+        super().__init__(num_envs, starts=starts, **options)
+        self.num_taggers, self.num_runners = num_taggers, num_runners
+        self.grid_length, self.episode_length, self.max_speed = float(grid_length), episode_length, float(max_speed)
+        self.tagging_distance = float(tagging_distance) * self.grid_length
+        self.exits, self.tag_reward = runner_exits_game_after_tagged, float(tag_reward_for_tagger)
+        self.edge_hit_penalty = float(edge_hit_penalty)
+        self._nearest = None if use_full_observation else num_other_agents_observed
+
+        chosen = drawn_taggers(num_taggers, num_runners)
+        self.agents = tuple(f"{'tagger' if i in chosen else 'runner'}_{i}" for i in range(everybody))
+        size = 7 * (num_other_agents_observed if self._nearest else everybody - 1) + 1
+        self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.action_space = spaces.MultiDiscrete([num_acceleration_levels + 1, num_turn_levels + 1])
+
+        def constant(values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+            return torch.tensor(values, dtype=dtype, device=self.device)
+
+        ids = torch.arange(everybody, device=self.device)
+        self.tagger_ids = constant(chosen, torch.int64)
+        self.is_tagger = torch.isin(ids, self.tagger_ids)
+        self.runner_ids = ids[~self.is_tagger]
+        self.accelerations = constant([0.0, *np.linspace(min_acceleration, max_acceleration, num_acceleration_levels)])
+        self.turns = constant([0.0, *np.linspace(min_turn, max_turn, num_turn_levels)])
+
+        def by_kind(tagger: float, runner: float) -> torch.Tensor:
+            return torch.where(self.is_tagger, constant(tagger), constant(runner))
+
+        self.top_speed = by_kind(self.max_speed * skill_level_tagger, self.max_speed * skill_level_runner)
+        self._step_rewards = by_kind(step_penalty_for_tagger, step_reward_for_runner)
+        self._caught_rewards = by_kind(0.0, tag_penalty_for_runner)
+        self._end_rewards = by_kind(0.0, end_of_game_reward_for_runner)
+        diagonal, speed = math.sqrt(2.0) * self.grid_length, self.max_speed + 1e-10
+        self._scale = constant([diagonal, diagonal, speed, speed, _TURN])[:, None]
+        self._ids = ids
+        self._itself = torch.eye(everybody, dtype=torch.bool, device=self.device)
+        self._others = ids.expand(everybody, -1)[~self._itself].view(everybody, -1)
+
+    def begin(self, draws: Draws) -> State:
+        """Places, directions along the sides, at rest; float32 [E, A] each.
+
+        ``alive``, bool [E, A], is who was in the game when the last step began: observations show it as it was then.
+        """
+        x, y = (draws.uniform(stream, self.num_agents, high=self.grid_length) for stream in (0, 1))
+        direction = draws.integers(2, 0, 4, self.num_agents) * (_TURN / 4)
+        rest = torch.zeros_like(x)
+        return dict(zip(_SEEN, (x, y, rest, rest, direction), strict=True)) | {"alive": rest == 0}
+
+    def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
+        """Move, catch, pay."""
+        alive, limit = state["present"], self.grid_length
+        direction = torch.remainder(state["direction"] + self.turns[actions[..., 1]], _TURN) * alive
+        acceleration = state["acceleration"] + self.accelerations[actions[..., 0]]
+        speed = torch.minimum((state["speed"] + acceleration).clamp_min(0.0), self.top_speed) * alive
+        acceleration = acceleration * ((speed > 0) & (speed < self.top_speed))
+        far_x, far_y = state["x"] + speed * torch.cos(direction), state["y"] + speed * torch.sin(direction)
+        x, y = far_x.clamp(0.0, limit), far_y.clamp(0.0, limit)
+
+        rewards = (self.edge_hit_penalty * ((x != far_x) | (y != far_y)) + self._step_rewards) * alive
+        caught, by = self._caught(x, y, alive)
+        rewards = rewards + self._caught_rewards * caught
+        rewards = rewards.scatter_add(1, by, caught[:, self.runner_ids] * self.tag_reward)
+        left = alive & ~caught if self.exits else alive
+        late = (state["step"] >= self.episode_length)[:, None]
+        rewards = rewards + self._end_rewards * (left & late)
+
+        over = late | ~left[:, self.runner_ids].any(dim=1, keepdim=True)
+        moved = dict(zip(_SEEN, (x, y, speed, acceleration, direction), strict=True)) | {"alive": alive}
+        return Outcome(moved, rewards, over | ~left, torch.zeros_like(alive))
+
+    def observe(self, state: State) -> torch.Tensor:
+        """See ``use_full_observation``."""
+        alive = state["alive"]
+        own = torch.stack([state[name] for name in _SEEN], dim=1) / self._scale
+        features = torch.cat((own, self.is_tagger.expand_as(alive)[:, None], alive[:, None]), dim=1)  # [E, 7, A]
+        time = (state["step"] / self.episode_length)[:, None, None] * alive[..., None]
+        found = self._of_nearest(state, features) if self._nearest else self._of_all(features)
+        return torch.cat((found.flatten(2), time), dim=2)
+
+    def _of_all(self, features: torch.Tensor) -> torch.Tensor:
+        """What everybody sees of everybody else, [E, A, 7, A - 1]."""
+        found = features[:, :, self._others].transpose(1, 2)
+        found[:, :, :5] -= features[:, :5].transpose(1, 2)[..., None]
+        found[:, :, :5] *= features[:, 6, :, None, None]
+        return found
+
+    def _of_nearest(self, state: State, features: torch.Tensor) -> torch.Tensor:
+        """What everybody sees of the nearest, [E, A, 7, O]."""
+        count = len(features)
+        nearest, there = self._neighbours(state["x"], state["y"], state["alive"])
+        shape = count, self.num_agents, 7, nearest.shape[2]
+        everybody = features[:, None].expand(-1, self.num_agents, -1, -1)
+        found = everybody.gather(3, nearest[:, :, None].expand(shape))
+        found[:, :, :5] -= features[:, :5].transpose(1, 2)[..., None]
+        return found * there[:, :, None]
+
+    def _neighbours(self, x: torch.Tensor, y: torch.Tensor, alive: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The nearest in the game to each that is, int64 [E, A, O]; bool likewise: whether there is one."""
+        parts = []
+        for x, y, alive in self._chunks(self.num_agents**2, x, y, alive):  # noqa: B020
+            pairs = alive[:, :, None] & alive[:, None] & ~self._itself
+            distance = (x[:, :, None] - x[:, None]).square_().add_((y[:, :, None] - y[:, None]).square_())
+            distance = distance.masked_fill_(~pairs, math.inf)
+            # A float's bits are in the order of what they stand for, if that is not below 0; so one number holds the
+            # distance and, where two are the same, the agent.
+            keys = torch.add(self._ids, distance.view(torch.int32).to(torch.int64), alpha=2**31)
+            parts.append(keys.topk(self._nearest or 1, dim=2, largest=False).values)
+        keys = torch.cat(parts)
+        return keys & (2**31 - 1), keys < 0x7F800000 * 2**31
+
+    def _caught(self, x: torch.Tensor, y: torch.Tensor, alive: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Who is caught, bool [E, A], and each runner's nearest tagger, int64 [E, runners]."""
+        nearest, taggers = [], []
+        for x, y in self._chunks(self.num_taggers * self.num_runners, x, y):  # noqa: B020
+            distance = (x[:, self.runner_ids, None] - x[:, None, self.tagger_ids]).square_()
+            distance += (y[:, self.runner_ids, None] - y[:, None, self.tagger_ids]).square_()
+            found = distance.min(dim=2)
+            nearest.append(found.values)
+            taggers.append(found.indices)
+        close = torch.zeros_like(alive)
+        close[:, self.runner_ids] = torch.cat(nearest) < self.tagging_distance**2
+        return close & alive, self.tagger_ids[torch.cat(taggers)]
+
+    def _chunks(self, pairs: int, *values: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+        """Copies, as many at once as their ``pairs`` of agents allow."""
+        size = max(1, _PAIRS.get(self.device.type, _PAIRS["other"]) // pairs)
+        return zip(*(torch.split(one, size) for one in values), strict=True)
+
+    def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+        """Taggers red, within the ring that catches; runners blue; who is out, faint; time the bar below."""
+        picture = pitch(self.grid_length, int(row["step"]) / self.episode_length)
+        places = list(zip(row["x"].tolist(), row["y"].tolist(), strict=True))
+        radius = max(0.5 * self.tagging_distance, self.grid_length / 80)
+        taggers = set(self.tagger_ids.tolist())
+        for i in taggers:
+            picture.disc(places[i], self.tagging_distance, REACH)
+        for i in sorted(range(self.num_agents), key=lambda i: (row["present"][i], i in taggers)):  # who matters, on top
+            x, y = places[i]
+            if row["present"][i]:
+                heading = float(row["direction"][i])
+                picture.disc((x, y), radius, TAGGER if i in taggers else RUNNER)
+                eye = x + 0.5 * radius * math.cos(heading), y + 0.5 * radius * math.sin(heading)
+                picture.disc(eye, 0.3 * radius, INK)
+            else:
+                picture.disc((x, y), 0.6 * radius, OUT)
+        return picture.pixels()
+
+
+def drawn_taggers(num_taggers: int, num_runners: int) -> list[int]:
+    """Numbers of the agents that are taggers, in order."""
+    zero = torch.zeros(1, dtype=torch.int64)
+    shuffled = Draws(zero, zero, zero).bits(0, num_taggers + num_runners)[0].argsort()
+    return sorted(shuffled[:num_taggers].tolist())
+
+
+class _Player:
+    """Chooses a heading and then, among what is possible, the speed."""
+
+    def __init__(self, env: TagContinuous, agents: Sequence[int]) -> None:
+        self._env = env
+        self._agents = torch.tensor(agents, device=env.device)
+        self._top_speed = env.top_speed[self._agents, None]
+
+    def _nearest(self, state: State, among: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Each agent's x and y, and those that the nearest will have after a step like its last, [E, P, 1].
+
+        The nearest of ``among`` that are in the game, the first of several; the middle of the square where none is.
+        """
+        x, y = state["x"], state["y"]
+        distance = (x[:, self._agents, None] - x[:, None, among]).square()
+        distance += (y[:, self._agents, None] - y[:, None, among]).square()
+        least = distance.masked_fill_(~state["present"][:, None, among], math.inf).min(dim=2)
+        place = among[least.indices]
+        far_x = (x + state["speed"] * torch.cos(state["direction"])).clamp(0.0, self._env.grid_length)
+        far_y = (y + state["speed"] * torch.sin(state["direction"])).clamp(0.0, self._env.grid_length)
+        there = least.values < math.inf
+        middle = torch.full_like(least.values, self._env.grid_length / 2)
+        target = (torch.where(there, far.gather(1, place), middle)[..., None] for far in (far_x, far_y))
+        return x[:, self._agents, None], y[:, self._agents, None], *target
+
+    def _directions(self, state: State) -> torch.Tensor:
+        """Those possible, [E, P, turns]."""
+        return state["direction"][:, self._agents, None] + self._env.turns
+
+    def _speeds(self, state: State) -> torch.Tensor:
+        """Those possible, [E, P, accelerations]."""
+        speed = state["speed"] + state["acceleration"]
+        return torch.minimum((speed[:, self._agents, None] + self._env.accelerations).clamp_min(0.0), self._top_speed)
+
+
+class _Chaser(_Player):
+    """Turns to where the nearest runner will be, and is as fast as takes it there."""
+
+    def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
+        x, y, to_x, to_y = self._nearest(state, self._env.runner_ids)
+        directions, wanted = self._directions(state), torch.atan2(to_y - y, to_x - x)
+        ahead = torch.cos(directions - wanted)
+        turn = ahead.argmax(dim=2)
+        way = (torch.hypot(to_x - x, to_y - y) * ahead.amax(dim=2, keepdim=True)).clamp_min(0.0)
+        return torch.stack(((self._speeds(state) - way).abs().argmin(dim=2), turn), dim=2)
+
+
+class _Evader(_Player):
+    """Turns where, after some steps at its best and inside the square, it is farthest from the nearest tagger."""
+
+    ahead = 3
+
+    def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
+        x, y, from_x, from_y = self._nearest(state, self._env.tagger_ids)
+        directions, way = self._directions(state), self.ahead * self._top_speed
+        far_x = (x + way * torch.cos(directions)).clamp(0.0, self._env.grid_length) - from_x
+        far_y = (y + way * torch.sin(directions)).clamp(0.0, self._env.grid_length) - from_y
+        turn = (far_x.square() + far_y.square()).argmax(dim=2)
+        return torch.stack((self._speeds(state).argmax(dim=2), turn), dim=2)
+
+
+TagContinuous.players = {"chaser": _Chaser, "evader": _Evader}

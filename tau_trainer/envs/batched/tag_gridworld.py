@@ -1,0 +1,173 @@
+"""Tag on a grid: many taggers, one runner, and walls that hurt.
+
+The rules are those of WarpDrive's environment of this name. A step, in this order: everybody moves, and who would leave
+the grid is put back and pays for each axis; if a tagger stands on the runner's cell, taggers and runner are paid for it
+and the game is over; otherwise time costs the taggers what it brings the runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from tau_trainer.envs.batched.arguments import Arguments
+from tau_trainer.envs.batched.contract import BatchedEnv, Outcome, Starts, State
+from tau_trainer.envs.batched.draws import Draws
+from tau_trainer.envs.batched.pitch import OUT, RUNNER, TAGGER, pitch
+
+MOVES = (0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)
+"""(x, y) of each action."""
+
+
+class TagGridworld(BatchedEnv):
+    """Agents 0 to N - 1 are taggers, agent N is the runner; cells are 0 ... ``grid_length`` on each axis.
+
+    Time is among the observations and the game ends with it, so its last step terminates and truncates nothing.
+
+    Args:
+        num_envs: copies.
+        num_taggers: ``N``.
+        grid_length: of the last cell on an axis; at least 2.
+        episode_length: steps of a game in which nobody is tagged.
+        wall_hit_penalty: what an agent pays for each axis on which it would leave the grid.
+        tag_reward_for_tagger: to every tagger, whoever tagged.
+        tag_penalty_for_runner: what being tagged costs.
+        step_cost_for_tagger: what any other step costs each tagger and brings the runner.
+        use_full_observation: float32 [4 A + 1]: x of all, y of all (shares of ``grid_length``), who is the runner, who
+            am I, time (share of ``episode_length``). Otherwise [6]: own x and y; a tagger the runner's, the runner the
+            nearest tagger's (the first of several); whether I am the runner; time.
+        starts: the runner's is (0, 0); the taggers' are, ``fixed``, the middle, otherwise anywhere but on an edge.
+        options: of :class:`BatchedEnv`.
+
+    Raises:
+        SettingsError: an argument makes no game.
+    """
+
+    name = "tag_gridworld"
+
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        num_taggers: int = 10,
+        grid_length: int = 10,
+        episode_length: int = 100,
+        wall_hit_penalty: float = 0.1,
+        tag_reward_for_tagger: float = 10.0,
+        tag_penalty_for_runner: float = 2.0,
+        step_cost_for_tagger: float = 0.01,
+        use_full_observation: bool = True,
+        starts: Starts = "pool",
+        **options: Any,
+    ) -> None:
+        arguments = Arguments(self.name, locals())
+        arguments.whole("num_taggers", "episode_length", low=1)
+        arguments.whole("grid_length", low=2)
+        arguments.number("wall_hit_penalty", "tag_reward_for_tagger", "tag_penalty_for_runner", low=0.0)
+        arguments.number("step_cost_for_tagger", low=0.0)
+        arguments.flag("use_full_observation")
+        super().__init__(num_envs, starts=starts, **options)
+        self.num_taggers, self.grid_length, self.episode_length = num_taggers, grid_length, episode_length
+        self.wall_hit_penalty = float(wall_hit_penalty)
+        self.agents = (*(f"tagger_{i}" for i in range(num_taggers)), f"runner_{num_taggers}")
+        everybody, size = num_taggers + 1, 4 * (num_taggers + 1) + 1 if use_full_observation else 6
+        self.observation_space = spaces.Box(0.0, 1.0, (size,), np.float32)
+        self.action_space = spaces.Discrete(len(MOVES))
+        self._full = use_full_observation
+        self._moves = torch.tensor(MOVES, device=self.device).T.contiguous()
+        runner = torch.arange(everybody, device=self.device) == num_taggers
+        self._runner = runner.to(torch.float32)
+        self._self = torch.eye(everybody, device=self.device)
+        self._tagged_rewards = torch.where(runner, -float(tag_penalty_for_runner), float(tag_reward_for_tagger))
+        self._step_rewards = torch.where(runner, float(step_cost_for_tagger), -float(step_cost_for_tagger))
+
+    def begin(self, draws: Draws) -> State:
+        """Places, int64 [E, A] each."""
+        places = {}
+        for stream, axis in enumerate("xy"):
+            taggers = draws.integers(stream, 1, self.grid_length, self.num_taggers)
+            if self.starts == "fixed":
+                taggers = torch.full_like(taggers, self.grid_length // 2)
+            places[axis] = torch.nn.functional.pad(taggers, (0, 1))
+        return places
+
+    def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
+        """Move, pay, tag."""
+        moved = [state[axis] + self._moves[i][actions] for i, axis in enumerate("xy")]
+        x, y = (places.clamp(0, self.grid_length) for places in moved)
+        hits = (x != moved[0]).to(torch.float32) + (y != moved[1])
+        tagged = ((x[:, :-1] == x[:, -1:]) & (y[:, :-1] == y[:, -1:])).any(dim=1, keepdim=True)
+        rewards = torch.where(tagged, self._tagged_rewards, self._step_rewards) - self.wall_hit_penalty * hits
+        over = tagged | (state["step"] >= self.episode_length)[:, None]
+        terminated = over.expand_as(rewards)
+        return Outcome({"x": x, "y": y}, rewards, terminated, torch.zeros_like(terminated))
+
+    def observe(self, state: State) -> torch.Tensor:
+        """See ``use_full_observation``."""
+        x, y = state["x"] / self.grid_length, state["y"] / self.grid_length
+        shape = (*x.shape, -1)
+        time = (state["step"] / self.episode_length)[:, None, None].expand(*x.shape, 1)
+        if self._full:
+            same = torch.cat((x, y, self._runner.expand_as(x)), dim=1)
+            return torch.cat((same[:, None].expand(shape), self._self.expand(shape), time), dim=2)
+        nearest = self.nearest_tagger(state)
+        target_x, target_y = (
+            torch.cat((places[:, -1:].expand(-1, self.num_taggers), places.gather(1, nearest)), dim=1)
+            for places in (x, y)
+        )
+        return torch.cat((torch.stack((x, y, target_x, target_y, self._runner.expand_as(x)), dim=2), time), dim=2)
+
+    def nearest_tagger(self, state: State) -> torch.Tensor:
+        """The one nearest to the runner, the first of several, int64 [E, 1]."""
+        x, y = state["x"], state["y"]
+        return ((x[:, :-1] - x[:, -1:]) ** 2 + (y[:, :-1] - y[:, -1:]) ** 2).argmin(dim=1, keepdim=True)
+
+    def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+        """Taggers red, the runner blue, time the bar below."""
+        cells = self.grid_length + 1
+        picture = pitch(cells, int(row["step"]) / self.episode_length)
+        for i in range(1, cells):
+            picture.line([(i, 0.1), (i, cells - 0.1)], OUT, cells / 500)
+            picture.line([(0.1, i), (cells - 0.1, i)], OUT, cells / 500)
+        for x, y, name in zip(row["x"].tolist(), row["y"].tolist(), self.agents, strict=True):
+            picture.disc((x + 0.5, y + 0.5), 0.36, TAGGER if name.startswith("tagger") else RUNNER)
+        return picture.pixels()
+
+
+class _Chaser:
+    """Goes where the runner is, along the longer way first."""
+
+    def __init__(self, env: TagGridworld, agents: Sequence[int]) -> None:
+        self._agents = torch.tensor(agents, device=env.device)
+
+    def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
+        x, y = (state[axis][:, -1:] - state[axis][:, self._agents] for axis in "xy")
+        along_x = torch.where(x > 0, 1, torch.where(x < 0, 2, 0))
+        along_y = torch.where(y > 0, 3, 4)
+        return torch.where(x.abs() >= y.abs(), along_x, along_y)
+
+
+class _Evader:
+    """Makes the way of the nearest tagger as long as it can, and where two ways are as long, keeps off the edges."""
+
+    def __init__(self, env: TagGridworld, agents: Sequence[int]) -> None:
+        self._env = env
+        self._agents = torch.tensor(agents, device=env.device)
+
+    def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
+        env = self._env
+        worth, centre = torch.zeros((), device=env.device), env.grid_length / 2
+        for i, axis in enumerate("xy"):
+            there = state[axis][:, self._agents, None] + env._moves[i]  # [E, A, 5]
+            there = there.clamp(0, env.grid_length)
+            taggers = state[axis][:, None, None, : env.num_taggers]
+            worth = worth + (there[..., None] - taggers).abs() - 1e-3 * (there - centre).abs()[..., None]
+        return worth.amin(dim=3).argmax(dim=2)
+
+
+TagGridworld.players = {"chaser": _Chaser, "evader": _Evader}
