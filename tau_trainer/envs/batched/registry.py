@@ -41,13 +41,13 @@ def make(
     *,
     seed: int | torch.Tensor = 0,
     device: torch.device | str = "cpu",
-    starts: Starts = "drawn",
+    starts: Starts | None = None,
     pool: int = 1024,
     **arguments: Any,
 ) -> BatchedEnv:
     """``num_envs`` copies of the environment that is so named.
 
-    ``arguments`` are its own, the others those of every :class:`BatchedEnv`.
+    ``arguments`` are its own, the others those of every :class:`BatchedEnv`; ``starts``, None: as it does by itself.
 
     Raises:
         SettingsError: there is none, it cannot be loaded, or does not take these arguments.
@@ -57,13 +57,13 @@ def make(
     for key, number in (("num_envs", num_envs), ("pool", pool)):
         if number < 1:
             raise SettingsError(f"{key} is {number}; at least 1 is needed")
-    if starts not in get_args(Starts):
+    if starts is not None and starts not in get_args(Starts):
         raise SettingsError(f"starts is '{starts}'; use {', '.join(get_args(Starts))}")
     try:
         place = torch.device(device)
     except RuntimeError as error:
         raise SettingsError(f"device is '{device}', which torch does not know; use cpu or cuda") from error
-    options = {"seed": seed, "device": place, "starts": starts, "pool": pool}
+    options = {"seed": seed, "device": place, "pool": pool} | ({} if starts is None else {"starts": starts})
     made: BatchedEnv = _made(name, cls, arguments, num_envs, **options)
     return made
 

@@ -61,6 +61,12 @@ def test_arguments_that_are_handed_on_are_arguments_too() -> None:
     registry.make(f"{HERE}:Alone", 1)
 
 
+def test_who_says_nothing_of_starts_has_the_environments_own() -> None:
+    assert registry.make("tag_continuous", 1).starts == "fixed"
+    assert registry.make("tag_continuous", 1, starts="drawn").starts == "drawn"
+    assert registry.make("tag_gridworld", 1).starts == "pool"
+
+
 def test_a_package_names_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "_found", lambda kind: {"counting": COUNTING})
     assert isinstance(registry.make("counting", 1), Counting)
