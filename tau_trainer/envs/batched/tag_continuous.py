@@ -24,8 +24,8 @@ from tau_trainer.envs.batched.pitch import INK, OUT, REACH, RUNNER, TAGGER, pitc
 
 _TURN = 2.0 * math.pi
 _SEEN = "x", "y", "speed", "acceleration", "direction"
-_PAIRS = {"cpu": 2**18, "other": 2**27}
-"""Distances that are looked at together: what fits a core's cache; what a device has room for."""
+_PAIRS, _PAIRS_ELSEWHERE = 2**18, 2**27
+"""Distances that are looked at together: what fits a core's cache; what another device has room for."""
 
 
 class TagContinuous(BatchedEnv):
@@ -115,7 +115,7 @@ class TagContinuous(BatchedEnv):
         if not use_full_observation:
             arguments.whole("num_other_agents_observed", low=1, high=everybody - 1)
         for what in ("acceleration", "turn"):
-            wanted = f"must not be above max_{what}"
+            wanted = f"must be at most max_{what}"
             arguments.require(f"min_{what}", locals()[f"min_{what}"] <= locals()[f"max_{what}"], wanted)
         super().__init__(num_envs, starts=starts, **options)
         self.num_taggers, self.num_runners = num_taggers, num_runners
@@ -241,7 +241,7 @@ class TagContinuous(BatchedEnv):
 
     def _chunks(self, pairs: int, *values: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
         """Copies, as many at once as their ``pairs`` of agents allow."""
-        size = max(1, _PAIRS.get(self.device.type, _PAIRS["other"]) // pairs)
+        size = max(1, (_PAIRS if self.device.type == "cpu" else _PAIRS_ELSEWHERE) // pairs)
         return zip(*(torch.split(one, size) for one in values), strict=True)
 
     def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
