@@ -24,6 +24,8 @@ from tau_trainer.envs.batched.pitch import INK, OUT, REACH, RUNNER, TAGGER, pitc
 
 _TURN = 2.0 * math.pi
 _SEEN = "x", "y", "speed", "acceleration", "direction"
+_NOWHERE = 0x7FF << 52
+"""Bits of an infinite float64."""
 _PAIRS, _PAIRS_ELSEWHERE = 2**18, 2**27
 """Distances that are looked at together: what fits a core's cache; what another device has room for."""
 
@@ -204,34 +206,33 @@ class TagContinuous(BatchedEnv):
 
     def _of_nearest(self, state: State, features: torch.Tensor) -> torch.Tensor:
         """What everybody sees of the nearest, [E, A, 7, O]."""
-        count = len(features)
         nearest, there = self._neighbours(state["x"], state["y"], state["alive"])
-        shape = count, self.num_agents, 7, nearest.shape[2]
-        everybody = features[:, None].expand(-1, self.num_agents, -1, -1)
-        found = everybody.gather(3, nearest[:, :, None].expand(shape))
+        there &= state["alive"][..., None]
+        index = nearest[:, :, None].expand(-1, -1, features.shape[1], -1)
+        found = features[:, None].expand(-1, self.num_agents, -1, -1).gather(3, index)
         found[:, :, :5] -= features[:, :5].transpose(1, 2)[..., None]
-        return found * there[:, :, None]
+        return found.mul_(there[:, :, None])
 
     def _neighbours(self, x: torch.Tensor, y: torch.Tensor, alive: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The nearest in the game to each that is, int64 [E, A, O]; bool likewise: whether there is one."""
+        """The nearest in the game to each agent, int64 [E, A, O]; bool likewise: whether there is one."""
         parts = []
-        for x, y, alive in self._chunks(self.num_agents**2, x, y, alive):  # noqa: B020
-            pairs = alive[:, :, None] & alive[:, None] & ~self._itself
-            distance = (x[:, :, None] - x[:, None]).square_().add_((y[:, :, None] - y[:, None]).square_())
-            distance = distance.masked_fill_(~pairs, math.inf)
-            # A float's bits are in the order of what they stand for, if that is not below 0; so one number holds the
-            # distance and, where two are the same, the agent.
-            keys = torch.add(self._ids, distance.view(torch.int32).to(torch.int64), alpha=2**31)
+        for own_x, other_x, own_y in self._chunks(self.num_agents**2, x, x.masked_fill(~alive, math.inf), y):
+            distance = (own_x[:, :, None] - other_x[:, None]).square_()
+            distance += (own_y[:, :, None] - own_y[:, None]).square_()
+            distance.diagonal(dim1=1, dim2=2).fill_(math.inf)
+            # The bits of a number of at least 0 are in its order, and a float32 in 64 bits leaves the last 29 empty: so
+            # one key holds the distance and, where two are the same, the agent.
+            keys = distance.to(torch.float64).view(torch.int64).bitwise_or_(self._ids)
             parts.append(keys.topk(self._nearest or 1, dim=2, largest=False).values)
         keys = torch.cat(parts)
-        return keys & (2**31 - 1), keys < 0x7F800000 * 2**31
+        return keys & (2**29 - 1), keys < _NOWHERE
 
     def _caught(self, x: torch.Tensor, y: torch.Tensor, alive: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Who is caught, bool [E, A], and each runner's nearest tagger, int64 [E, runners]."""
         nearest, taggers = [], []
-        for x, y in self._chunks(self.num_taggers * self.num_runners, x, y):  # noqa: B020
-            distance = (x[:, self.runner_ids, None] - x[:, None, self.tagger_ids]).square_()
-            distance += (y[:, self.runner_ids, None] - y[:, None, self.tagger_ids]).square_()
+        for some_x, some_y in self._chunks(self.num_taggers * self.num_runners, x, y):
+            distance = (some_x[:, self.runner_ids, None] - some_x[:, None, self.tagger_ids]).square_()
+            distance += (some_y[:, self.runner_ids, None] - some_y[:, None, self.tagger_ids]).square_()
             found = distance.min(dim=2)
             nearest.append(found.values)
             taggers.append(found.indices)

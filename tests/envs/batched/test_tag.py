@@ -85,7 +85,7 @@ def compare(env: BatchedEnv, twin: Any, state: State, actions: torch.Tensor) -> 
     """One step of every copy, and what is seen before it, by both."""
     state = {**state, "step": state["step"] + 1}
     clock = {key: state.pop(key) for key in ("seed", "episode")}
-    outcome = env.advance({**state, **clock}, actions, Draws(*clock.values(), state["step"]))
+    outcome = env.advance({**state, **clock}, actions, Draws(clock["seed"], clock["episode"], state["step"]))
     seen = env.observe({**state, **outcome.state})
     assert seen.dtype == torch.float32
     for i in range(len(actions)):
