@@ -35,7 +35,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         sys.modules.pop(module, None)
 
 
-COMING = {"tag_gridworld", "tag_continuous", "polyhedra"}
+COMING = {"polyhedra"}
 """Named before they are there; each is taken out with its file."""
 
 
