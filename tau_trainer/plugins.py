@@ -51,7 +51,7 @@ _OWN: dict[Kind, dict[str, str]] = {
         "mountain_car_continuous": "tau_trainer.envs.batched.mountain_car:MountainCarContinuous",
         "pendulum": "tau_trainer.envs.batched.pendulum:Pendulum",
         "tau": "tau_trainer.tau.batched:TauBatched",
-        "polyhedra": "tau_trainer.envs.batched.polyhedra:Polyhedra",
+        "polyhedra": "tau_trainer.envs.polyhedra:Polyhedra",
     },
     # From sensor and network settings to a block, by `visual:<vis_encode_type>`; `lists` reads all lists of entities.
     "encoders": {

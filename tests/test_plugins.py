@@ -35,16 +35,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         sys.modules.pop(module, None)
 
 
-COMING = {"polyhedra"}
-"""Named before they are there; each is taken out with its file."""
-
-
 def test_everything_of_our_own_can_be_loaded() -> None:
     for kind, places in plugins._OWN.items():
         for name in places:
             assert name in plugins.names(kind)
-            if kind == "batched" and name in COMING:
-                continue
             assert plugins.load(kind, name) is not None
     assert plugins.load("trainers", "ppo") is PPO_TRAINER
 

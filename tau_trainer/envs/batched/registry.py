@@ -25,7 +25,7 @@ _TWINS = {
     "mountain_car_continuous": "tau_trainer.envs.batched.twins.classic_control:MountainCarContinuousTwin",
     "pendulum": "tau_trainer.envs.batched.twins.classic_control:PendulumTwin",
     "tau": "tau_trainer.tau.twin:TauTwin",
-    "polyhedra": "tau_trainer.envs.batched.twins.polyhedra:PolyhedraTwin",
+    "polyhedra": "tau_trainer.envs.polyhedra.twin:PolyhedraTwin",
 }
 """Of the environments that come along."""
 

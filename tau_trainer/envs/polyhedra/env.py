@@ -1,0 +1,225 @@
+"""One side of the polyhedra game as a batched environment; the other side is a player."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
+from tau_trainer.envs.polyhedra.players import Player, Role, View, found
+from tau_trainer.envs.polyhedra.points import count, subsets
+from tau_trainer.envs.polyhedra.rules import (
+    Position,
+    Rules,
+    Variant,
+    allowed_axes,
+    allowed_subsets,
+    begun,
+    over,
+    played,
+)
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings.problems import did_you_mean
+
+Rewards = Literal["trainer", "gym"]
+_START_STREAM = 0
+"""Of :class:`Draws`; players have 1 (hosts) and 2 (agents)."""
+_OPPONENTS: Mapping[Role, str] = {"host": "random", "agent": "random"}
+
+
+class Polyhedra(BatchedEnv):
+    """The polyhedra game, played by one agent named ``host`` or ``agent``.
+
+    Observations are a View's (see :meth:`View.observation`): points, the largest first coordinate first, rows without
+    a point -1; an agent also sees which coordinates the host named (0 or 1). Actions of a host are numbers of
+    :func:`~tau_trainer.envs.polyhedra.points.subsets`, those of an agent coordinates, and the mask allows those named.
+    Starts are drawn uniformly from 0 ... ``max_value`` and reduced; few (1 in 80 at 20 points in 3 dimensions) are over
+    already then, and end with their first step, which pays nothing.
+
+    Args:
+        num_envs: copies.
+        role: whose actions are asked for.
+        opponent: the other side: a name of :data:`HOSTS` or :data:`AGENTS`, or any player.
+        dimension: ``d``, at least 2.
+        max_num_points: ``n``, at the start.
+        max_value: greatest entry at the start.
+        scale_observation: whether the largest entry is made 1 at the start and after every turn.
+        reposition: whether the least of each coordinate is made 0 then.
+        exact: whether all that is no vertex of the Newton polyhedron goes (slow), or only what is nowhere less.
+        variant: see :mod:`tau_trainer.envs.polyhedra.rules`.
+        weights: at the start, one for each coordinate; ``thom`` alone has them, and without this all are 1.
+        rewards: ``trainer``: when the host wins, it gets 1 and the agent -1. ``gym``: when the host wins, it gets 1;
+            the agent gets 1 for every turn after which the game goes on, and ``invalid_move_penalty`` instead for one
+            that was not allowed; the host gets ``-step_threshold`` when a game is cut.
+        reward_based_on_point_reduction: whether the host also gets 1 for every point that goes, with ``gym``.
+        invalid_move_penalty: with ``gym``.
+        step_threshold: turns after which a game is cut; None: never.
+        value_threshold: an entry above this cuts a game too; None: never.
+        options: of every :class:`BatchedEnv`.
+
+    Raises:
+        SettingsError: a name or number that cannot be used.
+    """
+
+    name = "polyhedra"
+    truncates = True
+
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        role: Role = "host",
+        opponent: str | Player | None = None,
+        dimension: int = 3,
+        max_num_points: int = 20,
+        max_value: int = 20,
+        scale_observation: bool = True,
+        reposition: bool = False,
+        exact: bool = False,
+        variant: Variant = "basic",
+        weights: Sequence[int] | None = None,
+        rewards: Rewards = "trainer",
+        reward_based_on_point_reduction: bool = False,
+        invalid_move_penalty: float = -1e-3,
+        step_threshold: int | None = 1000,
+        value_threshold: float | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(num_envs, **options)
+        for key, word, known in (("role", role, Role), ("variant", variant, Variant), ("rewards", rewards, Rewards)):
+            if word not in get_args(known):
+                raise SettingsError(f"polyhedra: {key} is '{word}'; {did_you_mean(word, get_args(known))}")
+        for key, number, least in (
+            ("dimension", dimension, 2),
+            ("max_num_points", max_num_points, 1),
+            ("max_value", max_value, 1),
+            ("step_threshold", step_threshold, 1),
+        ):
+            if number is not None and number < least:
+                raise SettingsError(f"polyhedra: {key} is {number}; at least {least} is needed")
+        if variant == "original" and scale_observation:
+            raise SettingsError("polyhedra: the variant 'original' is about sums of 1; set scale_observation to false")
+        if weights is not None and (variant != "thom" or len(weights) != dimension):
+            raise SettingsError(f"polyhedra: weights are for the variant 'thom', {dimension} of them, one a coordinate")
+        self.role: Role = role
+        self.agents = (role,)
+        self.rules = Rules(variant, reposition, scale_observation, exact)
+        self.dimension, self.max_num_points, self.max_value = dimension, max_num_points, max_value
+        self._rewards, self._pays_reduction, self._invalid = (
+            rewards,
+            reward_based_on_point_reduction,
+            invalid_move_penalty,
+        )
+        self._step_threshold, self._value_threshold = step_threshold, value_threshold
+        self._weights = None
+        if variant == "thom":
+            self._weights = torch.tensor(weights or [1] * dimension, dtype=torch.float32, device=self.device)
+        self._subsets = subsets(dimension, self.device)
+        size = max_num_points * dimension + dimension * ((role == "agent") + (variant == "thom"))
+        self.observation_space = spaces.Box(-1.0, np.inf, (size,), np.float32)
+        self.action_space = spaces.Discrete(len(self._subsets) if role == "host" else dimension)
+        self.opponent = _OPPONENTS[role] if opponent is None else opponent
+
+    @property
+    def opponent(self) -> Player:
+        """The other side. It may be replaced at any time, by a name too."""
+        return self._opponent
+
+    @opponent.setter
+    def opponent(self, player: str | Player) -> None:
+        self._opponent = found("agent" if self.role == "host" else "host", player)
+
+    def begin(self, draws: Draws) -> State:
+        """Points as drawn; for an agent, what the host names first."""
+        entries = draws.integers(_START_STREAM, 0, self.max_value + 1, self.max_num_points, self.dimension)
+        points = begun(entries.to(torch.float32), self.rules)
+        return self._state(
+            Position(points, None if self._weights is None else self._weights.expand(len(points), -1)), draws
+        )
+
+    def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
+        """The turn, and for an agent what the host names next."""
+        position, chosen = _position(state), actions[:, 0]
+        if self.role == "host":
+            coords = self._subsets[chosen]
+            valid = None
+            axis = self._opponent(self._view(position, draws, coords))
+        else:
+            coords, axis = state["coords"], chosen
+            valid = allowed_axes(position, coords, self.rules).gather(1, axis[:, None])[:, 0]
+        after = played(position, coords, axis, self.rules)
+        was, ended = over(position, self.rules), over(after, self.rules)
+        cut = torch.zeros_like(ended)
+        if self._step_threshold is not None:
+            cut |= state["step"] >= self._step_threshold
+        if self._value_threshold is not None:
+            cut |= (after.points > self._value_threshold).any(dim=(1, 2))
+        rewards = self._paid(position, after, was, ended, cut & ~ended, valid)
+        return Outcome(self._state(after, draws), rewards[:, None], ended[:, None], cut[:, None])
+
+    def observe(self, state: State) -> torch.Tensor:
+        """See :class:`View`."""
+        nothing = Draws(state["seed"], state["episode"], state["step"])
+        return View(state["points"], nothing, state.get("coords"), state.get("weights")).observation()[:, None]
+
+    def allowed(self, state: State) -> torch.Tensor | None:
+        """For an agent what the host named; for a host what the variant lets it name."""
+        if self.role == "host":
+            allowed = allowed_subsets(_position(state), None, self.rules)
+        else:
+            allowed = allowed_axes(_position(state), state["coords"], self.rules)
+        return None if allowed is None else allowed[:, None]
+
+    def view(self) -> View:
+        """What a player in this environment's role sees now; its draws are those of the step to come."""
+        state = self.state
+        draws = Draws(state["seed"], state["episode"], state["step"] + 1)
+        return self._view(_position(state), draws, state.get("coords"))
+
+    def _state(self, position: Position, draws: Draws) -> State:
+        state = {"points": position.points}
+        if position.weights is not None:
+            state["weights"] = position.weights
+        if self.role == "agent":
+            state["coords"] = self._subsets[self._opponent(self._view(position, draws, None))]
+        return state
+
+    def _view(self, position: Position, draws: Draws, coords: torch.Tensor | None) -> View:
+        if coords is None:
+            choices = allowed_subsets(position, None, self.rules)
+        else:
+            choices = allowed_axes(position, coords, self.rules)
+        return View(position.points, draws, coords, position.weights, choices)
+
+    def _paid(
+        self,
+        before: Position,
+        after: Position,
+        was: torch.Tensor,
+        ended: torch.Tensor,
+        cut: torch.Tensor,
+        valid: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """float32 [E]; nothing where the game was over before."""
+        won = ended.to(torch.float32)
+        if self._rewards == "trainer":
+            paid = won if self.role == "host" else -won
+        elif self.role == "host":
+            paid = won
+            if self._pays_reduction:
+                paid = paid + (count(before.points) - count(after.points))
+            if self._step_threshold is not None:
+                paid = paid - cut * float(self._step_threshold)
+        else:
+            paid = 1.0 - won
+            if valid is not None:
+                paid = torch.where(valid, paid, self._invalid)
+        return paid * ~was
+
+
+def _position(state: State) -> Position:
+    return Position(state["points"], state.get("weights"))

@@ -1,0 +1,259 @@
+"""Fixed players of both sides, by name; anything that takes a :class:`View` and gives actions is a player too.
+
+A host's action is a number of :func:`tau_trainer.envs.polyhedra.points.subsets`, an agent's a coordinate. In games that
+are over, where nothing can be chosen, whatever comes out is played by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Literal, NamedTuple, TypeAlias
+
+import torch
+
+from tau_trainer.envs.batched import Draws
+from tau_trainer.envs.polyhedra.points import action_of, available, features, subsets
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings.problems import did_you_mean
+
+Role = Literal["host", "agent"]
+_STREAMS = {"host": 1, "agent": 2}
+"""Of :class:`Draws`, see :mod:`tau_trainer.envs.polyhedra.env`."""
+_NEARLY = 1e-3
+"""In :func:`spivakovsky`, which divides: a sum of 1 may come out so much less."""
+
+
+class View(NamedTuple):
+    """What a player sees when it is its turn, in every game."""
+
+    points: torch.Tensor
+    """[B, n, d], rows in any order."""
+    draws: Draws
+    coords: torch.Tensor | None = None
+    """bool [B, d]: what the host named; None: it is the host's turn."""
+    weights: torch.Tensor | None = None
+    """[B, d], in the variant ``thom``."""
+    choices: torch.Tensor | None = None
+    """bool [B, k]: what may be chosen; None: everything."""
+
+    def observation(self) -> torch.Tensor:
+        """float32 [B, n * d (+ d) (+ d)]: rows as :func:`features` sorts them, then ``coords`` and ``weights``."""
+        parts = [features(self.points).flatten(1), *(one for one in self[2:4] if one is not None)]
+        return torch.cat([part.to(torch.float32) for part in parts], dim=1)
+
+
+Player: TypeAlias = Callable[[View], torch.Tensor]
+"""int64 [B] for a :class:`View`; of a network, say, the best of ``view.choices`` for ``view.observation()``."""
+
+
+def found(role: Role, player: str | Player) -> Player:
+    """The player of that name; what is no name is one already. Raises SettingsError."""
+    if not isinstance(player, str):
+        return player
+    known = HOSTS if role == "host" else AGENTS
+    if player not in known:
+        raise SettingsError(f"there is no {role} named '{player}'; {did_you_mean(player, known)}")
+    return known[player]
+
+
+# Hosts.
+
+
+def random_host(view: View) -> torch.Tensor:
+    """Any action, all equally likely."""
+    return _one_of(_all_choices(view), view, "host")
+
+
+def random_pair(view: View) -> torch.Tensor:
+    """Any two coordinates."""
+    pairs = subsets(view.points.shape[2], view.points.device).sum(dim=1) == 2
+    return _one_of(_all_choices(view) & pairs, view, "host")
+
+
+def all_coord(view: View) -> torch.Tensor:
+    """All coordinates."""
+    d = view.points.shape[2]
+    return torch.full((len(view.points),), 2**d - d - 2, device=view.points.device)
+
+
+def zeillinger(view: View) -> torch.Tensor:
+    """Where two points differ least and most, of the first pair whose difference has the least character.
+
+    The character of a difference is its greatest minus its least entry and then how often both occur (Zeillinger 2006).
+    """
+    lowest, highest, best = _differences(view.points)
+    pair = best.to(torch.int8).argmax(dim=1, keepdim=True)
+    return _pair_action(lowest.gather(1, pair)[:, 0], highest.gather(1, pair)[:, 0], view.points.shape[2])
+
+
+def zeillinger_lex(view: View) -> torch.Tensor:
+    """As :func:`zeillinger`, but of all pairs with that character the one whose coordinates come first."""
+    d = view.points.shape[2]
+    lowest, highest, best = _differences(view.points)
+    code = torch.where(best, lowest * d + highest, d * d).amin(dim=1)
+    return _pair_action(code // d, code % d, d)
+
+
+def spivakovsky(view: View) -> torch.Tensor:
+    """Spivakovsky's winning strategy for the original game (1983).
+
+    Shift the polyhedron to the coordinate planes, take the coordinates of its points with the least sum, project what
+    lies below that sum from there, and go on in the coordinates that are left, until nothing is left or the polyhedron
+    is a shifted quadrant; then take the fewest coordinates that sum to 1 or more in every point.
+    """
+    points, d = view.points.to(torch.float64), view.points.shape[2]
+    here = available(points)
+    inside = torch.ones_like(points[:, 0], dtype=torch.bool)
+    chosen = torch.zeros_like(inside)
+    going = here.sum(dim=1) >= 2
+    for _ in range(d):
+        least = torch.where(here[..., None], points, torch.inf).amin(dim=1, keepdim=True)
+        shifted = torch.where(here[..., None] & inside[:, None], points - least, 0.0)
+        total = torch.where(here, shifted.sum(dim=2), torch.inf)
+        nearest = total.amin(dim=1, keepdim=True)
+        going = going & here.any(dim=1) & (nearest[:, 0] > 1e-9)
+        nearest = torch.where(going[:, None], nearest, 1.0)
+        taken = ((total <= nearest * (1 + 1e-9))[..., None] & (shifted > 0)).any(dim=1) & going[:, None]
+        chosen |= taken
+        shifted = shifted / nearest[..., None]
+        part = (shifted * taken[:, None]).sum(dim=2)
+        below = here & (part < 1 - _NEARLY)
+        projected = torch.where((inside & ~taken)[:, None], shifted, 0.0) / torch.where(below, 1 - part, 1.0)[..., None]
+        here = torch.where(going[:, None], below, here)
+        inside = inside & ~taken
+        points = torch.where(going[:, None, None], projected, points)
+    every = _small_first(d, points.device)
+    enough = (torch.einsum("bnd,md->bnm", points, every.to(points.dtype)) > 1 - _NEARLY) | ~here[..., None]
+    fits = enough.all(dim=1) & ~(every & ~inside[:, None]).any(dim=2)
+    last = every[fits.to(torch.int8).argmax(dim=1)]
+    chosen |= last & here.any(dim=1, keepdim=True)
+    return action_of(chosen | (chosen.sum(dim=1, keepdim=True) < 2))
+
+
+def weak_spivakovsky(view: View) -> torch.Tensor:
+    """The fewest coordinates of which every point has one that is not 0; of such sets the first as lists are sorted."""
+    hits, masks = _hitting(view.points)
+    used = (view.points > 0).any(dim=1)
+    hits &= ~(masks & ~used[:, None]).any(dim=2)
+    order = _small_first_as_lists(masks.shape[1], masks.device)
+    return order[hits[:, order].to(torch.int8).argmax(dim=1)]
+
+
+def weak_spivakovsky_min_hitting(view: View) -> torch.Tensor:
+    """As :func:`weak_spivakovsky`, but of such sets the one whose bits are the least number."""
+    hits, masks = _hitting(view.points)
+    order = masks.sum(dim=1).argsort(stable=True)
+    return order[hits[:, order].to(torch.int8).argmax(dim=1)]
+
+
+def random_spivakovsky(view: View) -> torch.Tensor:
+    """As :func:`weak_spivakovsky`, but any of such sets."""
+    hits, masks = _hitting(view.points)
+    size = torch.where(hits, masks.sum(dim=1), masks.shape[1] + 1)
+    return _one_of(size == size.amin(dim=1, keepdim=True), view, "host")
+
+
+# Agents.
+
+
+def random_agent(view: View) -> torch.Tensor:
+    """Any coordinate that the host named."""
+    return _one_of(_all_choices(view), view, "agent")
+
+
+def choose_first(view: View) -> torch.Tensor:
+    """The first coordinate that the host named."""
+    return _all_choices(view).to(torch.int8).argmax(dim=1)
+
+
+def choose_last(view: View) -> torch.Tensor:
+    """The last coordinate that the host named."""
+    return view.points.shape[2] - 1 - _all_choices(view).flip(1).to(torch.int8).argmax(dim=1)
+
+
+def morin(view: View) -> torch.Tensor:
+    """The coordinate of the least weight that the host named; of several, any. Raises SettingsError: there are none."""
+    if view.weights is None:
+        raise SettingsError("the agent 'morin' needs weights; play the variant 'thom'")
+    return _one_of(_all_choices(view), view, "agent")
+
+
+HOSTS: Mapping[str, Player] = {
+    "random": random_host,
+    "random_pair": random_pair,
+    "all_coord": all_coord,
+    "zeillinger": zeillinger,
+    "zeillinger_lex": zeillinger_lex,
+    "spivakovsky": spivakovsky,
+    "weak_spivakovsky": weak_spivakovsky,
+    "random_spivakovsky": random_spivakovsky,
+    "weak_spivakovsky_min_hitting": weak_spivakovsky_min_hitting,
+}
+AGENTS: Mapping[str, Player] = {
+    "random": random_agent,
+    "choose_first": choose_first,
+    "choose_last": choose_last,
+    "morin": morin,
+}
+
+
+@cache
+def _small_first(dimension: int, device: torch.device) -> torch.Tensor:
+    """Bool [2^d - 1, d]: all sets of coordinates but the empty one, by size and then as numbers."""
+    masks = sorted(range(1, 1 << dimension), key=int.bit_count)
+    return torch.tensor([[bool(mask >> k & 1) for k in range(dimension)] for mask in masks], device=device)
+
+
+@cache
+def _small_first_as_lists(dimension: int, device: torch.device) -> torch.Tensor:
+    """int64 [2^d - d - 1]: hosts' actions, by the size of what they mean and then as lists are sorted."""
+    lists = [[k for k in range(dimension) if mask >> k & 1] for mask in range(1 << dimension) if mask & (mask - 1)]
+    return torch.tensor(sorted(range(len(lists)), key=lambda i: (len(lists[i]), lists[i])), device=device)
+
+
+def _all_choices(view: View) -> torch.Tensor:
+    """Bool [B, k]."""
+    if view.choices is not None:
+        return view.choices
+    if view.coords is not None:
+        return view.coords
+    d = view.points.shape[2]
+    return torch.ones(len(view.points), 2**d - d - 1, dtype=torch.bool, device=view.points.device)
+
+
+def _one_of(choices: torch.Tensor, view: View, role: Role) -> torch.Tensor:
+    """int64 [B]: one of each row's (bool [B, k]), all equally likely."""
+    so_far = choices.cumsum(dim=1)
+    which = (view.draws.uniform(_STREAMS[role])[:, None] * so_far[:, -1:]).floor()
+    return (so_far <= which).sum(dim=1).clamp(max=choices.shape[1] - 1)
+
+
+def _differences(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Of pairs of points: where they differ least, where most (int64 [B, P] each), whether none has less character."""
+    n = points.shape[1]
+    one, other = torch.triu_indices(n, n, 1, device=points.device)
+    here = available(points)
+    both = here[:, one] & here[:, other]
+    difference = points[:, one] - points[:, other]
+    greatest, least = difference.amax(dim=2), difference.amin(dim=2)
+    spread = torch.where(both, greatest - least, torch.inf)
+    often = (difference == greatest[..., None]).sum(dim=2) + (difference == least[..., None]).sum(dim=2)
+    close = spread == spread.amin(dim=1, keepdim=True)
+    often = torch.where(close, often, 2 * points.shape[2] + 1)
+    best = close & (often == often.amin(dim=1, keepdim=True))
+    return difference.argmin(dim=2), difference.argmax(dim=2), best
+
+
+def _pair_action(one: torch.Tensor, other: torch.Tensor, d: int) -> torch.Tensor:
+    """int64 [B]: the host's action that means these two coordinates; {0, 1} where they are one."""
+    one, other = torch.where(one == other, 0, one), torch.where(one == other, 1, other)
+    coordinates = torch.arange(d, device=one.device)
+    return action_of((coordinates == one[:, None]) | (coordinates == other[:, None]))
+
+
+def _hitting(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Bool [B, k]: hosts' actions of whose coordinates every point has one that is not 0; and :func:`subsets`."""
+    masks = subsets(points.shape[2], points.device)
+    missed = (points[:, :, None] > 0).logical_and(masks).any(dim=3).logical_not()
+    return ~(missed & available(points)[..., None]).any(dim=1), masks

@@ -1,0 +1,138 @@
+"""The game and its variants: what a turn does, what may be chosen, and when it is over.
+
+Host and agent take turns: the host names two coordinates or more, the agent one of them, and of every point that
+coordinate becomes the sum over those named. Then only the Newton polyhedron's vertices stay. The host wants the game
+to end, the agent wants it to go on.
+
+- ``basic`` (Hauser's): as above; it is over when at most one point is left.
+- ``original`` (Hironaka's): the sum minus 1; the host names only coordinates that sum to at least 1 in every point; it
+  is over when some point's coordinates sum to at most 1.
+- ``thom`` (Berczi's): coordinates have weights; the agent names one of the least weight of those that the host named,
+  and the others' weights fall by it. It is over as ``basic`` is, and when the distinguished point is lost.
+
+Sources: H. Hironaka, "Characteristic polyhedra of singularities", 1967; M. Spivakovsky, "A solution to Hironaka's
+polyhedra game", 1983; H. Hauser's and D. Zeillinger's version in Zeillinger's thesis, 2006; G. Berczi, "Non-reductive
+GIT and Thom polynomials", 2020.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+
+from tau_trainer.envs.polyhedra.points import (
+    PADDING,
+    available,
+    count,
+    moved,
+    reduced,
+    reduced_exactly,
+    repositioned,
+    rescaled,
+    subsets,
+    sums,
+)
+
+Variant = Literal["basic", "original", "thom"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How it is played."""
+
+    variant: Variant = "basic"
+    reposition: bool = False
+    """Whether the least of each coordinate is made 0 after every turn."""
+    rescale: bool = False
+    """Whether the largest entry is made 1 after every turn."""
+    exact: bool = False
+    """Whether all that is no vertex goes, or only points that another one is nowhere greater than."""
+    freeze: bool = True
+    """Whether games that are over stay as they are, whatever is played."""
+
+
+class Position(NamedTuple):
+    """Games as they stand."""
+
+    points: torch.Tensor
+    """[B, n, d]."""
+    weights: torch.Tensor | None = None
+    """[B, d], in ``thom``."""
+    distinguished: torch.Tensor | None = None
+    """int64 [B]: the row of the point that is watched; -1: it is gone."""
+
+
+def begun(points: torch.Tensor, rules: Rules) -> torch.Tensor:
+    """[B, n, d] as a game begins with ``points``."""
+    if rules.variant == "original":
+        everywhere = torch.ones_like(points[:, 0], dtype=torch.bool)
+        points = torch.where((sums(points, everywhere) > 1)[..., None], points, PADDING)
+    return _settled(points, rules)
+
+
+def played(position: Position, coords: torch.Tensor, axis: torch.Tensor, rules: Rules) -> Position:
+    """After one turn, in which ``coords`` (bool [B, d]) and ``axis`` (int64 [B]) were named.
+
+    A turn that is not allowed changes nothing.
+    """
+    valid = coords.sum(dim=1) >= 2
+    allowed = allowed_subsets(position, coords[:, None], rules)
+    if allowed is not None:
+        valid &= allowed[:, 0]
+    if rules.freeze:
+        valid &= ~over(position, rules)
+    coords = coords & valid[:, None]
+    if position.weights is not None:
+        coords = coords & allowed_axes(position, coords, rules).gather(1, axis[:, None])
+    points = _settled(moved(position.points, coords, axis, 1.0 if rules.variant == "original" else 0.0), rules)
+    weights, distinguished = position.weights, position.distinguished
+    if weights is not None:
+        others = coords & (torch.arange(coords.shape[1], device=coords.device) != axis[:, None])
+        weights = torch.where(others, weights - weights.gather(1, axis[:, None]), weights)
+    if distinguished is not None:
+        distinguished = tracked(points, distinguished)
+    return Position(points, weights, distinguished)
+
+
+def tracked(points: torch.Tensor, distinguished: torch.Tensor) -> torch.Tensor:
+    """int64 [B]: the distinguished point's row, which is what it was, or -1 where it holds no point any more."""
+    here = available(points).gather(1, distinguished.clamp(min=0)[:, None])[:, 0]
+    return torch.where(here, distinguished, -1)
+
+
+def over(position: Position, rules: Rules) -> torch.Tensor:
+    """Bool [B]: games that the host has won."""
+    if rules.variant == "original":
+        here = available(position.points)
+        everywhere = torch.ones_like(position.points[:, 0], dtype=torch.bool)
+        return ~(here.any(dim=1) & ((sums(position.points, everywhere) > 1) | ~here).all(dim=1))
+    ended = count(position.points) <= 1
+    return ended if position.distinguished is None else ended | (position.distinguished < 0)
+
+
+def allowed_subsets(position: Position, coords: torch.Tensor | None, rules: Rules) -> torch.Tensor | None:
+    """Bool [B, k]: which of ``coords`` (bool [B, k, d]; None: all that hosts' actions mean) may be named; None: all."""
+    if rules.variant != "original":
+        return None
+    points = position.points
+    if coords is None:
+        coords = subsets(points.shape[2], points.device).expand(len(points), -1, -1)
+    totals = points @ coords.to(points.dtype).transpose(1, 2)
+    return ((totals >= 1) | ~available(points)[..., None]).all(dim=1)
+
+
+def allowed_axes(position: Position, coords: torch.Tensor, rules: Rules) -> torch.Tensor:
+    """Bool [B, d]: which coordinate may be named once ``coords`` were."""
+    if position.weights is None:
+        return coords
+    weights = torch.where(coords, position.weights, torch.inf)
+    return coords & (weights == weights.amin(dim=1, keepdim=True))
+
+
+def _settled(points: torch.Tensor, rules: Rules) -> torch.Tensor:
+    points = reduced_exactly(points) if rules.exact else reduced(points)
+    if rules.reposition:
+        points = repositioned(points)
+    return rescaled(points) if rules.rescale else points
