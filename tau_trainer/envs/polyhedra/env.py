@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
-from tau_trainer.envs.polyhedra.players import Player, Role, View, found
+from tau_trainer.envs.polyhedra.players import Player, Role, View, found, view_of
 from tau_trainer.envs.polyhedra.points import count, subsets
 from tau_trainer.envs.polyhedra.rules import (
     Position,
@@ -18,7 +18,7 @@ from tau_trainer.envs.polyhedra.rules import (
     Variant,
     allowed_axes,
     allowed_subsets,
-    begun,
+    drawn,
     over,
     played,
 )
@@ -26,9 +26,6 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings.problems import did_you_mean
 
 Rewards = Literal["trainer", "gym"]
-_START_STREAM = 0
-"""Of :class:`Draws`; players have 1 (hosts) and 2 (agents)."""
-_OPPONENTS: Mapping[Role, str] = {"host": "random", "agent": "random"}
 
 
 class Polyhedra(BatchedEnv):
@@ -37,8 +34,8 @@ class Polyhedra(BatchedEnv):
     Observations are a View's (see :meth:`View.observation`): points, the largest first coordinate first, rows without
     a point -1; an agent also sees which coordinates the host named (0 or 1). Actions of a host are numbers of
     :func:`~tau_trainer.envs.polyhedra.points.subsets`, those of an agent coordinates, and the mask allows those named.
-    Starts are drawn uniformly from 0 ... ``max_value`` and reduced; few (1 in 80 at 20 points in 3 dimensions) are over
-    already then, and end with their first step, which pays nothing.
+    Starts are drawn uniformly from 0 ... ``max_value`` and reduced; a few (1 in 100 with 20 points in 3
+    dimensions) are over already then; they end with their first step, which pays nothing.
 
     Args:
         num_envs: copies.
@@ -73,7 +70,7 @@ class Polyhedra(BatchedEnv):
         num_envs: int,
         *,
         role: Role = "host",
-        opponent: str | Player | None = None,
+        opponent: str | Player = "random",
         dimension: int = 3,
         max_num_points: int = 20,
         max_value: int = 20,
@@ -122,7 +119,7 @@ class Polyhedra(BatchedEnv):
         size = max_num_points * dimension + dimension * ((role == "agent") + (variant == "thom"))
         self.observation_space = spaces.Box(-1.0, np.inf, (size,), np.float32)
         self.action_space = spaces.Discrete(len(self._subsets) if role == "host" else dimension)
-        self.opponent = _OPPONENTS[role] if opponent is None else opponent
+        self.opponent = opponent
 
     @property
     def opponent(self) -> Player:
@@ -135,11 +132,8 @@ class Polyhedra(BatchedEnv):
 
     def begin(self, draws: Draws) -> State:
         """Points as drawn; for an agent, what the host names first."""
-        entries = draws.integers(_START_STREAM, 0, self.max_value + 1, self.max_num_points, self.dimension)
-        points = begun(entries.to(torch.float32), self.rules)
-        return self._state(
-            Position(points, None if self._weights is None else self._weights.expand(len(points), -1)), draws
-        )
+        size = self.dimension, self.max_num_points, self.max_value
+        return self._state(drawn(draws, *size, self.rules, self._weights), draws)
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
         """The turn, and for an agent what the host names next."""
@@ -147,7 +141,7 @@ class Polyhedra(BatchedEnv):
         if self.role == "host":
             coords = self._subsets[chosen]
             valid = None
-            axis = self._opponent(self._view(position, draws, coords))
+            axis = self._opponent(view_of(position, draws, coords, self.rules))
         else:
             coords, axis = state["coords"], chosen
             valid = allowed_axes(position, coords, self.rules).gather(1, axis[:, None])[:, 0]
@@ -178,22 +172,15 @@ class Polyhedra(BatchedEnv):
         """What a player in this environment's role sees now; its draws are those of the step to come."""
         state = self.state
         draws = Draws(state["seed"], state["episode"], state["step"] + 1)
-        return self._view(_position(state), draws, state.get("coords"))
+        return view_of(_position(state), draws, state.get("coords"), self.rules)
 
     def _state(self, position: Position, draws: Draws) -> State:
         state = {"points": position.points}
         if position.weights is not None:
             state["weights"] = position.weights
         if self.role == "agent":
-            state["coords"] = self._subsets[self._opponent(self._view(position, draws, None))]
+            state["coords"] = self._subsets[self._opponent(view_of(position, draws, None, self.rules))]
         return state
-
-    def _view(self, position: Position, draws: Draws, coords: torch.Tensor | None) -> View:
-        if coords is None:
-            choices = allowed_subsets(position, None, self.rules)
-        else:
-            choices = allowed_axes(position, coords, self.rules)
-        return View(position.points, draws, coords, position.weights, choices)
 
     def _paid(
         self,

@@ -14,12 +14,13 @@ import torch
 
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.polyhedra.points import action_of, available, features, subsets
+from tau_trainer.envs.polyhedra.rules import Position, Rules, allowed_axes, allowed_subsets
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.problems import did_you_mean
 
 Role = Literal["host", "agent"]
 _STREAMS = {"host": 1, "agent": 2}
-"""Of :class:`Draws`, see :mod:`tau_trainer.envs.polyhedra.env`."""
+"""Of :class:`Draws`; starts have 0."""
 _NEARLY = 1e-3
 """In :func:`spivakovsky`, which divides: a sum of 1 may come out so much less."""
 
@@ -41,6 +42,12 @@ class View(NamedTuple):
         """float32 [B, n * d (+ d) (+ d)]: rows as :func:`features` sorts them, then ``coords`` and ``weights``."""
         parts = [features(self.points).flatten(1), *(one for one in self[2:4] if one is not None)]
         return torch.cat([part.to(torch.float32) for part in parts], dim=1)
+
+
+def view_of(position: Position, draws: Draws, coords: torch.Tensor | None, rules: Rules) -> View:
+    """What is seen of these games by an agent, or by a host where ``coords`` is None."""
+    choices = allowed_subsets(position, None, rules) if coords is None else allowed_axes(position, coords, rules)
+    return View(position.points, draws, coords, position.weights, choices)
 
 
 Player: TypeAlias = Callable[[View], torch.Tensor]
@@ -230,7 +237,10 @@ def _one_of(choices: torch.Tensor, view: View, role: Role) -> torch.Tensor:
 
 
 def _differences(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Of pairs of points: where they differ least, where most (int64 [B, P] each), whether none has less character."""
+    """Of pairs of rows: where they differ least, where most (int64 [B, P] each), whether none has less character.
+
+    Both are 0 where a row holds no point, and those count where there is nothing better.
+    """
     n = points.shape[1]
     one, other = torch.triu_indices(n, n, 1, device=points.device)
     here = available(points)
@@ -242,7 +252,8 @@ def _differences(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
     close = spread == spread.amin(dim=1, keepdim=True)
     often = torch.where(close, often, 2 * points.shape[2] + 1)
     best = close & (often == often.amin(dim=1, keepdim=True))
-    return difference.argmin(dim=2), difference.argmax(dim=2), best
+    lowest, highest = difference.argmin(dim=2), difference.argmax(dim=2)
+    return torch.where(both, lowest, 0), torch.where(both, highest, 0), best
 
 
 def _pair_action(one: torch.Tensor, other: torch.Tensor, d: int) -> torch.Tensor:

@@ -143,7 +143,7 @@ def _value(entries: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         entering = improving.to(torch.int8).argmax(dim=1)
         column = table[games, :, entering]
         ratio = torch.where(column[:, :-1] > 1e-12, table[:, :-1, -1] / column[:, :-1], torch.inf)
-        tied = ratio <= ratio.amin(dim=1, keepdim=True) * (1 + 1e-12)
+        tied = ratio <= ratio.amin(dim=1, keepdim=True) + 1e-12  # of numbers about 1
         leaving = torch.where(tied, basis, n + d).argmin(dim=1)
         pivot = table[games, leaving] / column.gather(1, leaving[:, None])
         after = table - column[..., None] * pivot[:, None]

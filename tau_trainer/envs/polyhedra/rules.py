@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
+from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.polyhedra.points import (
     PADDING,
     available,
@@ -36,6 +37,8 @@ from tau_trainer.envs.polyhedra.points import (
 )
 
 Variant = Literal["basic", "original", "thom"]
+_STREAM = 0
+"""Of :class:`Draws`; players have 1 (hosts) and 2 (agents)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,15 @@ class Position(NamedTuple):
     """[B, d], in ``thom``."""
     distinguished: torch.Tensor | None = None
     """int64 [B]: the row of the point that is watched; -1: it is gone."""
+
+
+def drawn(
+    draws: Draws, dimension: int, max_num_points: int, max_value: int, rules: Rules, weights: torch.Tensor | None = None
+) -> Position:
+    """Points of entries 0 ... ``max_value``, all equally likely, as a game begins; ``weights`` float32 [d]."""
+    entries = draws.integers(_STREAM, 0, max_value + 1, max_num_points, dimension)
+    points = begun(entries.to(torch.float32), rules)
+    return Position(points, None if weights is None else weights.expand(len(points), -1))
 
 
 def begun(points: torch.Tensor, rules: Rules) -> torch.Tensor:

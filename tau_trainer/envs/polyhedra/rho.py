@@ -1,0 +1,129 @@
+"""What a pair of players is worth: games a turn (rho), of every host against every agent; and matches.
+
+Much of it speaks for the host, little for the agent. On a device nothing here waits for it; who prints numbers does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from tau_trainer.envs.batched import Draws
+from tau_trainer.envs.batched.draws import seeds_of
+from tau_trainer.envs.polyhedra.env import Polyhedra
+from tau_trainer.envs.polyhedra.players import Player, found, view_of
+from tau_trainer.envs.polyhedra.points import subsets
+from tau_trainer.envs.polyhedra.rules import Rules, drawn, over, played
+
+_RESCALED = Rules(rescale=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Which games are played, and how long. As it stands: those of hironaka's trainer."""
+
+    dimension: int = 3
+    max_num_points: int = 20
+    max_value: int = 20
+    """Greatest entry at the start."""
+    max_steps: int = 100
+    """Turns after which a game that goes on is one of so many."""
+    rules: Rules = _RESCALED
+
+
+JAX = Setting(max_num_points=5, max_value=19, max_steps=39, rules=Rules(reposition=True))
+"""Those of hironaka's JAX trainer, whose rho is another number."""
+
+
+class Rho(NamedTuple):
+    """An estimate: tensors [], or [H, A] of every host against every agent."""
+
+    rho: torch.Tensor
+    """Games by turns, without games that were over before their first turn."""
+    error: torch.Tensor
+    """One standard error of it."""
+    unfinished: torch.Tensor
+    """Share of games that were cut."""
+
+
+@torch.no_grad()
+def get_rho_for_pair(
+    host: str | Player,
+    agent: str | Player,
+    num_samples: int = 100,
+    setting: Setting = Setting(),
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+) -> Rho:
+    """``(n - already over) / turns`` in ``n = num_samples`` games.
+
+    Raises:
+        SettingsError: there is no such player.
+    """
+    host, agent, rules = found("host", host), found("agent", agent), setting.rules
+    seeds = seeds_of(seed, num_samples, device)
+    zeros = torch.zeros_like(seeds)
+    position = drawn(Draws(seeds, zeros, zeros), setting.dimension, setting.max_num_points, setting.max_value, rules)
+    coords = subsets(setting.dimension, position.points.device)
+    going = ~over(position, rules)
+    turns = torch.zeros(num_samples, dtype=torch.float64, device=seeds.device)
+    for step in range(1, setting.max_steps + 1):
+        turns += going
+        draws = Draws(seeds, zeros, zeros + step)
+        named = coords[host(view_of(position, draws, None, rules))]
+        position = played(position, named, agent(view_of(position, draws, named, rules)), rules)
+        going = ~over(position, rules)
+        if going.device.type == "cpu" and not going.any():  # elsewhere looking would be waiting
+            break
+    counted = turns > 0
+    games = counted.sum()
+    mean = turns.sum() / games
+    spread = (((turns - mean) ** 2) * counted).sum() / (games - 1)
+    return Rho(1 / mean, (spread / games).sqrt() / mean**2, going.sum() / games)
+
+
+def rho_matrix(
+    hosts: Mapping[str, str | Player],
+    agents: Mapping[str, str | Player],
+    num_samples: int = 100,
+    setting: Setting = Setting(),
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+) -> Rho:
+    """Every host (rows) against every agent (columns), all from the same starts. Raises SettingsError."""
+    pairs = [
+        [get_rho_for_pair(host, agent, num_samples, setting, seed=seed, device=device) for agent in agents.values()]
+        for host in hosts.values()
+    ]
+    rows = [[torch.stack(column) for column in zip(*row, strict=True)] for row in pairs]
+    return Rho(*(torch.stack(column) for column in zip(*rows, strict=True)))
+
+
+@torch.no_grad()
+def match(
+    host: str | Player,
+    agent: str | Player,
+    num_steps: int = 10_000,
+    copies: int = 1,
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    **arguments: object,
+) -> torch.Tensor:
+    """int64 [copies]: games that were begun in ``num_steps`` turns on end, the last one included (a playoff).
+
+    ``arguments`` are those of :class:`Polyhedra`. A game that is over as it begins is one of one turn; one that is cut
+    after ``step_threshold`` turns counts too. Raises SettingsError.
+    """
+    host = found("host", host)
+    env = Polyhedra(copies, role="host", opponent=agent, seed=seed, device=device, **arguments)  # type: ignore[arg-type]
+    env.reset()
+    games = torch.ones(copies, dtype=torch.int64, device=device)
+    for _ in range(num_steps):
+        games += env.step(host(env.view())[:, None]).over
+    return games

@@ -1,0 +1,262 @@
+"""The same game with lists of points, one game at a time: what the tensors are compared with.
+
+Written to be read: a set of points is a list of lists of numbers, coordinates are named in a list, and every function
+gives a new one. Numbers may be of any kind (int, ``np.float32``, ``Fraction``); what comes out is of the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tau_trainer.envs.batched import Draws
+from tau_trainer.errors import SettingsError
+
+Point = Sequence[Any]
+Points = list[list[Any]]
+
+
+def moved(points: Sequence[Point], coords: Sequence[int], axis: int, less: int = 0) -> Points:
+    """Coordinate ``axis`` of every point becomes its sum over ``coords``, minus ``less``."""
+    after = []
+    for point in points:
+        total = point[coords[0]]
+        for k in coords[1:]:
+            total = total + point[k]
+        after.append([total - less if k == axis else value for k, value in enumerate(point)])
+    return after
+
+
+def reduced(points: Sequence[Point]) -> Points:
+    """Without repetitions, and without points that are nowhere less than another one."""
+    once = [list(p) for i, p in enumerate(points) if list(p) not in [list(q) for q in points[:i]]]
+    return [p for p in once if not any(q is not p and _nowhere_less(p, q) for q in once)]
+
+
+def _nowhere_less(p: Point, q: Point) -> bool:
+    return all(a >= b for a, b in zip(p, q, strict=True))
+
+
+def reduced_exactly(points: Sequence[Point]) -> Points:
+    """The vertices of the Newton polyhedron, in fractions.
+
+    ``p`` is one where some weights, none negative, make it lighter than every other point. Such weights are a cone, and
+    one in the middle of it, the sum of its edges, will do if any does. An edge is where all but one of its walls meet.
+    """
+    left = reduced(points)
+    return [p for p in left if _is_vertex(p, [q for q in left if q is not p])]
+
+
+def _is_vertex(p: Point, others: Sequence[Point]) -> bool:
+    d = len(p)
+    walls = [[Fraction(int(k == i)) for k in range(d)] for i in range(d)]
+    walls += [[Fraction(float(a)) - Fraction(float(b)) for a, b in zip(q, p, strict=True)] for q in others]
+    middle = [Fraction(0)] * d
+    for chosen in combinations(walls, d - 1):
+        edge = _normal(chosen)
+        for sign in (1, -1):
+            ray = [sign * value for value in edge]
+            if any(ray) and all(_dot(wall, ray) >= 0 for wall in walls):
+                middle = [a + b / sum(map(abs, ray)) for a, b in zip(middle, ray, strict=True)]
+    return all(_dot(wall, middle) > 0 for wall in walls[d:])
+
+
+def _normal(rows: Sequence[Sequence[Fraction]]) -> list[Fraction]:
+    """What is at right angles to d - 1 rows of d numbers: the minors, with alternating signs."""
+    d = len(rows) + 1
+    return [(-1) ** k * _determinant([[row[j] for j in range(d) if j != k] for row in rows]) for k in range(d)]
+
+
+def _determinant(matrix: Sequence[Sequence[Fraction]]) -> Fraction:
+    if not matrix:
+        return Fraction(1)
+    first, rest = matrix[0], matrix[1:]
+    return sum(
+        (
+            (-1) ** k * value * _determinant([[*row[:k], *row[k + 1 :]] for row in rest])
+            for k, value in enumerate(first)
+        ),
+        Fraction(0),
+    )
+
+
+def _dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
+    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+
+
+def repositioned(points: Sequence[Point]) -> Points:
+    """Moved so that the least of each coordinate is 0."""
+    least = [min(column) for column in zip(*points, strict=True)]
+    return [[value - low for value, low in zip(point, least, strict=True)] for point in points]
+
+
+def rescaled(points: Sequence[Point]) -> Points:
+    """Divided by the largest entry, where that is not 0."""
+    largest = max((value for point in points for value in point), default=0)
+    return [[value / largest if largest > 0 else value for value in point] for point in points]
+
+
+def zeillinger(points: Sequence[Point]) -> list[int]:
+    """See :func:`tau_trainer.envs.polyhedra.players.zeillinger`."""
+    differences = [[a - b for a, b in zip(p, q, strict=True)] for p, q in combinations(points, 2)]
+    if not differences:
+        return [0, 1]
+    best = min(differences, key=character)
+    lowest, highest = best.index(min(best)), best.index(max(best))
+    return sorted((lowest, highest)) if lowest != highest else [0, 1]
+
+
+def character(difference: Point) -> tuple[Any, int]:
+    """Greatest minus least entry, and how often both occur: of (5, 0, -3) it is (8, 2)."""
+    values = list(difference)
+    return max(values) - min(values), values.count(max(values)) + values.count(min(values))
+
+
+def hitting(points: Sequence[Point]) -> list[int]:
+    """See :func:`tau_trainer.envs.polyhedra.players.weak_spivakovsky`."""
+    used = [k for k in range(len(points[0])) if any(point[k] > 0 for point in points)]
+    for size in range(2, len(used) + 1):
+        for chosen in combinations(used, size):
+            if all(any(point[k] > 0 for k in chosen) for point in points):
+                return list(chosen)
+    return [0, 1]
+
+
+HOSTS: dict[str, Callable[[Points], list[int]]] = {
+    "all_coord": lambda points: list(range(len(points[0]))),
+    "zeillinger": zeillinger,
+    "weak_spivakovsky": hitting,
+}
+AGENTS: dict[str, Callable[[list[int]], int]] = {"choose_first": min, "choose_last": max}
+
+
+class PolyhedraTwin:
+    """One copy of :class:`~tau_trainer.envs.polyhedra.env.Polyhedra`; arguments are the same.
+
+    Raises:
+        SettingsError: the opponent is none of :data:`HOSTS`, :data:`AGENTS` and ``random``.
+    """
+
+    def __init__(
+        self,
+        *,
+        role: str = "host",
+        opponent: str = "random",
+        dimension: int = 3,
+        max_num_points: int = 20,
+        max_value: int = 20,
+        scale_observation: bool = True,
+        reposition: bool = False,
+        exact: bool = False,
+        variant: str = "basic",
+        weights: Sequence[int] | None = None,
+        rewards: str = "trainer",
+        reward_based_on_point_reduction: bool = False,
+        invalid_move_penalty: float = -1e-3,
+        step_threshold: int | None = 1000,
+        value_threshold: float | None = None,
+    ) -> None:
+        known = HOSTS if role == "agent" else AGENTS
+        if opponent not in (*known, "random"):
+            raise SettingsError(f"polyhedra's twin has no opponent '{opponent}'; use {', '.join((*known, 'random'))}")
+        self._role, self._opponent, self._dimension = role, opponent, dimension
+        self._scale, self._reposition, self._exact, self._variant = scale_observation, reposition, exact, variant
+        self._rewards, self._pays_reduction = rewards, reward_based_on_point_reduction
+        self._invalid, self._steps, self._value = invalid_move_penalty, step_threshold, value_threshold
+        self._subsets = [[k for k in range(dimension) if m >> k & 1] for m in range(1 << dimension) if m & (m - 1)]
+
+    def advance(
+        self, state: dict[str, NDArray[Any]], actions: NDArray[Any]
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+        """One turn. Of the state it gives the points in their rows, weights, and what the host names next."""
+        rows = [row for row, point in enumerate(state["points"]) if point[0] >= 0]
+        points = [list(state["points"][row]) for row in rows]
+        weights = list(state["weights"]) if "weights" in state else [np.float32(0)] * self._dimension
+        if self._role == "host":
+            coords = self._subsets[int(actions[0])]
+            axis = self._reply(coords, weights, state)
+        else:
+            coords, axis = [k for k in range(self._dimension) if state["coords"][k]], int(actions[0])
+        valid = axis in self._axes(coords, weights)
+        after, kept = points, rows
+        if valid and not self._over(points) and coords in self._named(points):
+            after = moved(points, coords, axis, 1 if self._variant == "original" else 0)
+            kept = _rows_of(reduced_exactly(after) if self._exact else reduced(after), after, rows)
+            after = [after[rows.index(row)] for row in kept]
+            after = repositioned(after) if self._reposition else after
+            after = rescaled(after) if self._scale else after
+            if self._variant == "thom":
+                weights = [w - weights[axis] if k in coords and k != axis else w for k, w in enumerate(weights)]
+        over = self._over(after)
+        late = self._steps is not None and state["step"] >= self._steps
+        great = self._value is not None and any(value > self._value for point in after for value in point)
+        cut = bool(late or great)
+        reward = 0.0
+        if not self._over(points):
+            reward = self._paid(over, cut and not over, valid, len(points) - len(after))
+        filled = np.full_like(state["points"], -1.0)
+        for row, point in zip(kept, after, strict=True):
+            filled[row] = point
+        found = {"points": filled}
+        if self._variant == "thom":
+            found["weights"] = np.array(weights, np.float32)
+        if self._role == "agent":
+            found["coords"] = np.isin(np.arange(self._dimension), self._next(after, state))
+        return found, np.array([reward], np.float32), np.array([over]), np.array([cut])
+
+    def observe(self, state: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """[1, size]: rows by their first coordinate, what the host named, weights."""
+        rows = sorted(state["points"].tolist(), key=lambda point: -point[0])
+        parts = [np.array(rows).ravel(), *(state[name] for name in ("coords", "weights") if name in state)]
+        return np.concatenate(parts).astype(np.float32)[None]
+
+    def _axes(self, coords: list[int], weights: list[Any]) -> list[int]:
+        return [k for k in coords if weights[k] == min(weights[c] for c in coords)]
+
+    def _named(self, points: Points) -> list[list[int]]:
+        """What a host may name."""
+        if self._variant != "original":
+            return self._subsets
+        return [coords for coords in self._subsets if all(sum(point[k] for k in coords) >= 1 for point in points)]
+
+    def _over(self, points: Points) -> bool:
+        if self._variant == "original":
+            return not points or any(sum(point) <= 1 for point in points)
+        return len(points) <= 1
+
+    def _reply(self, coords: list[int], weights: list[Any], state: dict[str, NDArray[Any]]) -> int:
+        axes = self._axes(coords, weights)
+        return _any_of(axes, state, 2) if self._opponent == "random" else AGENTS[self._opponent](axes)
+
+    def _next(self, points: Points, state: dict[str, NDArray[Any]]) -> list[int]:
+        if self._opponent == "random":
+            return list(_any_of(self._named(points), state, 1))
+        return HOSTS[self._opponent](points)
+
+    def _paid(self, over: bool, cut: bool, valid: bool, gone: int) -> float:
+        if self._rewards == "trainer":
+            return (1.0 if self._role == "host" else -1.0) * over
+        if self._role == "agent":
+            return (1.0 if not over else 0.0) if valid else self._invalid
+        return over + gone * self._pays_reduction - (self._steps or 0) * cut
+
+
+def _any_of(choices: list[Any], state: dict[str, NDArray[Any]], stream: int) -> Any:
+    """As the state's copy draws: this is not what is compared."""
+    moment = [torch.tensor([int(state[name])]) for name in ("seed", "episode", "step")]
+    return choices[int(Draws(*moment).uniform(stream) * len(choices))]
+
+
+def _rows_of(left: Points, points: Points, rows: list[int]) -> list[int]:
+    """In which rows the points that are left were; of equal ones the first stayed."""
+    kept: list[int] = []
+    for row, point in zip(rows, points, strict=True):
+        if len(kept) < len(left) and point == left[len(kept)]:
+            kept.append(row)
+    return kept
