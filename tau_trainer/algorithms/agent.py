@@ -31,6 +31,7 @@ from tau_trainer.rewards.goals import Checked
 from tau_trainer.settings import AgentHyperparameters, HindsightSettings, TrainerSettings, TrainerType
 from tau_trainer.settings.kinds import Bool, Float, Int
 from tau_trainer.settings.problems import without_tags
+from tau_trainer.settings.schedules import at
 from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray
 
 _OPTIMIZER = "optimizer."
@@ -100,7 +101,8 @@ class Agent(torch.nn.Module):
 
     def optimizers(self) -> torch.optim.Optimizer | Sequence[torch.optim.Optimizer]:
         """Each follows the loss in its place with its own parameters; Adam for everything unless overridden."""
-        return torch.optim.Adam([one for one in self.parameters() if one.requires_grad], lr=self.numbers.learning_rate)
+        rate = at(self.numbers.learning_rate, 0)
+        return torch.optim.Adam([one for one in self.parameters() if one.requires_grad], lr=rate)
 
     def reward_done(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
         """For hindsight: rewards [n] and real ends [n] of what was reached and what was wanted, float32 [n, G]."""
@@ -235,7 +237,7 @@ class AgentLearner(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        factor = learning_rate / self.numbers.learning_rate
+        factor = learning_rate / at(self.numbers.learning_rate, 0)
         for optimizer, rates in zip(self._optimizers, self._rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * factor

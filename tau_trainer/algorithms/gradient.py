@@ -86,8 +86,8 @@ class GradientAlgorithm(Algorithm):
         """The learning rate at ``progress``, see :meth:`Algorithm.update`."""
         if self.searched_rate is not None:
             return self.searched_rate
-        own = self.settings.hyperparameters
-        return scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR)
+        own, steps = self.settings.hyperparameters, self.settings.max_steps
+        return scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, steps)
 
     @property
     def _paid(self) -> dict[str, int]:

@@ -111,12 +111,12 @@ class PPO(OnPolicy):
         }
 
     def _numbers(self, progress: float) -> Numbers:
-        own = self._own
+        own, steps = self._own, self.settings.max_steps
         return Numbers(
             continuous=self.network.action.choices.continuous_size,
             branches=list(self.network.action.choices.discrete_branches),
-            epsilon=scheduled(own.epsilon, own.epsilon_schedule, progress, EPSILON_FLOOR),
-            beta=scheduled(own.beta, own.beta_schedule, progress, BETA_FLOOR),
+            epsilon=scheduled(own.epsilon, own.epsilon_schedule, progress, EPSILON_FLOOR, steps),
+            beta=scheduled(own.beta, own.beta_schedule, progress, BETA_FLOOR, steps),
             learning_rate=self.learning_rate(progress),
             max_grad_norm=own.max_grad_norm or 0.0,
         )

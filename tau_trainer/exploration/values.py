@@ -20,6 +20,7 @@ from tau_trainer.settings.exploration import (
     GumbelSoftmaxSettings,
     MaxBoltzmannSettings,
 )
+from tau_trainer.settings.schedules import at
 from tau_trainer.specs import ActionSpec, BoolArray, Float64Array, FloatArray, IndexArray, IntArray
 
 
@@ -63,7 +64,7 @@ class EpsGreedy(Exploration):
 
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
-        own, eps = self._own, self._own.eps
+        own, eps = self._own, at(self._own.eps, decisions)
         if own.eps_min is not None and eps > 0:
             share = min(decisions / own.n_steps_annealing, 1.0)
             linear = own.annealing == "linear"

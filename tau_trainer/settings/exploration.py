@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Discriminator, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.kinds import TAG, Float, Fraction, NaturalFloat, PositiveFloat, PositiveInt, Section
+from tau_trainer.settings.schedules import FractionSchedule, at
 
 
 class ExplorationSettings(Section):
@@ -33,8 +34,8 @@ class EpsGreedySettings(ExplorationSettings):
     """``eps_greedy``: any action with probability epsilon, else the best."""
 
     type: Literal["eps_greedy"] = "eps_greedy"
-    eps: Fraction = 0.1
-    """Epsilon, or what it is at first."""
+    eps: FractionSchedule = 0.1
+    """Epsilon, or what it is at first, or its own schedule."""
     eps_min: Fraction | None = None
     """What it is after n_steps_annealing decisions; null = it stays."""
     n_steps_annealing: PositiveInt = 100000
@@ -44,7 +45,9 @@ class EpsGreedySettings(ExplorationSettings):
 
     @model_validator(mode="after")
     def _falls(self) -> Self:
-        if self.eps_min is not None and self.eps_min > self.eps:
+        if self.eps_min is not None and not isinstance(self.eps, float):
+            raise PydanticCustomError("two_schedules", "has eps_min, and an eps that is a schedule; leave one out")
+        if self.eps_min is not None and self.eps_min > at(self.eps, 0):
             raise PydanticCustomError(
                 "eps_falls", "eps_min {low} is larger than eps {eps}; lower it", {"low": self.eps_min, "eps": self.eps}
             )

@@ -27,6 +27,7 @@ from tau_trainer.settings.kinds import (
     Section,
     Text,
 )
+from tau_trainer.settings.schedules import NaturalSchedule, PositiveSchedule
 
 Schedule = Literal["constant", "linear"]
 """How a number changes over ``max_steps``: not at all, or linearly down to its floor."""
@@ -44,10 +45,10 @@ class Hyperparameters(Section):
     """Decisions in one minibatch."""
     buffer_size: PositiveInt = 10240
     """On-policy: decisions gathered before an update. Off-policy: capacity of the replay memory."""
-    learning_rate: PositiveFloat = 3e-4
-    """Step size of the optimizer at the start."""
+    learning_rate: PositiveSchedule = 3e-4
+    """Step size of the optimizer at the start, or its own schedule."""
     learning_rate_schedule: Schedule = "linear"
-    """Linear: down to 1e-10 at max_steps."""
+    """Linear: down to 1e-10 at max_steps. Means nothing where learning_rate is a schedule itself."""
     optimizer: Optimizer = "adam"
     """Takes the steps; numbers that have no key are the defaults of torch.optim."""
     weight_decay: NaturalFloat = Field(
@@ -70,10 +71,10 @@ class Hyperparameters(Section):
 class POCAHyperparameters(Hyperparameters):
     """Numbers that PPO, POCA and MAPPO share."""
 
-    beta: NaturalFloat = 5e-3
-    """Coefficient of the entropy bonus."""
-    epsilon: PositiveFloat = 0.2
-    """Clip range of the probability ratio."""
+    beta: NaturalSchedule = 5e-3
+    """Coefficient of the entropy bonus, or its own schedule."""
+    epsilon: PositiveSchedule = 0.2
+    """Clip range of the probability ratio, or its own schedule."""
     lambd: Fraction = 0.95
     """Lambda of generalised advantage estimation."""
     num_epoch: PositiveInt = 3
@@ -277,7 +278,7 @@ class DDPGHyperparameters(OffPolicyHyperparameters):
     """Decisions in one minibatch."""
     buffer_size: PositiveInt = 1_000_000
     """Capacity of the replay memory in decisions."""
-    learning_rate: PositiveFloat = 1e-3
+    learning_rate: PositiveSchedule = 1e-3
     """Step size of the optimizer at the start."""
     buffer_init_steps: NaturalInt = 100
     """Decisions before the first update."""
@@ -307,7 +308,7 @@ class MADDPGHyperparameters(DDPGHyperparameters):
     """Moments in one minibatch: a decision of every agent of a group."""
     buffer_size: PositiveInt = 1_000_000
     """Capacity of the replay memory in moments."""
-    learning_rate: PositiveFloat = 1e-2
+    learning_rate: PositiveSchedule = 1e-2
     """Step size of the optimizer at the start."""
     buffer_init_steps: NaturalInt = 0
     """Decisions before the first update."""

@@ -151,7 +151,7 @@ class Outlook:
             for section, values in (("hyperparameters", numbers), ("network_settings", network)):
                 for key, (low, high) in _TYPICAL.items():
                     value: Any = getattr(values, key, 0)
-                    if value and not low / _FAR <= value <= high * _FAR:
+                    if isinstance(value, int | float) and value and not low / _FAR <= value <= high * _FAR:
                         text = f"is {value:g}, far from what is usual ({low:g} to {high:g})"
                         yield self._at(place, section, key), text
 

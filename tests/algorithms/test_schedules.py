@@ -22,3 +22,11 @@ def test_floors_are_ml_agents() -> None:
 def test_value_below_its_floor_does_not_rise() -> None:
     assert scheduled(0.0, "linear", 1.0, BETA_FLOOR) == 0.0
     assert scheduled(0.05, "linear", 0.5, EPSILON_FLOOR) == 0.05
+
+
+def test_a_number_that_is_a_schedule_follows_the_steps() -> None:
+    points = ((0.0, 1e-3), (1000.0, 1e-4))
+    # Neither the kind nor its floor has a say, and steps are those of the run.
+    assert scheduled(points, "linear", 0.25, 1.0, 2000) == pytest.approx(5.5e-4)
+    assert scheduled(points, "constant", 0.75, 1.0, 2000) == pytest.approx(1e-4)
+    assert scheduled(points, "constant", 2.0, 1.0, 500) == pytest.approx(5.5e-4)  # progress is clamped

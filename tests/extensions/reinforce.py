@@ -15,6 +15,7 @@ from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData
 from tau_trainer.models import ActorCritic, Decision, Policy, make_policy
 from tau_trainer.models.distributions import evaluate_actions
 from tau_trainer.settings import Hyperparameters, TrainerSettings, TrainerType
+from tau_trainer.settings.schedules import at
 
 ELAPSED = Column("elapsed")
 
@@ -46,7 +47,7 @@ class Reinforce(Algorithm):
         self.spec, self.settings, (self.stream,) = setup.spec, setup.settings, setup.streams
         generator = torch.Generator().manual_seed(setup.seed)
         self.network = ActorCritic(self.spec, self.settings.network_settings, {"extrinsic": 1}, generator=generator)
-        self.optimizer = torch.optim.SGD(self.network.parameters(), self.settings.hyperparameters.learning_rate)
+        self.optimizer = torch.optim.SGD(self.network.parameters(), at(self.settings.hyperparameters.learning_rate, 0))
         self.memory: RolloutMemory = RolloutMemory(
             observation_columns(self.spec),
             (*action_columns(self.spec, self.network.action.choices), ELAPSED),

@@ -1,0 +1,123 @@
+"""Numbers that follow a schedule over a run's steps ``t``: decisions so far, of all runs that were resumed together.
+
+Where a key takes one, it is a number; or ``[[t, v], ...]``, linear between these points; or a mapping with a ``mode``,
+whose formulas are hironaka's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, TypeAdapter
+from pydantic_core import PydanticCustomError
+
+from tau_trainer.settings.kinds import TAG, Fraction, NaturalFloat, PositiveFloat, Section
+
+
+class ScheduleSettings(Section):
+    """What every ``mode`` has."""
+
+    mode: str
+    initial: NaturalFloat
+    """The number at first."""
+
+    def at(self, t: float) -> float:
+        """The number after ``t`` steps."""
+        raise NotImplementedError
+
+
+class ExponentialSettings(ScheduleSettings):
+    """``exponential``: ``initial rate^t + final (1 - rate^t)``."""
+
+    mode: Literal["exponential"] = "exponential"
+    final: NaturalFloat
+    """What it goes to."""
+    rate: Fraction
+    """What is left of the way after one step: 1 stays, and 0.999999 halves the way about every 700,000 steps."""
+
+    def at(self, t: float) -> float:
+        """The number after ``t`` steps."""
+        left: float = self.rate**t
+        return self.initial * left + self.final * (1.0 - left)
+
+
+class InverseSettings(ScheduleSettings):
+    """``inverse``: ``rate / (t + rate / initial)``, so after ``rate / initial`` steps half of it is left."""
+
+    mode: Literal["inverse"] = "inverse"
+    rate: PositiveFloat
+    """How slowly it falls."""
+
+    def at(self, t: float) -> float:
+        """The number after ``t`` steps."""
+        return self.rate / (t + self.rate / self.initial) if self.initial else 0.0
+
+
+Scheduled = float | tuple[tuple[float, float], ...] | ScheduleSettings
+"""A number, points, or a formula."""
+_MODES = "exponential", "inverse"
+
+
+def at(number: Scheduled, t: float) -> float:
+    """The number after ``t`` steps; points hold their first value before and their last one after them."""
+    if isinstance(number, ScheduleSettings):
+        return number.at(t)
+    if not isinstance(number, tuple):
+        return number
+    after = bisect_right(number, t, key=lambda point: point[0])
+    if after in (0, len(number)):
+        return number[min(after, len(number) - 1)][1]
+    (begin, first), (end, last) = number[after - 1 : after + 1]
+    return first + (last - first) * (t - begin) / (end - begin)
+
+
+def _in_order(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    if not points or any(one[0] >= after[0] for one, after in pairwise(points)):
+        raise PydanticCustomError("points", "must be points [step, value] whose steps grow")
+    return points
+
+
+def _known(value: object) -> object:
+    if isinstance(value, Mapping) and "mode" not in value:
+        raise PydanticCustomError("no_mode", "has no mode; known: {known}", {"known": ", ".join(_MODES)})
+    if isinstance(value, Mapping) and value["mode"] not in _MODES:
+        context = {"given": str(value["mode"]), "known": [*_MODES]}
+        raise PydanticCustomError("unknown_choice", "has an unknown mode", context)
+    return value
+
+
+def _tag(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"{TAG}points"
+    mode = value.get("mode") if isinstance(value, Mapping) else getattr(value, "mode", "number")
+    return f"{TAG}{mode}"
+
+
+def _schedule_of(number: Any) -> Any:
+    """The annotation of a key that takes such a number, or a schedule of such."""
+    reader = TypeAdapter(number)
+
+    def between(value: Any) -> Any:
+        if isinstance(value, ScheduleSettings):
+            for end in (value.initial, getattr(value, "final", value.initial)):
+                reader.validate_python(end)
+        return value
+
+    members: Any = (
+        Annotated[number, Tag(f"{TAG}number")],
+        Annotated[tuple[tuple[NaturalFloat, number], ...], AfterValidator(_in_order), Tag(f"{TAG}points")],
+        Annotated[ExponentialSettings, Tag(f"{TAG}exponential")],
+        Annotated[InverseSettings, Tag(f"{TAG}inverse")],
+    )
+    union: Any = Union[members]  # noqa: UP007 made at run time
+    return Annotated[union, Discriminator(_tag), BeforeValidator(_known), AfterValidator(between)]
+
+
+PositiveSchedule = Scheduled
+NaturalSchedule = Scheduled
+FractionSchedule = Scheduled
+if not TYPE_CHECKING:
+    PositiveSchedule, NaturalSchedule, FractionSchedule = map(_schedule_of, (PositiveFloat, NaturalFloat, Fraction))
