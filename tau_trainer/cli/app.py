@@ -22,6 +22,10 @@ _LEARN = """Train the behaviors of an ML-Agents file.
 
 Flags and keys mean what they mean to mlagents-learn. Without --env it waits for the Unity editor: press Play when it \
 says so."""
+_BATCH = """Train the policies of an environment whose copies are tensors on one device.
+
+Acting, stepping and learning never leave it. The file names the environment and its policies; cartpole_batch is one \
+that comes along. Everything about the run lands in results/RUN-ID. Ctrl-C: save, evaluate and export."""
 _CHECK = """Say what a file would train, and what is wrong with it.
 
 Takes the flags of learn and starts nothing. Tells what would run on which engines, what differs from mlagents-learn, \
@@ -62,6 +66,7 @@ _DATA = "Embed, audit, join and target a Tau data set of your own."
 _COMMANDS = (
     ("parallel", "tau_trainer.cli.parallel:parallel", _TRAIN, _PARALLEL),
     ("learn", "tau_trainer.cli.learn:learn", _TRAIN, _LEARN),
+    ("batch", "tau_trainer.cli.batch:batch", _TRAIN, _BATCH),
     ("check", "tau_trainer.cli.check:check", _TRAIN, _CHECK),
     ("find", "tau_trainer.cli.find:app", _TRAIN, _FIND),
     ("upgrade", "tau_trainer.cli.upgrade:upgrade_command", _TRAIN, _UPGRADE),

@@ -259,3 +259,42 @@ def overrides_of(*groups: object) -> tuple[dict[str, Any], dict[str, str]]:
                 overrides[path] = bare if value is True else value
                 flags[path] = "--" + name.replace("_", "-")
     return overrides, flags
+
+
+@Parameter(name="*", group=RUN)
+@dataclass(frozen=True, kw_only=True)
+class BatchFlags:
+    """Which batched run this is."""
+
+    run_id: Annotated[
+        Text,
+        _text("Name of the run's folder. [default: the config's name, numbered]", "ID"),
+        Sets("checkpoint_settings."),
+    ] = None
+    results_dir: Annotated[
+        Text, _text("Folder that holds the runs. [default: results]", "DIR"), Sets("checkpoint_settings.")
+    ] = None
+    resume: Annotated[Switch, Parameter(help="Go on with the run of this id."), Sets("checkpoint_settings.")] = None
+    force: Annotated[Switch, Parameter(help="Overwrite the run of this id."), Sets("checkpoint_settings.")] = None
+    initialize_from: Annotated[
+        Text, _text("Begin with the weights of the run of that id.", "ID"), Sets("checkpoint_settings.")
+    ] = None
+    num_envs: Annotated[Text, _number("Copies of the environment."), Sets("environment.num_envs")] = None
+    max_steps: Annotated[
+        Text, _number("Decisions of all agents together. [default: the config's]"), Sets("max_steps")
+    ] = None
+    seed: Annotated[Text, _number("Seed of everything random. [default: -1, a random one]"), Sets("seed")] = None
+    device: Annotated[
+        Text,
+        _text("Where everything is computed: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
+        Sets("torch_settings.device"),
+    ] = None
+    compile: Annotated[
+        Literal["auto", "on", "off"] | None,
+        Parameter(help="Compile stepping and acting: where a probe finds it faster, always, never. [default: auto]"),
+        Sets("compile"),
+    ] = None
+    set: Annotated[
+        tuple[str, ...],
+        _text("Any setting by its key, as policies.*.gamma=0.9; may be repeated.", "KEY=VALUE"),
+    ] = ()

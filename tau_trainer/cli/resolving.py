@@ -7,16 +7,18 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
-    from tau_trainer.cli.options import EngineFlags, LegacyFlags, RunFlags
+    from tau_trainer.cli.options import BatchFlags, EngineFlags, LegacyFlags, OutputFlags, RunFlags
     from tau_trainer.settings import RunSettings
+    from tau_trainer.settings.batched import BatchedSettings
     from tau_trainer.settings.problems import Problems
 
 _log = logging.getLogger(__name__)
+SettingsT = TypeVar("SettingsT", "RunSettings", "BatchedSettings")
 
 DEFAULT_CONFIG = "tau3"
 """The shipped config that ``parallel`` takes when none is named."""
@@ -121,6 +123,31 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
     return resolve_seed(one_of_resume_and_force(settings, request))
 
 
+def batched_settings(config: str | None, run: BatchFlags, shown: OutputFlags) -> BatchedSettings:
+    """Settings of ``tau-train batch``, with a run id. Raises SettingsError."""
+    from tau_trainer.cli.options import overrides_of
+    from tau_trainer.settings import find_config
+    from tau_trainer.settings.batched import load_batched, resolve_batched_seed
+
+    overrides, flags = overrides_of(run, shown)
+    request = Request(find_config(config) if config else None, overrides, flags)
+    for assignment in run.set:
+        key, value = _assignment(assignment)
+        request.put(key, value, f"--set {key}")
+    if config is None and run.resume:
+        request.resume_from(_results(run), run.run_id)
+    if request.config is None:
+        raise SettingsError(
+            "name a settings file, such as: tau-train batch cartpole_batch"
+            if not run.resume
+            else "--resume needs the file that the run was started with, or its --run-id"
+        )
+    settings = load_batched(request.config, request.overrides, request.flags)
+    if "checkpoint_settings.run_id" not in request.overrides and not _names_in_file(request.config)["run_id"]:
+        settings = _with_run_id(settings, request.config.stem)
+    return resolve_batched_seed(one_of_resume_and_force(settings, request))
+
+
 def _request(config: str | None, run: RunFlags, engines: EngineFlags, others: Sequence[object]) -> Request:
     from tau_trainer.cli.options import overrides_of
     from tau_trainer.settings import EDITOR, find_config
@@ -156,7 +183,7 @@ def _note_deprecated(legacy: LegacyFlags) -> None:
             _log.warning("--%s has no effect; leave it out", name)
 
 
-def one_of_resume_and_force(settings: RunSettings, request: Request) -> RunSettings:
+def one_of_resume_and_force(settings: SettingsT, request: Request) -> SettingsT:
     """A given flag beats the file's; both at one level contradict each other."""
     chosen = settings.checkpoint_settings
     if chosen.inference and "checkpoint_settings.force" in request.overrides:
@@ -183,7 +210,7 @@ def _editor_is_one_pair(settings: RunSettings, *, chosen: bool) -> RunSettings:
     return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": 1})})
 
 
-def _results(run: RunFlags) -> Path:
+def _results(run: RunFlags | BatchFlags) -> Path:
     return Path(run.results_dir or "results")
 
 
@@ -219,7 +246,7 @@ def _with_pairs(settings: RunSettings) -> RunSettings:
     return settings
 
 
-def _with_run_id(settings: RunSettings, name: str) -> RunSettings:
+def _with_run_id(settings: SettingsT, name: str) -> SettingsT:
     """A run id nobody chose: the config's name with the next free number, or the latest one to resume or overwrite."""
     chosen = settings.checkpoint_settings
     runs = _numbered(Path(chosen.results_dir), name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import overload
@@ -11,7 +11,7 @@ from typing import overload
 import torch
 
 from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
-from tau_trainer.envs.batched import BatchedEnv
+from tau_trainer.envs.batched import BatchedEnv, State
 
 
 class Scores:
@@ -43,6 +43,10 @@ class Scores:
         taken, self.sums = self.sums, torch.zeros_like(self.sums)
         return taken
 
+    def state(self) -> dict[str, torch.Tensor]:
+        """What is needed to go on counting, by attribute."""
+        return {"returns": self.returns, "lengths": self.lengths, "sums": self.sums}
+
 
 class BatchedCollector:
     """Plays all copies of an environment with the policies of its agents.
@@ -51,6 +55,7 @@ class BatchedCollector:
         env: is begun here.
         policies: who acts for whom: a learner, and the agents' numbers; together they are all agents, each once. A
             learner sees its agents in the environment's order.
+        kept: policies whose rollouts are kept; None: all.
 
     Attributes:
         steps: of every copy so far.
@@ -58,8 +63,14 @@ class BatchedCollector:
         seconds: time spent ``acting`` and ``stepping``; of devices that work on by themselves, time to ask them.
     """
 
-    def __init__(self, env: BatchedEnv, policies: Mapping[str, tuple[BatchedLearner, Sequence[int]]]) -> None:
+    def __init__(
+        self,
+        env: BatchedEnv,
+        policies: Mapping[str, tuple[BatchedLearner, Sequence[int]]],
+        kept: Collection[str] | None = None,
+    ) -> None:
         self._env = env
+        self._kept = tuple(name for name in policies if kept is None or name in kept)
         self._policies = {
             name: (learner, torch.tensor(sorted(agents), device=env.device))
             for name, (learner, agents) in policies.items()
@@ -69,19 +80,26 @@ class BatchedCollector:
         self.scores = Scores(env)
         self.seconds = {"acting": 0.0, "stepping": 0.0}
 
+    def go_on(self, steps: int, state: State, scores: Mapping[str, torch.Tensor]) -> None:
+        """Stand where another collector stood after ``steps``: the environment's state, and :meth:`Scores.state`."""
+        self.steps, self._env.state = steps, state
+        self._observations = self._env.observe(state)
+        for name, values in scores.items():
+            setattr(self.scores, name, values)
+
     @torch.no_grad()
     def collect(self, steps: int) -> dict[str, TensorRollout]:
-        """Play so many steps of every copy; what each policy lived through."""
-        env, rows = self._env, {name: _Rows() for name in self._policies}
+        """Play so many steps of every copy; what each policy that is kept lived through."""
+        env, rows = self._env, {name: _Rows() for name in self._kept}
         for _ in range(steps):
             observations, mask, present = self._observations, env.mask, env.state["present"]
             with self._timed("acting"):
                 actions = self._act(observations, mask, rows)
             with self._timed("stepping"):
                 step = env.step(actions)
-            for name, (_, agents) in self._policies.items():
+            for name in self._kept:
                 rows[name].add(
-                    agents,
+                    self._policies[name][1],
                     observations=observations,
                     mask=mask,
                     rewards=step.rewards,
@@ -93,17 +111,15 @@ class BatchedCollector:
             self.scores.add(step.rewards, step.terminated | step.truncated, present)
             self._observations = step.observations
         self.steps += steps
-        return {
-            name: rows[name].rollout(agents, self._observations, env.mask)
-            for name, (_, agents) in self._policies.items()
-        }
+        return {name: rows[name].rollout(self._policies[name][1], self._observations, env.mask) for name in self._kept}
 
     def _act(self, observations: torch.Tensor, mask: torch.Tensor | None, rows: dict[str, _Rows]) -> torch.Tensor:
         """Actions of all agents, in their order."""
         parts, order = [], []
         for name, (learner, agents) in self._policies.items():
             acted = learner.act(_of(observations, agents), _of(mask, agents))
-            rows[name].acted.append(acted)
+            if name in rows:
+                rows[name].acted.append(acted)
             parts.append(acted.actions)
             order.append(agents)
         if len(parts) == 1:

@@ -39,6 +39,9 @@ POLICY_AGE = "Perf/Policy Age"
 HELD_SECONDS = "Perf/Held Seconds"
 UPDATE_SECONDS = "Perf/Update Seconds"
 
+ENVIRONMENT_STEPS_PER_SECOND = "Perf/Environment Steps per Second"
+AGENT_STEPS_PER_SECOND = "Perf/Agent Steps per Second"
+
 POLICY_LAG = "Perf/Policy Lag"
 SAMPLES_PER_SECOND = "Perf/Samples per Second"
 OPTS_PER_SECOND = "Perf/Opts per Second"
@@ -58,6 +61,11 @@ class TaskKeys:
     """Share of binary rewards that are positive, 0 to 1."""
     aggregated: str
     """Binary reward aggregated over a window of decisions."""
+
+
+def share_of_time(part: str) -> str:
+    """``Perf/Share of Acting``, ...: of the time in which a batched run acted, stepped and learned, 0 to 1."""
+    return f"Perf/Share of {part.capitalize()}"
 
 
 def episode_reward(stream: str) -> str:

@@ -67,6 +67,8 @@ class BehaviorSnapshot:
     episodes: int = 0
     mean_reward: float | None = None
     """Mean cumulative reward of recent episodes; None: none was completed."""
+    mean_length: float | None = None
+    """Mean decisions of recent episodes, where that is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class RunSnapshot:
 
     run_id: str
     command: str
-    """``parallel`` or ``learn``."""
+    """``parallel``, ``learn`` or ``batch``."""
     subject: str = ""
     """What is learned from, in a word or two: the data, or the environment."""
     seed: int | None = None
@@ -114,8 +116,8 @@ class RunSnapshot:
     """What else gets how much on the same rows, by name; None: the task has none."""
     lessons: tuple[str, ...] = ()
     """Of each environment parameter with a curriculum: ``height: lesson 2 of 4, Tall``."""
-    asynchronous: tuple[str, ...] = ()
-    """Speeds of actors and learning, and how far behind actors' weights are; empty where all is one process."""
+    figures: tuple[str, ...] = ()
+    """Speeds of actors and learning, how far behind actors' weights are, shares of time: where a run tells them."""
     message: str | None = None
     """One line for the person who watches ("waiting for the engine: press Play")."""
     learning: bool = True
@@ -134,7 +136,7 @@ class RunReport:
     run_id: str
     folder: Path
     command: str
-    """``parallel`` or ``learn``."""
+    """``parallel``, ``learn`` or ``batch``."""
     outcome: str
     """``completed``, ``cancelled``, ``played`` (without learning) or ``failed``."""
     decisions: int

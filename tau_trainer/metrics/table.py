@@ -241,7 +241,7 @@ def _head(snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, marks:
             trend = trends.get(behavior.name, Trend())
             parts = [*_behavior_parts(behavior), *_trend_parts(trend.rewards, width, marks), *_loss_parts(trend.losses)]
             yield from _pack(parts, width, marks)
-    yield from _pack(snapshot.asynchronous, width, marks)
+    yield from _pack(snapshot.figures, width, marks)
     yield from _pack(snapshot.lessons, width, marks)
     if snapshot.pairs:
         yield Text()
@@ -278,6 +278,7 @@ def _behavior_parts(behavior: BehaviorSnapshot) -> list[str]:
         f"step {format_count(behavior.step)}{limit}",
         f"{format_count(behavior.episodes)} episodes",
         f"mean reward {format_reward(behavior.mean_reward)}",
+        *([] if behavior.mean_length is None else [f"episode length {format_count(round(behavior.mean_length))}"]),
     ]
 
 

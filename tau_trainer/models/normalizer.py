@@ -65,6 +65,16 @@ class Normalizer(torch.nn.Module):
         self.squares.copy_(torch.from_numpy(squares + batch_squares + delta**2 * (count * rows / total)))
         self.count.fill_(float(total))
 
+    def take_in(self, rows: torch.Tensor) -> None:
+        """The same for a tensor [n, D] that is on this module's device, which is not waited for."""
+        rows = rows.to(torch.float64)
+        mean = rows.mean(dim=0)
+        squares = (rows - mean).square().sum(dim=0)
+        total, delta = self.count + len(rows), mean - self.mean
+        self.mean += delta * (len(rows) / total)
+        self.squares += squares + delta.square() * (self.count * len(rows) / total)
+        self.count.copy_(total)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Normalised observations [n, D]."""
         centred = x - self.mean.to(x.dtype)

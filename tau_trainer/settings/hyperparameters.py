@@ -118,6 +118,43 @@ class PPOHyperparameters(POCAHyperparameters):
         return half if halves and self.updates_per_buffer != 1 else self.buffer_size
 
 
+class A2CHyperparameters(Hyperparameters):
+    """Numbers of A2C, with WarpDrive's names and defaults where it has them."""
+
+    batch_size: PositiveInt = 10000
+    """Decisions in one gradient step; buffer_size unless given, so that an update is one step."""
+    buffer_size: PositiveInt = 10000
+    """Decisions gathered before an update (``train_batch_size``)."""
+    learning_rate: PositiveSchedule = 1e-4
+    """Step size of the optimizer at the start (``lr``), or its own schedule."""
+    learning_rate_schedule: Schedule = "constant"
+    """Linear: down to 1e-10 at max_steps."""
+    vf_loss_coeff: NaturalFloat = 0.01
+    """Factor on the mean squared error of the values."""
+    entropy_coeff: NaturalSchedule = 0.05
+    """Coefficient of the entropy bonus, or its own schedule."""
+    entropy_coeff_schedule: Schedule = "constant"
+    """Linear: down to 1e-5 at max_steps."""
+    lambd: Fraction = 1.0
+    """Lambda of generalised advantage estimation; 1 as in WarpDrive: whole discounted returns."""
+    max_grad_norm: PositiveFloat | None = 0.5
+    """Gradients are scaled down to this norm; null = never (``clip_grad_norm: false``)."""
+    normalize_advantage: Bool = False
+    """Advantages get mean 0 and deviation 1 over the update's decisions."""
+    normalize_return: Bool = False
+    """So do the returns that values learn."""
+    shared_critic: Bool = False
+    """Policy and value function share one body."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_step(cls, data: Any) -> Any:
+        """An omitted batch_size is all that was gathered."""
+        if not isinstance(data, dict) or "buffer_size" not in data:
+            return data
+        return {"batch_size": data["buffer_size"]} | data
+
+
 class PrioritizedSettings(Section):
     """``prioritized``: transitions that taught much are drawn more often; ``{}`` means the defaults."""
 

@@ -144,8 +144,10 @@ class _Reader:
                 self.problems.sentences.append(f"{place} stands twice; remove one of the two")
 
     def _old_format(self, data: Mapping[str, Any]) -> bool:
-        """Whether this is a file for an ML-Agents that wrote them otherwise, which is said in one sentence."""
+        """Whether this is a file of another kind, or of an older ML-Agents, which is said in one sentence."""
         found = old_format(data, set(RunSettings.model_fields), self.problems.document.name)
+        if "policies" in data and "environment" in data:
+            found = (), f"is of batched environments; train it with: tau-train batch {self.problems.document.name}"
         if found is not None:
             self.problems.add(*found)
         return found is not None

@@ -61,6 +61,8 @@ def apply_overrides(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> tu
 
 def _expand(data: Mapping[str, Any], parts: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Locations meant by ``parts``: for ``behaviors.*`` those of all behaviors and of the defaults."""
+    if parts[:2] == ("policies", "*") and isinstance(data.get("policies"), dict):
+        return [("policies", name, *parts[2:]) for name in data["policies"]]
     if parts[:2] != ("behaviors", "*"):
         return [parts]
     behaviors = data.get("behaviors")

@@ -7,7 +7,7 @@ import itertools
 import re
 import secrets
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -127,7 +127,12 @@ class RunSettings(Section):
         )
 
 
-def check_device(settings: RunSettings) -> None:
+class _OnDevice(Protocol):
+    @property
+    def torch_settings(self) -> TorchSettings: ...
+
+
+def check_device(settings: _OnDevice) -> None:
     """Try ``torch_settings.device``; imports torch only where a device other than the CPU is named.
 
     Raises:

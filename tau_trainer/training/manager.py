@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tau_trainer import plugins
 from tau_trainer.bridge.protocol import COMMUNICATION_VERSION
@@ -33,6 +33,7 @@ from tau_trainer.metrics import (
     terminal_recorder,
 )
 from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
+from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.training.callbacks import Callback, named
 from tau_trainer.training.plan import RunKind, RunPlan, make_plan
 from tau_trainer.training.provenance import provenance, versions
@@ -42,6 +43,7 @@ from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic
 if TYPE_CHECKING:
     from tau_trainer.training.run import TrainingRun
 
+SettingsT = TypeVar("SettingsT", RunSettings, BatchedSettings)
 _POLL_S = 0.2
 """How often waiting looks up, so that Ctrl-C is noticed on Windows too."""
 
@@ -206,7 +208,7 @@ class ParallelTrainerManager:
 
 
 def kept_recorders(
-    folder: RunFolder, settings: RunSettings, timers: Timer, command_line: Sequence[str] | None
+    folder: RunFolder, settings: RunSettings | BatchedSettings, timers: Timer, command_line: Sequence[str] | None
 ) -> list[Recorder]:
     """Recorders of what stays in the run's folder, those of other packages last. Raises SettingsError."""
     names = {"python": "python_version", "tau-trainer": "tau_trainer_version", "torch": "pytorch_version"}
@@ -231,7 +233,7 @@ def _starting(run_id: str, plan: RunPlan) -> str:
     return f"{run_id}: {f'preparing for {plan.environment}' if plan.source.invitation else engines}, seed {plan.seed}"
 
 
-def lasting(settings: RunSettings) -> RunSettings:
+def lasting(settings: SettingsT) -> SettingsT:
     """Settings to begin a run with again: whether this start resumed or replaced one is no part of them."""
     once = settings.checkpoint_settings.model_copy(update={"resume": False, "force": False, "load_model": False})
     return settings.model_copy(update={"checkpoint_settings": once})

@@ -64,7 +64,7 @@ class Snapshots:
             validation_accuracy=max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             baselines=run.baselines,
             lessons=run.lessons.told,
-            asynchronous=_figures(run),
+            figures=_figures(run),
             message=next((pair.absent for pair in run.pairs if pair.absent), None),
             learning=not run.plan.inference,
         )

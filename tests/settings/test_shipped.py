@@ -8,6 +8,8 @@ import pytest
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import Curriculum, dump_settings, find_config, load_settings, shipped_names
+from tau_trainer.settings.batched import dump_batched, load_batched
+from tau_trainer.settings.document import read_document
 
 
 def test_what_is_shipped() -> None:
@@ -16,7 +18,20 @@ def test_what_is_shipped() -> None:
     assert set(shipped_names()) == files
 
 
-@pytest.mark.parametrize("name", shipped_names())
+BATCHED = {name for name in shipped_names() if "policies" in read_document(find_config(name)).data}
+
+
+@pytest.mark.parametrize("name", sorted(BATCHED))
+def test_a_shipped_file_of_a_batched_environment_too(name: str, tmp_path: Path) -> None:
+    settings = load_batched(name)
+    copy = tmp_path / "configuration.yaml"
+    copy.write_text(dump_batched(settings), encoding="utf-8")
+    assert load_batched(copy) == settings
+    with pytest.raises(SettingsError, match=f"{name}.yaml is of batched environments; train it with: tau-train batch"):
+        load_settings(name)
+
+
+@pytest.mark.parametrize("name", sorted({*shipped_names()} - BATCHED))
 def test_a_shipped_file_loads_and_survives_being_written(name: str, tmp_path: Path) -> None:
     settings = load_settings(find_config(name))
     copy = tmp_path / "configuration.yaml"

@@ -74,9 +74,9 @@ def test_a_game_that_a_person_has_stopped_is_the_message() -> None:
 
 def test_what_each_behavior_says_of_its_actors_is_shown() -> None:
     run = run_of([FakePair(0, [])], [])
-    assert snapshots_of(run).take().asynchronous == ()
+    assert snapshots_of(run).take().figures == ()
     run.actors = SimpleNamespace(trainers=[SimpleNamespace(figures=("9 samples/s",)), SimpleNamespace(figures=("8",))])
-    assert snapshots_of(run).take().asynchronous == ("9 samples/s", "8")
+    assert snapshots_of(run).take().figures == ("9 samples/s", "8")
 
 
 def test_a_speed_counts_what_this_process_has_done() -> None:

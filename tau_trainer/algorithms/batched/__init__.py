@@ -1,5 +1,5 @@
 """Learning from tensors that never leave their device."""
 
-from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, TensorRollout
+from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, LearnerSetup, TensorRollout, make_learner
 
-__all__ = ["Acted", "BatchedLearner", "TensorRollout"]
+__all__ = ["Acted", "BatchedLearner", "LearnerSetup", "TensorRollout", "make_learner"]

@@ -11,9 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from gymnasium import spaces
 
+from tau_trainer import plugins
 from tau_trainer.algorithms.base import State
 from tau_trainer.columns import Arrays
+from tau_trainer.models import Policy
+from tau_trainer.settings.batched import PolicySettings
+from tau_trainer.specs import BehaviorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +64,28 @@ class TensorRollout:
         return self.rewards.numel()
 
 
+@dataclass(frozen=True, slots=True)
+class LearnerSetup:
+    """What a learner is made from."""
+
+    spec: BehaviorSpec
+    """The policy's name, its one sensor (an observation as a vector), and its actions."""
+    action_space: spaces.Discrete | spaces.MultiDiscrete | spaces.Box
+    """Of one agent."""
+    settings: PolicySettings
+    num_envs: int
+    """``E``."""
+    agents: int
+    """``A``: agents that the policy has in each copy."""
+    max_steps: int
+    """Steps of the run, for schedules."""
+    seed: int
+    """Of weights, samples, and the order in which is learned."""
+    device: torch.device
+
+
 class BatchedLearner(ABC):
-    """Acts and learns for one policy.
+    """Acts and learns for one policy. Made from a :class:`LearnerSetup`; raises SettingsError for what it cannot do.
 
     Attributes:
         horizon: steps of every copy between two updates.
@@ -91,3 +116,21 @@ class BatchedLearner(ABC):
     @abstractmethod
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`; nothing is changed unless everything fits. Raises CheckpointError."""
+
+    def policy(self, version: int) -> Policy | None:
+        """What acts, as it stands, for those who export it; None: it is nothing that can be."""
+        return None
+
+
+_LEARNERS = {
+    "a2c": "tau_trainer.algorithms.batched.on_policy:A2CLearner",
+    "ppo": "tau_trainer.algorithms.batched.on_policy:PPOLearner",
+    "dqn": "tau_trainer.algorithms.batched.dqn:DQNLearner",
+}
+"""By ``trainer_type``."""
+
+
+def make_learner(setup: LearnerSetup) -> BatchedLearner:
+    """The learner that ``trainer_type`` names. Raises SettingsError for spaces that it cannot learn."""
+    learner: BatchedLearner = plugins.resolve(_LEARNERS[setup.settings.trainer_type])(setup)
+    return learner

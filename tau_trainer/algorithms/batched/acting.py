@@ -1,0 +1,123 @@
+"""From a network's outputs to actions, on the device: samples, log-probabilities, and what the environment takes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.models.action_head import ACTION_LIMIT, ActionHead
+from tau_trainer.models.distributions import LOG_SQRT_2PI
+from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+
+ActionSpace = spaces.Discrete | spaces.MultiDiscrete | spaces.Box
+
+
+class Drawn(NamedTuple):
+    """Decisions of ``n`` agents."""
+
+    continuous: torch.Tensor
+    """float32 [n, c], raw samples."""
+    discrete: torch.Tensor
+    """int64 [n, b]."""
+    log_prob: torch.Tensor
+    """float32 [n, c + b]."""
+
+
+def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> BehaviorSpec:
+    """A policy's spec: every observation is one vector. Raises SettingsError for actions that no network has."""
+    where = f"policy '{name}'"
+    match actions:
+        case spaces.Discrete():
+            taken = ActionSpec(0, (int(actions.n),))
+            first = int(actions.start)
+        case spaces.MultiDiscrete():
+            taken = ActionSpec(0, tuple(int(one) for one in actions.nvec.ravel()))
+            first = int(np.abs(actions.start).max())
+        case spaces.Box():
+            taken = ActionSpec(int(np.prod(actions.shape)), ())
+            first = 0
+            if not actions.is_bounded():
+                raise SettingsError(f"{where}: its actions {actions} have no bounds; give the Box a low and a high")
+        case _:
+            raise SettingsError(f"{where}: its actions {actions} are neither Discrete, MultiDiscrete nor a Box")
+    if first:
+        raise SettingsError(f"{where}: its actions {actions} begin at {first}; let them begin at 0")
+    size = int(np.prod(observations.shape))
+    return BehaviorSpec(name, (ObservationSpec("observation", (size,)),), taken)
+
+
+def forbidden_of(mask: torch.Tensor, branches: tuple[int, ...]) -> torch.Tensor:
+    """Bool [n, k], True = forbidden, from what is allowed; a branch that allows nothing counts as free of masks."""
+    forbidden = ~mask
+    parts = [forbidden[:, begin:end] for begin, end in branch_bounds(branches)]
+    return torch.cat([part & ~part.all(dim=1, keepdim=True) for part in parts], dim=1)
+
+
+def draw(head: ActionHead, outputs: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None) -> Drawn:
+    """Actions by a head's outputs [n, c + M].
+
+    Args:
+        head: neither squashed nor deterministic.
+        outputs: means, then logits.
+        forbidden: bool [n, M], or None.
+        noise: float32 [n, c + M]: of :func:`noise_of`; None: means and most likely values.
+    """
+    size = head.choices.continuous_size
+    mean, logits = outputs[:, :size], outputs[:, size:]
+    log_probs = []
+    continuous = mean
+    if size:
+        error = torch.zeros_like(mean) if noise is None else noise[:, :size]
+        continuous = mean + error * head.log_sigma.exp()
+        log_probs.append(-0.5 * error * error - head.log_sigma - LOG_SQRT_2PI)
+    if forbidden is not None:
+        logits = logits.masked_fill(forbidden, MASKED_LOGIT)
+    chosen = []
+    for begin, end in branch_bounds(head.choices.discrete_branches):
+        log_prob = torch.log_softmax(logits[:, begin:end], dim=1)
+        # The largest of log p + Gumbel noise is a sample (Gumbel 1954); here log of p over an exponential.
+        ranks = log_prob if noise is None else log_prob - noise[:, size + begin : size + end]
+        value = ranks.argmax(dim=1, keepdim=True)
+        chosen.append(value)
+        log_probs.append(log_prob.gather(1, value))
+    discrete = torch.cat(chosen, dim=1) if chosen else outputs.new_zeros(len(outputs), 0, dtype=torch.int64)
+    return Drawn(continuous, discrete, torch.cat(log_probs, dim=1))
+
+
+def noise_of(head: ActionHead, rows: int, generator: torch.Generator) -> torch.Tensor:
+    """What :func:`draw` needs for ``rows`` agents: standard normal, then logarithms of exponentials."""
+    size, device = head.choices.continuous_size, generator.device
+    logits = head.choices.mask_size
+    parts = []
+    if size:
+        parts.append(torch.randn(rows, size, generator=generator, device=device))
+    if logits:
+        parts.append(torch.empty(rows, logits, device=device).exponential_(generator=generator).log_())
+    return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+
+
+class ToEnv:
+    """What the environment gets, of one agent's action space."""
+
+    def __init__(self, space: ActionSpace, head: ActionHead, device: torch.device) -> None:
+        self._space, self._levels = space, head.levels
+        if isinstance(space, spaces.Box):
+            low, high = (torch.as_tensor(np.asarray(one, np.float32), device=device) for one in (space.low, space.high))
+            self._middle, self._half = (low + high) / 2, (high - low) / 2
+
+    def __call__(self, drawn: Drawn, envs: int, agents: int) -> torch.Tensor:
+        """int64 [E, A], int64 [E, A, b] or float32 [E, A, c] from decisions of ``E * A`` agents."""
+        if isinstance(self._space, spaces.Discrete):
+            return drawn.discrete.view(envs, agents)
+        if isinstance(self._space, spaces.MultiDiscrete):
+            return drawn.discrete.view(envs, agents, *self._space.nvec.shape)
+        if self._levels is not None:
+            share = drawn.discrete * (2.0 / (self._levels - 1)) - 1.0
+        else:
+            share = drawn.continuous.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT
+        return self._middle + self._half * share.view(envs, agents, *self._space.shape)

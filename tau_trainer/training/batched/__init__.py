@@ -1,0 +1,1 @@
+"""Runs of batched environments: acting, stepping and learning on one device."""

@@ -1,0 +1,50 @@
+"""Which policy decides for which agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings.batched import PolicySettings
+from tau_trainer.settings.problems import did_you_mean
+
+
+def assigned(policies: Mapping[str, PolicySettings], agents: Sequence[str]) -> dict[str, list[int]]:
+    """The agents' numbers by policy, each once, ascending.
+
+    Raises:
+        SettingsError: an agent has no policy or two, a policy has none, or names one that there is not.
+    """
+    found = {name: _numbers(name, policy, agents) for name, policy in policies.items()}
+    owner: dict[int, str] = {}
+    for name, numbers in found.items():
+        for number in numbers:
+            if number in owner:
+                raise SettingsError(
+                    f"policies.{name}.agents: agent '{agents[number]}' has the policy '{owner[number]}' already; name "
+                    "each agent in one policy alone"
+                )
+            owner[number] = name
+    without = [agent for number, agent in enumerate(agents) if number not in owner]
+    if without:
+        more = f" and {len(without) - 1} more have" if len(without) > 1 else " has"
+        raise SettingsError(f"policies: agent '{without[0]}'{more} no policy; name it in the `agents` of one")
+    return found
+
+
+def _numbers(policy: str, settings: PolicySettings, agents: Sequence[str]) -> list[int]:
+    if settings.agents is None:
+        return list(range(len(agents)))
+    groups: dict[str, list[int]] = {}
+    for number, agent in enumerate(agents):
+        for name in {agent, agent.rstrip("0123456789").removesuffix("_")}:
+            groups.setdefault(name, []).append(number)
+    numbers: set[int] = set()
+    for name in settings.agents:
+        if name not in groups:
+            text = did_you_mean(name, sorted(groups, key=lambda one: groups[one]))
+            raise SettingsError(f"policies.{policy}.agents: there is no agent and no group '{name}'; {text}")
+        numbers |= set(groups[name])
+    if not numbers:
+        raise SettingsError(f"policies.{policy}.agents: is empty; name its agents, or remove the policy")
+    return sorted(numbers)
