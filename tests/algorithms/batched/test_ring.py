@@ -1,0 +1,95 @@
+"""The ring: the newest rows, in order, drawn evenly; nothing of what is not kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tau_trainer.algorithms.batched.ring import Ring
+from tau_trainer.errors import CheckpointError
+
+
+def rows(numbers: list[int]) -> dict[str, torch.Tensor]:
+    one = torch.tensor(numbers)
+    return {"number": one, "vector": one[:, None].float().expand(-1, 3) + torch.arange(3) / 4, "flag": one % 2 == 0}
+
+
+def held(ring: Ring) -> list[int]:
+    numbers: list[int] = ring.state()["number"].tolist()
+    return numbers
+
+
+def test_holds_the_newest_rows_whatever_the_pieces() -> None:
+    generator = np.random.default_rng(0)
+    for capacity in (1, 5, 16):
+        ring, wanted, count = Ring(capacity, rows([0])), list[int](), 0
+        for _ in range(60):
+            n = int(generator.integers(1, 2 * capacity + 2))
+            kept = generator.random(n) < 0.7
+            numbers = list(range(count, count + n))
+            count += n
+            ring.append(rows(numbers), torch.from_numpy(kept))
+            wanted = [*wanted, *(one for one, keep in zip(numbers, kept, strict=True) if keep)][-capacity:]
+            assert sorted(held(ring)) == wanted
+            assert int(ring.size) == len(wanted)
+            state = ring.state()
+            assert (state["vector"] == state["number"][:, None] + np.arange(3) / 4).all()
+            assert (state["flag"] == (state["number"] % 2 == 0)).all()
+
+
+def test_draws_evenly_and_whole_rows() -> None:
+    ring = Ring(8, rows([0]))
+    ring.append(rows(list(range(11))), torch.ones(11, dtype=torch.bool))
+    drawn = ring.draw(40000, torch.Generator().manual_seed(1))
+    assert (drawn["vector"] == drawn["number"][:, None] + torch.arange(3) / 4).all()
+    counts = torch.bincount(drawn["number"], minlength=11)
+    assert counts[:3].tolist() == [0, 0, 0]
+    assert (counts[3:] - 5000).abs().max() < 5 * (5000 * 7 / 8) ** 0.5
+    few = Ring(8, rows([0]))
+    few.append(rows([4, 5, 6]), torch.tensor([True, False, True]))
+    assert set(few.draw(100, torch.Generator().manual_seed(1))["number"].tolist()) == {4, 6}
+
+
+def test_goes_on_from_its_state() -> None:
+    ring = Ring(8, rows([0]))
+    ring.append(rows(list(range(13))), torch.ones(13, dtype=torch.bool))
+    other = Ring(8, rows([0]))
+    other.load(ring.state())
+    for one in (ring, other):
+        one.append(rows([50, 51]), torch.ones(2, dtype=torch.bool))
+    drawn, again = (one.draw(30, torch.Generator().manual_seed(2)) for one in (ring, other))
+    assert all((drawn[name] == again[name]).all() for name in drawn)
+    assert held(ring) == held(other)
+    assert sorted(held(ring)) == [7, 8, 9, 10, 11, 12, 50, 51]
+
+
+def test_a_state_that_does_not_fit_changes_nothing() -> None:
+    ring = Ring(8, rows([0]))
+    ring.append(rows([1, 2, 3]), torch.ones(3, dtype=torch.bool))
+    state = ring.state()
+    bad: list[dict[str, np.ndarray]] = [
+        {**state, "vector": state["vector"][:, :2]},
+        {name: values for name, values in state.items() if name != "flag"},
+        {**state, "number": state["number"][:2]},
+        {**state, "written": np.array(-1)},
+        {**state, "vector": state["vector"] * np.nan},
+    ]
+    for one in bad:
+        with pytest.raises(CheckpointError):
+            ring.load(one)
+    assert held(ring) == [1, 2, 3]
+
+
+@pytest.mark.gpu
+def test_neither_appending_nor_drawing_waits_for_the_device() -> None:
+    ring = Ring(8, {name: values.cuda() for name, values in rows([0]).items()})
+    more = {name: values.cuda() for name, values in rows([1, 2, 3]).items()}
+    generator = torch.Generator("cuda")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        ring.append(more, more["flag"])
+        ring.draw(4, generator)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert held(ring) == [2]
