@@ -31,6 +31,7 @@ from tau_trainer.models.distributions import action_log_prob
 from tau_trainer.models.policy import all_finite
 from tau_trainer.rewards.learned import Experience
 from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.settings.networks import expanded
 from tau_trainer.settings.signals import LEARNED
 from tau_trainer.specs import Observations, ObservationType
 
@@ -216,6 +217,7 @@ class GradientAlgorithm(Algorithm):
             "streams": {stream.name: stream.width for stream in self.streams},
             "hidden_units": network.hidden_units,
             "num_layers": network.num_layers,
+            "net_arch": None if network.net_arch is None else expanded(network.net_arch),
             "shared_critic": self.network.towers == 1,
             "normalize": network.normalize,
             "action_levels": network.action_levels,

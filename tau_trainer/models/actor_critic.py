@@ -18,6 +18,7 @@ from tau_trainer.exploration import Exploration, make_exploration
 from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.blocks import Recurrent, drawn_from
 from tau_trainer.models.hyper import make_body
+from tau_trainer.models.mlp import MLP
 from tau_trainer.models.noisy import Noise
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, make_encoders, sensors_of
@@ -111,7 +112,7 @@ class ActorCritic(torch.nn.Module):
     @property
     def plain(self) -> bool:
         """Whether it is hidden layers and nothing else: then there are faster paths."""
-        return not (self.encoders or self.memories or self.noisy)
+        return not (self.encoders or self.memories or self.noisy) and isinstance(self.body, MLP)
 
     @property
     def state_columns(self) -> tuple[Column, ...]:

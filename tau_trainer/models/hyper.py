@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tau_trainer.errors import SettingsError
 from tau_trainer.models.graph import NORM_EPSILON
 from tau_trainer.models.mlp import MLP, Layer, kaiming_normal_
+from tau_trainer.models.net_arch import NetArch
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
@@ -92,16 +94,24 @@ def make_body(
     generator: torch.Generator,
     *,
     noisy: bool = False,
-) -> tuple[MLP, HyperLayer | None]:
+) -> tuple[MLP | NetArch, HyperLayer | None]:
     """The hidden layers over ``inputs`` features; where ``goals`` of them make weights, the last layer's: never noisy.
 
-    ML-Agents' ``ConditionalEncoder`` has one such layer too.
+    ML-Agents' ``ConditionalEncoder`` has one such layer too; behind a ``net_arch`` it is one more.
+
+    Raises:
+        SettingsError: a ``net_arch`` is to be noisy.
     """
     units, layers = settings.hidden_units, settings.num_layers
+    if settings.net_arch is not None:
+        if noisy:
+            raise SettingsError("network_settings.net_arch has no noisy layers; remove it, or hyperparameters.noisy")
+        body = NetArch(inputs, settings.net_arch, towers, generator)
+        return body, HyperLayer(body.size, goals, units, towers, generator) if goals else None
     if not goals or not layers:
         return MLP(inputs, units, layers, towers, generator, noisy=noisy), None
-    body = MLP(inputs, units, layers - 1, towers, generator, noisy=noisy)
-    return body, HyperLayer(body.size, goals, units, towers, generator)
+    before = MLP(inputs, units, layers - 1, towers, generator, noisy=noisy)
+    return before, HyperLayer(before.size, goals, units, towers, generator)
 
 
 def _by_goal(goal: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor, list[int]] | None:

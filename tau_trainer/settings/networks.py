@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
 from tau_trainer.settings.kinds import Bool, PositiveInt, Section
+
+_MOST_LAYERS, _WIDEST = 1024, 65536
+
+
+def expanded(net_arch: Sequence[Any]) -> list[int | str]:
+    """The parts of a ``net_arch`` one after the other, repetitions written out.
+
+    >>> expanded([64, {"repeat": 2, "net_arch": [128, "b"]}, "r32"])
+    [64, 128, 'b', 128, 'b', 'r32']
+    """
+    parts: list[int | str] = []
+    for one in net_arch:
+        parts += expanded(one["net_arch"]) * one["repeat"] if isinstance(one, Mapping) else [one]
+    return parts
+
+
+def _parts(value: object) -> tuple[Any, ...]:
+    """What :func:`expanded` takes, from what a file says."""
+    if not isinstance(value, list | tuple):
+        raise PydanticCustomError("net_arch", "must be a list such as [128, b, r256]")
+    parts = tuple(map(_part, value))
+    if len(expanded(parts)) > _MOST_LAYERS:
+        raise PydanticCustomError("net_arch", "is longer than {most} layers; shorten it", {"most": _MOST_LAYERS})
+    return parts
+
+
+def _part(value: object) -> object:
+    if isinstance(value, Mapping) and set(value) == {"repeat", "net_arch"}:
+        times = value["repeat"]
+        if isinstance(times, int) and not isinstance(times, bool) and 1 <= times <= _MOST_LAYERS:
+            return {"repeat": times, "net_arch": _parts(value["net_arch"])}
+    if value == "b":
+        return value
+    written = "" if isinstance(value, bool) or not isinstance(value, int | str) else str(value)
+    found = re.fullmatch(r"(r?)0*([1-9][0-9]{0,5})", written)
+    if found is not None and int(found[2]) <= _WIDEST:
+        return f"r{found[2]}" if found[1] else int(found[2])
+    raise PydanticCustomError(
+        "net_arch",
+        "has a part {part}, which is neither a width (1 to {most}), nor b (BatchNorm), nor rN (a residual block of "
+        "width N), nor {{repeat, net_arch}}; correct it",
+        {"part": repr(value), "most": _WIDEST},
+    )
+
+
+NetArch = Annotated[tuple[Any, ...], BeforeValidator(_parts)]
+"""Hidden layers by hironaka's grammar: a width, ``b``, ``rN``, or ``{repeat: times, net_arch: [...]}``."""
 
 
 class MemorySettings(Section):
@@ -40,10 +88,14 @@ class NetworkSettings(Section):
 
     normalize: Bool = False
     """Normalise vector observations by their running mean and variance."""
-    hidden_units: Annotated[PositiveInt, Field(le=65536)] = 128
+    hidden_units: Annotated[PositiveInt, Field(le=_WIDEST)] = 128
     """Units of every hidden layer."""
     num_layers: Annotated[PositiveInt, Field(le=1024)] = 2
     """Number of hidden layers."""
+    net_arch: NetArch | None = None
+    """Hidden layers one by one, with ReLU, in place of hidden_units and num_layers: a number is a layer of so many
+    units, ``b`` BatchNorm behind the layer before it, ``rN`` a residual block of N units, and ``{repeat, net_arch}``
+    repeats a part; null = hidden_units and num_layers."""
     vis_encode_type: str = "simple"
     """Encoder of visual observations: simple, nature_cnn, resnet, match3, fully_connected, or one that a package brings
     as ``visual:<name>``; means nothing for a behavior that has none."""

@@ -20,6 +20,7 @@ from tau_trainer.export.verify import verify
 from tau_trainer.models import MLPPolicy, ModulePolicy
 from tau_trainer.models.actor_critic import CLOCK
 from tau_trainer.models.masks import branch_bounds
+from tau_trainer.models.mlp import MLP
 from tau_trainer.settings import MemorySettings
 from tau_trainer.settings.exploration import BoltzmannGumbelSettings, EpsGreedySettings, GreedySettings
 from tau_trainer.specs import ActionSpec
@@ -306,6 +307,7 @@ def test_noise_is_factorised() -> None:
     with torch.no_grad():
         found = network.outputs([x], noise=noise)
         f = [one.sign() * one.abs().sqrt() for one in drawn]
+        assert isinstance(network.body, MLP)
         layers = [(layer.weight[0], layer.bias[0, 0], layer.noisy) for layer in network.body.layers]
         layers.append((network.action.weight, network.action.bias, network.action.noisy))
         for row in range(6):
@@ -320,6 +322,7 @@ def test_noise_is_factorised() -> None:
 
 def test_widths_of_noise_begin_as_in_the_paper_and_are_learned() -> None:
     learner = dqn(DISCRETE, dqn_settings(noisy=True, exploration=GreedySettings()))
+    assert isinstance(learner.network.body, MLP)
     first = learner.network.body.layers[0].noisy
     assert first is not None
     assert torch.allclose(first.weight, torch.tensor(0.5 / np.sqrt(7.0)).float())

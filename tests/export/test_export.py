@@ -19,9 +19,12 @@ from tests.training.fakes import ppo_settings, vector_spec
 SPEC = vector_spec(actions=ActionSpec(2, (3, 2)))
 
 
-@pytest.fixture
-def policy() -> Policy:
-    network = {"hidden_units": 8, "num_layers": 1, "normalize": True}
+BODIES = {"hidden_units": 8, "num_layers": 1}, {"net_arch": [8, "b", "r6", "b"]}
+
+
+@pytest.fixture(params=BODIES, ids=["layers", "net_arch"])
+def policy(request: pytest.FixtureRequest) -> Policy:
+    network = {**request.param, "normalize": True}
     return make_algorithm(Setup(SPEC, ppo_settings(network_settings=network), seed=3)).snapshot()
 
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tau_trainer.export.reference import Reference
+from tau_trainer.models.mlp import MLP
 from tau_trainer.settings import MemorySettings
 from tests.export.conftest import MakeNetwork
 from tests.networks import IMAGE, LIST, observations
@@ -41,6 +42,7 @@ def test_float32_stays_within_the_bound(network_of: MakeNetwork, scale: float) -
         network = network_of(3, sensors=((64,),), hidden_units=64, normalize=False, seed=seed)
         obs = observations(network.spec, 32, seed, scale)
         x = obs[0]
+        assert isinstance(network.body, MLP)
         for layer in network.body.layers:
             x = x @ layer.weight[0].detach().numpy() + layer.bias[0].detach().numpy()
             x = x * (np.float32(0.5) * (1 + np.tanh(np.float32(0.5) * x)))

@@ -1,0 +1,167 @@
+"""Hidden layers one by one, by hironaka's grammar: widths with ReLU, BatchNorm, residual blocks.
+
+A number is a linear layer, ``b`` a BatchNorm of what stands before it, and ReLU comes behind both of them; ``rN`` is
+``relu(skip(x) + second(relu(first(x))))`` of width N (He et al. 2016), where ``skip`` is a linear layer if the width
+changes, and ReLU comes behind its BatchNorm too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from tau_trainer.models.mlp import kaiming_normal_
+from tau_trainer.models.noisy import Noise
+from tau_trainer.settings.networks import expanded
+
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
+
+_MOMENTUM, _EPSILON = 0.1, 1e-5
+_RELU_GAIN = 2.0**0.5
+
+
+class BatchNorm(torch.nn.Module):
+    """Mean 0 and variance 1 for every feature, then a learned scale and shift (Ioffe and Szegedy 2015).
+
+    While gradients are recorded, mean and variance are the batch's, and running ones follow it by a tenth, with
+    torch's numbers; whoever acts, asks a target or reads a model file meets the running ones.
+
+    Args:
+        size: features.
+    """
+
+    mean: torch.Tensor
+    """float32 [size], running."""
+    variance: torch.Tensor
+    """float32 [size], running; unbiased."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.scale, self.shift = torch.nn.Parameter(torch.ones(size)), torch.nn.Parameter(torch.zeros(size))
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("variance", torch.ones(size))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, size] of inputs [n, size]."""
+        learning = self.training and torch.is_grad_enabled() and len(x) > 1
+        return torch.nn.functional.batch_norm(
+            x, self.mean, self.variance, self.scale, self.shift, learning, _MOMENTUM, _EPSILON
+        )
+
+    def write(self, graph: GraphWriter, x: str, output: str) -> str:
+        """The same as nodes, with the running numbers."""
+        factor = self.scale.detach() / torch.sqrt(self.variance + _EPSILON)
+        rest = self.shift.detach() - self.mean * factor
+        values = {f"{output}.{name}": one.cpu().numpy()[None] for name, one in (("scale", factor), ("shift", rest))}
+        scale, shift = (graph.constant(name, value) for name, value in values.items())
+        return graph.add("Add", [graph.add("Mul", [x, scale], f"{output}.scaled"), shift], output)
+
+
+class Dense(torch.nn.Linear):
+    """A linear layer with He et al.'s (2015) weights for ReLU, and no bias at first."""
+
+    def __init__(self, inputs: int, units: int, generator: torch.Generator) -> None:
+        torch.nn.Module.__init__(self)
+        self.in_features, self.out_features = inputs, units
+        weight = torch.empty(inputs, units)
+        kaiming_normal_(weight, generator, _RELU_GAIN)
+        self.weight = torch.nn.Parameter(weight.t().contiguous())
+        self.bias = torch.nn.Parameter(torch.zeros(units))
+
+    def write(self, graph: GraphWriter, x: str, output: str) -> str:
+        """The same as a node."""
+        return graph.dense(self, x, output)
+
+
+class Residual(torch.nn.Module):
+    """``skip(x) + second(relu(first(x)))``; the second layer begins at zero, so that the block does."""
+
+    def __init__(self, inputs: int, units: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.skip = Dense(inputs, units, generator) if inputs != units else None
+        self.first, self.second = Dense(inputs, units, generator), Dense(units, units, generator)
+        with torch.no_grad():
+            self.second.weight.zero_()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, units] of inputs [n, inputs]."""
+        changed: torch.Tensor = self.second(torch.relu(self.first(x)))
+        return changed + (x if self.skip is None else self.skip(x))
+
+    def write(self, graph: GraphWriter, x: str, output: str) -> str:
+        """The same as nodes."""
+        first = graph.add("Relu", [self.first.write(graph, x, f"{output}.first")], f"{output}.first.relu")
+        second = self.second.write(graph, first, f"{output}.second")
+        skipped = x if self.skip is None else self.skip.write(graph, x, f"{output}.skip")
+        return graph.add("Add", [second, skipped], output)
+
+
+class Relu(torch.nn.ReLU):
+    """As torch has it."""
+
+    def write(self, graph: GraphWriter, x: str, output: str) -> str:
+        """The same as a node."""
+        return graph.add("Relu", [x], output)
+
+
+class NetArch(torch.nn.ModuleList):
+    """The hidden layers of one or more towers, with weights of their own.
+
+    Args:
+        inputs: features that go in.
+        net_arch: what :func:`expanded` takes.
+        towers: how many.
+        generator: source of the initial weights.
+    """
+
+    def __init__(self, inputs: int, net_arch: Sequence[object], towers: int, generator: torch.Generator) -> None:
+        parts = expanded(net_arch)
+        super().__init__(_layers(inputs, parts, generator) for _ in range(towers))
+        widths = [int(str(part).removeprefix("r")) for part in parts if part != "b"]
+        self.size = widths[-1] if widths else inputs
+        """Features that come out."""
+
+    def forward(self, x: torch.Tensor, tower: int, noise: Noise | None = None) -> torch.Tensor:
+        """Features [n, H] of one tower from inputs [n, in]. There is no noise in them."""
+        features: torch.Tensor = self[tower](x)
+        return features
+
+    def together(self, x: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
+        """Features [towers, n, H] of all towers from their inputs [towers, n, in].
+
+        ``frozen``: gradients go to the inputs alone.
+        """
+        if not frozen:
+            return torch.stack([layers(one) for layers, one in zip(self, x, strict=True)])
+        fixed = [{name: one.detach() for name, one in layers.named_parameters()} for layers in self]
+        calls = zip(self, fixed, x, strict=True)
+        return torch.stack([torch.func.functional_call(layers, weights, (one,)) for layers, weights, one in calls])
+
+    def write(self, graph: GraphWriter, x: str, tower: int = 0) -> str:
+        """The same as nodes."""
+        layers = self[tower]
+        assert isinstance(layers, torch.nn.Sequential)
+        for index, layer in enumerate(layers):
+            assert isinstance(layer, Dense | BatchNorm | Residual | Relu)
+            x = layer.write(graph, x, f"body_{index}")
+        return x
+
+
+def _layers(inputs: int, parts: Sequence[int | str], generator: torch.Generator) -> torch.nn.Sequential:
+    """One tower; ReLU waits for the BatchNorm that may come behind a layer."""
+    layers: list[torch.nn.Module] = []
+    waits = False
+    for part in parts:
+        if part == "b":
+            layers.append(BatchNorm(inputs))
+            continue
+        if waits:
+            layers.append(Relu())
+        units = int(str(part).removeprefix("r"))
+        kind = Residual if isinstance(part, str) else Dense
+        layers.append(kind(inputs, units, generator))
+        inputs, waits = units, True
+    return torch.nn.Sequential(*layers, *([Relu()] if waits else []))
