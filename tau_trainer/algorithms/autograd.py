@@ -12,6 +12,7 @@ from tau_trainer.algorithms.fused import Numbers
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.distributions import evaluate_actions
+from tau_trainer.specs import ActionSpec
 
 
 def minibatch_loss(
@@ -26,22 +27,35 @@ def minibatch_loss(
         The loss [], and of each sample the log ratio [B, K], the value [B, R]; the mean entropy [].
     """
     answer = network(samples.inputs, *samples.past)
-    log_prob, entropies = evaluate_actions(
-        network.action.choices,
-        answer.outputs,
-        network.action.log_sigma,
-        samples.continuous,
-        samples.discrete,
-        samples.mask if len(samples.mask) else None,
+    action = network.action
+    loss, log_ratio, entropies = loss_of(
+        numbers, action.choices, answer.outputs, action.log_sigma, answer.values, samples
     )
+    return loss, log_ratio, answer.values.detach(), entropies.mean()
+
+
+def loss_of(
+    numbers: Numbers,
+    actions: ActionSpec,
+    outputs: torch.Tensor,
+    log_sigma: torch.Tensor,
+    values: torch.Tensor,
+    samples: Samples,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """:func:`minibatch_loss` of what networks have said: outputs [B, c + M], log sigma [c] or [B, c], values [B, R].
+
+    Returns:
+        The loss [], and of each sample the log ratio [B, K] and the entropy [B].
+    """
+    mask = samples.mask if len(samples.mask) else None
+    log_prob, entropies = evaluate_actions(actions, outputs, log_sigma, samples.continuous, samples.discrete, mask)
     log_ratio = log_prob - samples.log_prob
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - numbers.epsilon, 1.0 + numbers.epsilon)
     policy_loss = -torch.minimum(ratio * samples.advantage, clipped * samples.advantage).mean()
-    value_loss = (answer.values - samples.returns).square().mean()
-    entropy = entropies.mean()
-    loss = policy_loss + 0.5 * value_loss - numbers.beta * entropy
-    return loss, log_ratio.detach(), answer.values.detach(), entropy.detach()
+    value_loss = (values - samples.returns).square().mean()
+    loss = policy_loss + 0.5 * value_loss - numbers.beta * entropies.mean()
+    return loss, log_ratio.detach(), entropies.detach()
 
 
 class AutogradEpochs:

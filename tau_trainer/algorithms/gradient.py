@@ -67,6 +67,7 @@ class GradientAlgorithm(Algorithm):
             raise ValueError(f"reward_width must be 1 or {spec.actions.components}, not {setup.reward_width}")
         self.spec = spec
         self.settings = settings
+        self.seed = setup.seed
         self.streams = setup.streams
         self.device = torch.device(setup.device)
         self.generator = torch.Generator().manual_seed(setup.seed)

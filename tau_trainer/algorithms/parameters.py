@@ -179,9 +179,9 @@ class FlatParameters:
         return first - int(span.start)
 
     def views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Each parameter as a view of ``flat``."""
+        """Each parameter as a view of ``flat``, a vector or a stack of vectors: [..., *shape]."""
         return {
-            name: flat.narrow(0, offset, self._shapes[name].numel()).view(self._shapes[name])
+            name: flat.narrow(-1, offset, self._shapes[name].numel()).view(*flat.shape[:-1], *self._shapes[name])
             for name, offset in self._offsets.items()
         }
 

@@ -91,7 +91,7 @@ class PPO(OnPolicy):
         # et al. 2022) without its weight pi_proximal / pi_behavior: stale data counts as if it were fresh.
         stale = np.arange(len(rollout)) if first else np.flatnonzero(rollout.version < self.version)
         samples, values = self._samples(rollout, stale)
-        numbers = self._numbers(progress)
+        numbers = self.numbers(progress)
         summary = self._descend(samples, len(rollout) - rollout.older, numbers, publish)
         if not first:
             self.observe(tuple(sensor[rollout.older :] for sensor in rollout.observations))
@@ -110,7 +110,8 @@ class PPO(OnPolicy):
             keys.MINIBATCHES: float(summary.minibatches),
         }
 
-    def _numbers(self, progress: float) -> Numbers:
+    def numbers(self, progress: float) -> Numbers:
+        """The hyperparameters at ``progress``, see :meth:`Algorithm.update`."""
         own, steps = self._own, self.settings.max_steps
         return Numbers(
             continuous=self.network.action.choices.continuous_size,

@@ -34,7 +34,7 @@ def evaluate_actions(
     Args:
         actions: sizes.
         outputs: float32 [n, c + sum of branches]: means, then logits.
-        log_sigma: float32 [c].
+        log_sigma: float32 [c], or [n, c] where rows are of several networks.
         continuous: float32 [n, c], raw samples.
         discrete: int64 [n, b].
         mask: bool [n, sum of branches], True = forbidden, no branch forbidden as a whole; or None.
@@ -49,7 +49,7 @@ def evaluate_actions(
     if size:
         error = (continuous - outputs[:, :size]) * torch.exp(-log_sigma)
         log_probs.append(-0.5 * error * error - log_sigma - LOG_SQRT_2PI)
-        entropy = entropy + log_sigma.mean() + GAUSSIAN_ENTROPY
+        entropy = entropy + log_sigma.mean(dim=-1) + GAUSSIAN_ENTROPY
     logits = outputs[:, size:] if mask is None else outputs[:, size:].masked_fill(mask, MASKED_LOGIT)
     for branch, (begin, end) in enumerate(branch_bounds(actions.discrete_branches)):
         all_log_prob = torch.log_softmax(logits[:, begin:end], dim=1)

@@ -1,0 +1,305 @@
+"""Batched environments: steps a second alone, with acting, with learning, over copies and agents, and beside others.
+
+    python tools/bench/batched.py [--layers env acting learning peers] [--seconds 4] [--runs 3] [--device cuda]
+
+An *environment step* is one step of one copy, an *agent step* one action of one agent: both are printed. Random actions
+are drawn on the device where there is no policy. Beside them in the same run: the numpy twin (one copy, a loop over
+agents), Gymnasium's own vectorised CartPole, gymnax' (JAX), VMAS' tag game (torch), and Stable-Baselines3's PPO on
+CartPole with the settings of its zoo. Medians of several runs, taken in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from tau_trainer.algorithms.batched import make_learner
+from tau_trainer.algorithms.batched.acting import spec_of
+from tau_trainer.algorithms.batched.contract import LearnerSetup
+from tau_trainer.collection.batched import BatchedCollector
+from tau_trainer.envs.batched import BatchedEnv, registry
+from tau_trainer.settings.batched import A2CPolicySettings
+from tools._bootstrap.progress import SetupError
+from tools.bench import tables, timed_envs
+from tools.peers import CACHE, GYMNAX, STABLE_BASELINES3, VMAS, ensure_peer
+
+HERE = Path(__file__).resolve().parent
+LAYERS = ("env", "acting", "learning")
+MOST_ROWS = 1_000_000
+"""Agents of all copies together: what more would need is not a matter of speed."""
+HORIZON = 32
+HIDDEN = {"cartpole": 64, "tag_continuous": 256, "tag_gridworld": 256}
+"""Units of both hidden layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is played."""
+
+    name: str
+    copies: int
+    taggers: int = 0
+    runners: int = 0
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Of the environment, as systems ship it."""
+        if self.name == "tag_continuous":
+            return {
+                "num_taggers": self.taggers,
+                "num_runners": self.runners,
+                "grid_length": 20.0,
+                "episode_length": 500,
+                "use_full_observation": False,
+                "num_other_agents_observed": min(10, self.taggers + self.runners - 1),
+                "tagging_distance": 0.02,
+            }
+        return {"num_taggers": self.taggers, "grid_length": 100} if self.name == "tag_gridworld" else {}
+
+    @property
+    def agents(self) -> int:
+        """Of each copy."""
+        return self.taggers + self.runners or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """One run."""
+
+    cell: Cell
+    what: str
+    """A layer, or who else."""
+    steps: float
+    """Of an environment, a second."""
+
+
+def main() -> int:
+    """Reads the command line, measures, prints the tables, writes the JSON file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layers", nargs="+", choices=[*LAYERS, "peers"], default=[*LAYERS, "peers"])
+    parser.add_argument("--copies", type=int, nargs="+", default=[1, 10, 100, 1000, 10_000])
+    parser.add_argument("--agents", type=int, nargs="+", default=[5, 100, 1000], help="of tag_continuous, a tenth tag")
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of a run")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="where other programs' environments are kept")
+    tables.add_output(parser)
+    arguments = parser.parse_args()
+    cells = list(_cells(arguments.copies, arguments.agents))
+    try:
+        others = _others(arguments.cache, arguments.seconds) if "peers" in arguments.layers else []
+    except SetupError as error:
+        print(f"batched: {error}", file=sys.stderr)
+        return 2
+    rates = []
+    for _ in range(arguments.runs):
+        for cell in cells:
+            for layer in LAYERS:
+                if layer in arguments.layers:
+                    rates.append(Rate(cell, layer, measured(cell, layer, arguments.seconds, arguments.device)))
+                    say(rates[-1])
+        for cell, what, measure in others:
+            rates.append(Rate(cell, what, measure()))
+            say(rates[-1])
+    text = "\n\n".join([table(rates), *([beside(rates)] if others else [])])
+    print("\n" + text)
+    tables.write(arguments, "batched", text, {"rates": [asdict(rate) for rate in rates]})
+    return 0
+
+
+def _cells(copies: list[int], agents: list[int]) -> Iterator[Cell]:
+    for count in copies:
+        yield Cell("cartpole", count)
+    for count in copies:
+        yield Cell("tag_gridworld", count, 4, 1)
+    for size in agents:
+        for count in copies:
+            if size * count <= MOST_ROWS:
+                yield Cell("tag_continuous", count, max(1, size // 10), size - max(1, size // 10))
+
+
+def measured(cell: Cell, layer: str, seconds: float, device: str) -> float:
+    """Environment steps a second."""
+    env = registry.make(cell.name, cell.copies, device=device, **cell.arguments)
+    step = _random(env) if layer == "env" else _played(env, cell, learns=layer == "learning")
+    step()
+    wait = torch.cuda.synchronize if env.device.type == "cuda" else lambda: None
+    wait()
+    steps, begun = 0, time.perf_counter()
+    while (spent := time.perf_counter() - begun) < seconds:
+        steps += step()
+        wait()
+    return steps * cell.copies / spent
+
+
+def _random(env: BatchedEnv) -> Callable[[], int]:
+    """Plays so many steps at once as a rollout has."""
+    env.reset()
+    space, shape = env.action_space, (env.num_envs, env.num_agents)
+
+    def step() -> int:
+        for _ in range(HORIZON):
+            if isinstance(space, spaces.MultiDiscrete):
+                columns = [torch.randint(0, int(n), shape, device=env.device) for n in space.nvec]
+                env.step(torch.stack(columns, dim=2))
+            else:
+                assert isinstance(space, spaces.Discrete)
+                env.step(torch.randint(0, int(space.n), shape, device=env.device))
+        return HORIZON
+
+    return step
+
+
+def _played(env: BatchedEnv, cell: Cell, *, learns: bool) -> Callable[[], int]:
+    """The same with a policy for all agents, A2C."""
+    rows = HORIZON * cell.copies * cell.agents
+    settings = A2CPolicySettings.model_validate(
+        {
+            "trainer_type": "a2c",
+            "hyperparameters": {"buffer_size": rows, "batch_size": rows},
+            "network_settings": {"hidden_units": HIDDEN[cell.name], "num_layers": 2},
+        }
+    )
+    spec = spec_of("all", env.observation_space, env.action_space)
+    setup = LearnerSetup(
+        spec, env.action_space, settings, cell.copies, cell.agents, max_steps=10**9, seed=0, device=env.device
+    )
+    learner = make_learner(setup)
+    collector = BatchedCollector(env, {"all": (learner, range(cell.agents))})
+
+    def step() -> int:
+        rollouts = collector.collect(HORIZON)
+        if learns:
+            learner.learn(rollouts["all"], 0.0)
+        return HORIZON
+
+    return step
+
+
+def _others(cache: Path, seconds: float) -> list[tuple[Cell, str, Callable[[], float]]]:
+    """Whom ours is measured beside: what they play, their name, and how."""
+    sizes = 1, 100, 10_000
+    gymnax, vmas = ensure_peer(GYMNAX, cache=cache), ensure_peer(VMAS, cache=cache)
+    peer = ensure_peer(STABLE_BASELINES3, cache=cache)
+    found: list[tuple[Cell, str, Callable[[], float]]] = []
+    for copies in sizes:
+        cell = Cell("cartpole", copies)
+        found.append((cell, "Gymnasium, vectorised", partial(_gymnasium, cell, seconds)))
+        words = [str(gymnax), str(HERE / "drive_gymnax.py"), str(copies), str(seconds)]
+        found.append((cell, "gymnax (JAX)", partial(_told, words)))
+    alone = [Cell("cartpole", 1), Cell("tag_gridworld", 1, 4, 1)]
+    alone += [Cell("tag_continuous", 1, n, 9 * n) for n in (10, 100)]
+    found += [(cell, "numpy twin", partial(_twin, cell, seconds)) for cell in alone]
+    for copies in (1, 100, 1000):
+        cell = Cell("tag_continuous", copies, 1, 4)
+        words = [str(vmas), str(HERE / "drive_vmas.py"), "1", "4", str(copies), str(seconds)]
+        found.append((cell, "VMAS, simple_tag", partial(_told, words)))
+    words = [str(peer), str(HERE / "drive_sb3.py"), "CartPole-v1", "1", "100000"]
+    found.append((Cell("cartpole", 8), "Stable-Baselines3, learning", partial(_told, words)))
+    return found
+
+
+def _gymnasium(cell: Cell, seconds: float) -> float:
+    env = gymnasium.make_vec("CartPole-v1", cell.copies, vectorization_mode="vector_entry_point")
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    steps, begun = 0, time.perf_counter()
+    while (spent := time.perf_counter() - begun) < seconds:
+        env.step(env.action_space.sample())
+        steps += 1
+    env.close()
+    return steps * cell.copies / spent
+
+
+def _twin(cell: Cell, seconds: float) -> float:
+    """One copy in plain numpy."""
+    env, twin = registry.make(cell.name, 1, **cell.arguments), registry.twin(cell.name, **cell.arguments)
+    env.reset()
+    start = {name: values[0].numpy() for name, values in env.state.items()}
+    rng = np.random.default_rng(0)
+    space = env.action_space
+    shape = (cell.agents, len(space.nvec)) if isinstance(space, spaces.MultiDiscrete) else (cell.agents,)
+    most = space.nvec if isinstance(space, spaces.MultiDiscrete) else space.n  # type: ignore[union-attr]
+    state, steps, begun = dict(start), 0, time.perf_counter()
+    while (spent := time.perf_counter() - begun) < seconds:
+        state["step"] = state["step"] + 1
+        game, _, terminated, truncated = twin.advance(state, rng.integers(0, most, shape))
+        present = state["present"] & ~terminated & ~truncated
+        state = {**state, **game, "present": present} if present.any() else dict(start)
+        twin.observe(state)
+        steps += 1
+    return steps / spent
+
+
+def _told(words: list[str]) -> float:
+    """What a program prints last; NaN where it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        variables = {**os.environ, timed_envs.FOLDER: folder}
+        done = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False, env=variables)
+    if done.returncode:
+        print(done.stderr.strip().splitlines()[-1:], file=sys.stderr)
+        return math.nan
+    return float(done.stdout.split()[-1])
+
+
+def say(rate: Rate) -> None:
+    """One line for each run while the benchmark goes on."""
+    cell = rate.cell
+    print(f"{cell.name}, {cell.copies:,} copies of {cell.agents:,}, {rate.what}: {rate.steps:,.0f} steps/s", flush=True)
+
+
+def table(rates: list[Rate]) -> str:
+    """Environment steps and agent steps a second of each layer."""
+    rows = []
+    for cell in dict.fromkeys(rate.cell for rate in rates if rate.what in LAYERS):
+        row = [f"`{cell.name}`", f"{cell.agents:,}", f"{cell.copies:,}"]
+        alone = [rate.steps for rate in rates if (rate.cell, rate.what) == (cell, "env")]
+        for layer in LAYERS:
+            steps = [rate.steps for rate in rates if (rate.cell, rate.what) == (cell, layer)]
+            row.append(f"{tables.number(tables.median(steps))} / {tables.number(tables.median(steps) * cell.agents)}")
+        learning = [rate.steps for rate in rates if (rate.cell, rate.what) == (cell, "learning")]
+        rows.append([*row, tables.ratio(learning, alone)])
+    header = ["environment", "agents", "copies", "alone: environment / agent steps/s", "with acting", "with learning"]
+    return tables.markdown([*header, "with learning of alone"], rows)
+
+
+def beside(rates: list[Rate]) -> str:
+    """Others, and the same of ours."""
+    rows = []
+    for cell, what in dict.fromkeys((rate.cell, rate.what) for rate in rates if rate.what not in LAYERS):
+        theirs = [rate.steps for rate in rates if (rate.cell, rate.what) == (cell, what)]
+        layer = "learning" if what.endswith("learning") else "env"
+        same = [rate for rate in rates if rate.what == layer and rate.cell.name == cell.name]
+        own = [rate for rate in same if rate.cell.agents == cell.agents]
+        equal = [rate.steps for rate in own if rate.cell.copies == cell.copies]
+        best = max({rate.cell.copies for rate in own}, key=lambda n: _at(own, n), default=0)
+        most = [rate.steps for rate in own if rate.cell.copies == best]
+        row = [what, f"`{cell.name}`, {cell.agents:,}", f"{cell.copies:,}", tables.spread(theirs)]
+        rows.append([*row, tables.spread(equal), tables.ratio(equal, theirs), f"{best:,}", tables.ratio(most, theirs)])
+    header = ["who", "plays, agents", "copies", "environment steps/s", "ours, as many copies", "ratio"]
+    return tables.markdown([*header, "ours at its best: copies", "ratio"], rows)
+
+
+def _at(rates: list[Rate], copies: int) -> float:
+    return tables.median(rate.steps for rate in rates if rate.cell.copies == copies)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
