@@ -40,6 +40,7 @@ _OWN: dict[Kind, dict[str, str]] = {
         "gym": "tau_trainer.envs.gymnasium:GymnasiumSource",
         "pettingzoo": "tau_trainer.envs.pettingzoo:PettingZooSource",
         "mlagents": "tau_trainer.envs.base_env:BaseEnvSource",
+        "batched": "tau_trainer.envs.contract:no_engine",
     },
     # A tau_trainer.envs.batched.BatchedEnv, by `environment.name`; see tau_trainer.envs.batched.registry.
     "batched": {

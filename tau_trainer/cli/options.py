@@ -126,7 +126,10 @@ class EngineFlags:
 
     env: Annotated[
         Text,
-        _text("A Unity build, headless:SCENE, gym:ID, pettingzoo:MODULE, or editor (press Play; port 5004).", "ENV"),
+        _text(
+            "A Unity build, headless:SCENE, batched:tau, gym:ID, pettingzoo:MODULE, or editor (press Play; port 5004).",
+            "ENV",
+        ),
     ] = None
     base_port: Annotated[Text, _number("First port to listen on. [default: 5005]", "P"), Sets("env_settings.")] = None
     listen: Annotated[

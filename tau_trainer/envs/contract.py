@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tau_trainer import plugins
 from tau_trainer.bridge.side_channels import Sampler, Stat
-from tau_trainer.errors import EngineError
+from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 if TYPE_CHECKING:
@@ -91,6 +91,15 @@ class EnvironmentSource(Protocol):
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> Environment:
         """The environment of pair ``index``, not yet started."""
+
+
+def no_engine(settings: RunSettings, count: int, log_folder: Path) -> EnvironmentSource:
+    """What is asked to make environments of a batched one. Raises SettingsError."""
+    path = settings.env_settings.env_path
+    raise SettingsError(
+        f"--env {path} is no environment of this command; `tau-train parallel --policy independent --env {path}` and "
+        "`tau-train batch` train on batched ones"
+    )
 
 
 def open_source(

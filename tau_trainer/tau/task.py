@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import BaselineScore, TaskKeys, keys
 from tau_trainer.settings import TauSettings
-from tau_trainer.specs import ActionSpec, BehaviorSpec
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.tau.baselines import Act, ConfiguredFormula, baselines, require_evaluation, score
 from tau_trainer.tau.dataset import PACKAGED_DATA, TauDataset, load_dataset
 from tau_trainer.tau.evaluation import TauEvaluation, evaluate
@@ -21,7 +21,11 @@ from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES
 from tau_trainer.tau.rewarder import RewardComputer
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tau_trainer.envs.batched import BatchedEnv
     from tau_trainer.models import Policy
+    from tau_trainer.tau.batched import TauBatched
 
 TARGET_SENSOR = "target"
 """The sensor from which an AgentTrainer computes rewards; the policy never sees it."""
@@ -45,12 +49,14 @@ class TauTask:
 
     keys = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
     columns: tuple[str, ...] = ("success", "validation")
+    batched = "tau"
 
     def __init__(self, settings: TauSettings) -> None:
         """Raises DataError (also where there is nothing to evaluate on), SettingsError."""
         self.pairs = settings.pairs
         self.max_concurrent = settings.max_concurrent
         self.shared = settings.policy == "shared"
+        self.copies = settings.agents
         self.evaluates = settings.evaluate
         self.subject = f"data {(settings.data or PACKAGED_DATA).name}"
         self.profile = PROFILES[settings.profile]
@@ -107,6 +113,24 @@ class TauTask:
         """The behavior without the target, which is for the AgentTrainer alone."""
         sensors = tuple(sensor for sensor in spec.observations if sensor.name != TARGET_SENSOR)
         return BehaviorSpec(spec.name, sensors, spec.actions)
+
+    @property
+    def batched_spec(self) -> BehaviorSpec:
+        """What the headless scene shows."""
+        size, shows = self.profile.action_size, self._reward.source == "trainer"
+        target = (ObservationSpec(TARGET_SENSOR, (size,)),) if shows else ()
+        prompt = ObservationSpec(f"VectorSensor_size{EMBEDDING_SIZE}", (EMBEDDING_SIZE,))
+        return BehaviorSpec("TauAgent?team=0", (*target, prompt), ActionSpec(continuous_size=size))
+
+    def batched_env(self, seed: Tensor, device: str) -> BatchedEnv:
+        """The same scene as tensors."""
+        from tau_trainer.tau.batched import TauBatched  # with torch, which engines' runs load later
+
+        return TauBatched(len(seed), seed=seed, device=device, profile=self.profile.name, data=self._settings.data)
+
+    def batched_target(self, env: BatchedEnv) -> Tensor:
+        """The vectors of the right answers."""
+        return cast("TauBatched", env).target(env.state)
 
     def rewarder(self, spec: BehaviorSpec) -> RewardComputer:
         """The reward that the settings describe. Raises SettingsError where a target sensor is needed but missing."""

@@ -17,7 +17,7 @@ from tau_trainer.errors import ActorError, EngineError
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import MetricsHub, PairMetrics, PairState
 from tau_trainer.rewards import EngineReward
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.actor_process import plain_parameters
 from tau_trainer.training.agents import AgentTrainer, Collecting, TauAgent
@@ -36,8 +36,8 @@ from tau_trainer.training.states import told
 from tau_trainer.training.weights import WeightChannel
 
 
-class _ActorTrainer(AgentTrainer):
-    """What is known here of an AgentTrainer in an actor."""
+class DistantTrainer(AgentTrainer):
+    """What is known here of an AgentTrainer whose agents act elsewhere."""
 
     def __init__(self, index: int, hub: MetricsHub) -> None:
         super().__init__(index, _plays_elsewhere, lambda spec: EngineReward(), hub)
@@ -58,6 +58,13 @@ class _ActorTrainer(AgentTrainer):
         known = [one.recent_return.value for one in self.by_learner.values() if one.recent_return.value is not None]
         return sum(known) / len(known) if known else None
 
+    def ended(self, learner: Learner, returns: FloatArray) -> None:
+        """Count the returns [k] of episodes of the behavior of ``learner`` that ended."""
+        scores = self.by_learner.setdefault(learner.name, EpisodeScores())
+        scores.episodes += len(returns)
+        scores.recent_return.add(returns)
+        learner.ended(returns)
+
 
 def _plays_elsewhere(_: object) -> TauAgent:
     raise AssertionError("an actor's agents are in its process")
@@ -76,7 +83,7 @@ class ActorPair(AgentTrainerPair):
         """``done``, ``parameters``: see :class:`~tau_trainer.training.pair.AgentTrainerPair`."""
         self._finishing = False
         self.process = ActorProcess(board, index, board.plan.log_folder / f"Actor-{index}.log")
-        self._mirror = _ActorTrainer(index, board.hub)
+        self._mirror = DistantTrainer(index, board.hub)
         super().__init__(cast(Environment, self.process), self._mirror, done, parameters, board.lessons)
         self._board = board
         self._started: set[str] = set()
@@ -178,12 +185,9 @@ class ActorPair(AgentTrainerPair):
             hub.add(behavior, key, values, Aggregation(aggregation), pair=pair)
         for behavior, returns, lengths in facts["episodes"]:
             hub.episode(behavior, self.id, returns, lengths)
-            scores = self._mirror.by_learner.setdefault(behavior, EpisodeScores())
-            scores.episodes += len(returns)
-            scores.recent_return.add(np.array(returns, np.float32))
             learner = self._board.trainers[behavior].learner
             self._lessons.episodes(learner.spec.short_name, np.array(returns, np.float32))
-            learner.ended(np.array(returns, np.float32))
+            self._mirror.ended(learner, np.array(returns, np.float32))
             callbacks = self._board.pool.callbacks
             if callbacks.wants("on_episode_end"):
                 for total, length in zip(returns, lengths, strict=True):

@@ -6,11 +6,12 @@ lock while an update computes: a thread shares it with the event loop, a process
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tau_trainer.algorithms import Algorithm, OnBatch, Publish, State
 from tau_trainer.columns import Arrays
+from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
 
@@ -71,3 +72,49 @@ class LocalLearner:
         """Go on from a checkpoint."""
         self._algorithm.load(arrays, facts)
         self._policy = self._algorithm.snapshot()
+
+
+class MemberLearner:
+    """Learns with many others as one computation, which is not this object's (:mod:`.population`).
+
+    Attributes:
+        algorithm: what it was made with; it learns nothing by itself.
+        loaded: what it goes on from, for those whom it joins.
+        stats: of the newest update.
+    """
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm = algorithm
+        self.loaded: tuple[Arrays, Mapping[str, Any]] | None = None
+        self.stats: dict[str, float] = {}
+        self._snapshot: Callable[[], Policy] = algorithm.snapshot
+        self._state: Callable[[], State] = algorithm.state
+
+    def join(self, snapshot: Callable[[], Policy], state: Callable[[], State]) -> None:
+        """From now on the others know its policy and its state."""
+        self._snapshot, self._state, self.loaded = snapshot, state, None
+
+    def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
+        """It has learned already."""
+        return dict(self.stats)
+
+    def policy(self) -> Policy:
+        """The newest whole policy."""
+        return self._snapshot()
+
+    def watch(self, on_batch: OnBatch) -> None:
+        """Minibatches are of all together, so nobody is told of them."""
+
+    def state(self) -> State:
+        """What a checkpoint keeps."""
+        return self._state()
+
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint. Raises CheckpointError."""
+        if "version" in facts and "population" not in facts:
+            raise CheckpointError(
+                "it is of pairs with engines, and goes on with the --env that it had; --initialize-from begins a "
+                "population with what they learned"
+            )
+        self.algorithm.load(arrays, facts)
+        self.loaded = arrays, facts

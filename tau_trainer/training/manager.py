@@ -228,6 +228,8 @@ def _say(shown: Recorder | None, sentence: str) -> None:
 
 def _starting(run_id: str, plan: RunPlan) -> str:
     """The first line of a run: what begins, before everything that takes long."""
+    if plan.population:
+        return f"{run_id}: preparing {plan.pairs} pairs as one computation ({plan.environment}), seed {plan.seed}"
     of = f" of {plan.pairs}" if plan.max_concurrent < plan.pairs else ""
     engines = f"starting {plan.max_concurrent}{of} engine{'s' if plan.pairs > 1 else ''} ({plan.environment})"
     return f"{run_id}: {f'preparing for {plan.environment}' if plan.source.invitation else engines}, seed {plan.seed}"

@@ -13,7 +13,8 @@ import numpy as np
 
 from tau_trainer import plugins
 from tau_trainer.bridge.demonstrations import demonstration_files
-from tau_trainer.envs import EnvironmentSource, open_source
+from tau_trainer.envs import Environment, EnvironmentSource, open_source
+from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import memory_bytes
 from tau_trainer.settings import (
@@ -29,6 +30,8 @@ from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.origins import Origins
 from tau_trainer.training.task import Task, task_of
 
+BATCHED_PREFIX = "batched:"
+"""Of an ``--env`` whose copies are tensors."""
 RunKind = Literal["parallel", "learn"]
 
 _SEED_RANGE = 1 << 24
@@ -37,6 +40,17 @@ _BYTES_A_WEIGHT = 16
 """The weight, its gradient, and Adam's two moments, as float32."""
 _STALL_FACTOR = 3.0
 _STALL_LEAST_S = 120.0
+
+
+class NoEngines:
+    """An :class:`EnvironmentSource` of a population, whose environment is made with its policies."""
+
+    invitation: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> Environment:
+        """Nobody asks."""
+        raise AssertionError("a population has no engines")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,8 @@ class RunPlan:
     """Where learners begin; None: where the run that is there has come to."""
     stall_s: float
     """Seconds without any progress after which the run is given up."""
+    population: bool = False
+    """Whether all pairs are one computation, without engines: see :mod:`.population`."""
 
     @property
     def inference(self) -> bool:
@@ -86,18 +102,18 @@ class RunPlan:
         return self.task.subject if self.task is not None else self.environment
 
     def quota(self, gone: int = 0) -> int:
-        """Decisions of each pair of `parallel`: its share of all behaviors' max_steps.
+        """Decisions of each pair of `parallel`: its share of all behaviors' max_steps, or as many in a population.
 
         ``gone``: decisions of pairs that only an earlier run had, where this one goes on from it.
         """
         trainers = list(self.settings.behaviors.values()) or [self.settings.default_settings or PPOTrainerSettings()]
-        return -(-(sum(trainer.max_steps for trainer in trainers) - gone) // self.pairs)
+        return -(-(sum(trainer.max_steps for trainer in trainers) - gone) // (1 if self.population else self.pairs))
 
     def max_steps(self, behavior: str) -> int:
         """Decisions of one learner of a behavior (its short name), after which it is done: at once if it only plays."""
         if self.inference:
             return 0
-        share = 1 if self.shared else self.pairs
+        share = 1 if self.shared or self.population else self.pairs
         return -(-self.settings.of_behavior(behavior).max_steps // share)
 
     @property
@@ -126,7 +142,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         raise SettingsError("`parallel` trains pairs, and the file's trainer_type learns from recordings; use `learn`")
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.num_envs, None, True
-    spare = 0
+    spare, population = 0, False
     engine_args: tuple[str, ...] = ()
     parameters = dict(settings.environment_parameters or {})
     Lessons(parameters)  # refuses numbers that cannot travel, before anything is started
@@ -142,6 +158,9 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
                 f"`parallel` needs a section in the settings that names a task ({named}); or use `learn`"
             )
         pairs, limit, shared = task.pairs, task.max_concurrent, task.shared
+        population = (env.env_path or "").startswith(BATCHED_PREFIX)
+        if population:
+            _check_population(settings, task)
         engine_args = task.engine_args(env.env_args or ())
         if env.env_path in (None, EDITOR):
             parameters = {**task.editor_parameters, **parameters}
@@ -152,14 +171,45 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         pairs=pairs,
         max_concurrent=min((limit or max(4, 2 * (os.cpu_count() or 1))) if command == "parallel" else pairs, pairs),
         shared=shared,
-        deterministic=settings.collection.deterministic,
+        deterministic=settings.collection.deterministic or population,
         seed=env.seed,
-        source=open_source(settings, pairs + spare, log_folder, engine_args),
+        source=NoEngines() if population else open_source(settings, pairs + spare, log_folder, engine_args),
         log_folder=log_folder,
         parameters=parameters,
         origins=None if again else Origins(settings),
         stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
+        population=population,
     )
+
+
+def _check_population(settings: RunSettings, task: Task) -> None:
+    """Raises SettingsError for what pairs without engines cannot do."""
+    path, trainers = settings.env_settings.env_path, [trainer for _, trainer in _trainers(settings)]
+    own = f"{BATCHED_PREFIX}{task.batched}"
+    wrong = {
+        f"--env {path}: the pairs of this task play {own}; `tau-train batch` trains on other batched environments": (
+            path != own
+        ),
+        f"--env {path} plays no saved run; --inference needs an engine, such as --env headless:tau": (
+            settings.checkpoint_settings.inference
+        ),
+        f"--env {path} trains independent pairs as one computation; add --policy independent, or share one policy with "
+        "--env headless:tau": task.shared,
+        f"--env {path} trains all pairs at once; leave --max-concurrent (tau.max_concurrent) out": (
+            task.max_concurrent is not None
+        ),
+        f"--env {path} starts no engine; leave --env-args out": bool(settings.env_settings.env_args),
+        f"--env {path} reads no environment_parameters; leave them out": bool(settings.environment_parameters),
+        f"--env {path} trains by ppo alone; set trainer_type: ppo, or use --env headless:tau": any(
+            one.trainer_type != "ppo" for one in trainers
+        ),
+        f"--env {path}: its pairs learn in step, so none ends by criterion; leave it out": any(
+            one.criterion is not None for one in trainers
+        ),
+    }
+    for sentence, is_so in wrong.items():
+        if is_so:
+            raise SettingsError(sentence)
 
 
 def plan_problems(settings: RunSettings) -> list[str]:

@@ -19,7 +19,7 @@ from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.agents import TauAgent
 from tau_trainer.training.callbacks import NOBODY, Callbacks
-from tau_trainer.training.handles import LearnerHandle, LocalLearner
+from tau_trainer.training.handles import LearnerHandle, LocalLearner, MemberLearner
 from tau_trainer.training.learner import Evaluator, Learner
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
 from tau_trainer.training.plan import RunPlan
@@ -45,6 +45,8 @@ class LearnerPool:
         ``on_new`` is called with every learner before it is used (to restore it from a checkpoint, say).
         """
         self.learners: dict[str, Learner] = {}
+        self.handles: dict[str, LearnerHandle] = {}
+        """Where each of them learns."""
         self.batcher = DecisionBatcher()
         self._plan = plan
         self._hub = hub
@@ -121,7 +123,7 @@ class LearnerPool:
             learns=not self._plan.inference,
         )
         algorithm = make_algorithm(setup)
-        handle = self._handle(name, setup, algorithm)
+        handle = self.handles[name] = self._handle(name, setup, algorithm)
         learner = Learner(
             name,
             setup,
@@ -145,6 +147,8 @@ class LearnerPool:
 
     def _handle(self, name: str, setup: Setup, algorithm: Algorithm) -> LearnerHandle:
         """Where it learns: as the settings say, or in a process where learning would hold up acting."""
+        if self._plan.population:
+            return MemberLearner(algorithm)
         where = self._plan.settings.collection.learner
         taking_turns = self._plan.max_policy_age == 0 or self._plan.inference
         if where == "thread" or (where == "auto" and (taking_turns or not algorithm.holds_lock)):

@@ -24,6 +24,7 @@ from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.pool import LearnerPool
+from tau_trainer.training.population import PopulationTrainer
 from tau_trainer.training.snapshots import Snapshots
 from tau_trainer.training.task import Task
 from tau_trainer.training.watchdog import watch
@@ -95,15 +96,7 @@ class TrainingRun:
         self.pool = LearnerPool(plan, hub, evaluator, self._learner_appears, self.callbacks)
         self.actors = self._make_actors() if plan.asynchronous else None
         """Who plays in processes of their own; None: nobody."""
-        self.parallel = self.actors or ParallelTrainer(
-            [self._make_pair(i) for i in range(plan.pairs)],
-            plan.max_concurrent,
-            hub,
-            deterministic=plan.deterministic,
-            playing=PairState.PLAYING if plan.inference else PairState.TRAINING,
-            after_round=self._after_round,
-            evaluate=None if plan.inference else self._evaluate,
-        )
+        self.parallel = self.actors or (self._make_population() if plan.population else self._make_parallel())
         self.pairs = self.parallel.pairs
         self._first_decisions = self.decisions
         self._snapshots = Snapshots(self)
@@ -246,6 +239,25 @@ class TrainingRun:
             self.hub.timers.part("pairs", parallel=True).part(f"pair {index}"),
         )
 
+    def _make_parallel(self) -> ParallelTrainer:
+        return ParallelTrainer(
+            [self._make_pair(i) for i in range(self.plan.pairs)],
+            self.plan.max_concurrent,
+            self.hub,
+            deterministic=self.plan.deterministic,
+            playing=PairState.PLAYING if self.plan.inference else PairState.TRAINING,
+            after_round=self._after_round,
+            evaluate=None if self.plan.inference else self._evaluate,
+        )
+
+    def _make_population(self) -> PopulationTrainer:
+        trainer = PopulationTrainer(
+            self.plan, self.hub, self.pool, done=self._done, after_round=self._after_round, evaluate=self._evaluate
+        )
+        for pair in trainer.pairs:
+            pair.trainer.decisions = self.checkpointer.pair_decisions.get(pair.id, 0)
+        return trainer
+
     def _make_actors(self) -> ActorManager:
         actors = ActorManager.build(
             self.plan,
@@ -315,8 +327,8 @@ class TrainingRun:
             return
         if not self.plan.deterministic:
             learner.after_update = self._after_update
-        if not learner.algorithm.exports:
-            return
+        if not learner.algorithm.exports or (self.plan.population and self._export_checks):
+            return  # members of a population are of one shape
         loop = asyncio.get_running_loop()
         check = loop.run_in_executor(self.pool.executor, check_export, learner.policy, learner.spec)
         # A run that ends earlier asks no more what came of it, and must not be told of that either.

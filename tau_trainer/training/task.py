@@ -12,6 +12,9 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.specs import BehaviorSpec
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tau_trainer.envs.batched import BatchedEnv
     from tau_trainer.models import Policy
 
 
@@ -95,6 +98,21 @@ class Task(Protocol):
 
     def evaluate(self, policy: Policy) -> Evaluation:
         """All that can be said of a policy."""
+
+    batched: str
+    """The batched environment that plays it, as ``--env batched:...`` calls it; empty: none does."""
+    copies: int
+    """Of that environment in each pair."""
+
+    @property
+    def batched_spec(self) -> BehaviorSpec:
+        """The behavior that an engine would show in its place."""
+
+    def batched_env(self, seed: Tensor, device: str) -> BatchedEnv:
+        """A copy for each seed, int64 [E]. Raises SettingsError, DataError."""
+
+    def batched_target(self, env: BatchedEnv) -> Tensor:
+        """What the policy does not see and rewards need, of each copy now: [E, 1, c]."""
 
 
 def task_of(settings: RunSettings) -> Task | None:

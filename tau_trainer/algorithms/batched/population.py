@@ -121,6 +121,11 @@ class Population(BatchedLearner):
         for index in range(count):
             self.fill(index)
 
+    @property
+    def foresees(self) -> bool:
+        """Whether what comes after counts: else final observations are not needed."""
+        return self._stream.gamma > 0.0
+
     @staticmethod
     def _refuse(one: PPO) -> None:
         own, choices = one.settings.hyperparameters, one.network.action.choices
@@ -244,7 +249,7 @@ class Population(BatchedLearner):
             log_prob = -0.5 * sample.square() - log_sigma - LOG_SQRT_2PI
             sent = raw.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT
             return torch.nan_to_num(sent), raw, sample.new_zeros((*sample.shape[:2], 0), dtype=torch.int64), log_prob
-        logits = outputs.unflatten(2, (head.leveled, -1)).log_softmax(dim=3)
+        logits = outputs.view(*outputs.shape[:2], head.leveled, -1).log_softmax(dim=3)
         if noise is None:
             chosen = logits.argmax(dim=3)
         else:  # the first value at which the sum of probabilities is above the number that was drawn
@@ -310,10 +315,9 @@ class Population(BatchedLearner):
         advantage, returns = self._gae(some, rollout, rewards, values, age)
         if self._own.normalize_advantage == "buffer":
             advantage = normalized(advantage)
-        samples = Samples(
-            [inputs], inputs[:0], kept["continuous"], kept["discrete"], inputs[:0], kept["log_prob"], advantage, returns,
-            inputs[:0],
-        )  # fmt: skip
+        nothing = inputs[:0]
+        acted = kept["continuous"], kept["discrete"], nothing, kept["log_prob"]
+        samples = Samples([inputs], nothing, *acted, advantage, returns, nothing)
         epochs = [self._epoch(group, samples, numbers, number) for number in range(self._own.num_epoch)]
         summary = torch.stack(epochs, dim=1)
         whole &= torch.isfinite(group.rows["parameters"].sum(dim=1)) & torch.isfinite(summary.sum(dim=(1, 2)))
@@ -346,7 +350,7 @@ class Population(BatchedLearner):
         flat = samples._replace(inputs=[samples.inputs[0].flatten(0, 1)])
         flat = flat._replace(**{name: getattr(samples, name).flatten(0, 1) for name in _FLAT})
         if self._own.normalize_advantage == "minibatch":
-            stacked = normalized(flat.advantage[order].unflatten(1, (minibatches, batch)))
+            stacked = normalized(flat.advantage[order].view(count, minibatches, batch, -1))
             flat = flat._replace(advantage=flat.advantage.index_copy(0, order.flatten(), stacked.flatten(0, 2)))
         found = []
         for index in range(minibatches):
@@ -369,7 +373,7 @@ class Population(BatchedLearner):
         """One step of every member; log ratios [C, B, K], values [C, B, R], entropies and norms of gradients [C]."""
         weights, rows = group.weights, group.rows
         count, batch = len(rows["parameters"]), self._batch
-        inputs = samples.inputs[0].unflatten(0, (count, batch))
+        inputs = samples.inputs[0].view(count, batch, -1)
         with torch.enable_grad():
             actor = self._features(weights, inputs, ACTOR)
             critic = actor if self._network.towers == 1 else self._features(weights, inputs, self._network.towers - 1)
@@ -398,8 +402,15 @@ class Population(BatchedLearner):
             rows["parameters"][:, : self._decayed].mul_(1.0 - learning_rate * own.weight_decay)
         if group.adam is None:
             state = self.members[0].parameters.optimizer
-            scratch = torch.empty_like(rows["parameters"])
-            optimizer_step(state._replace(**rows, scratch=scratch, weight_decay=0.0), learning_rate, step)
+            state = state._replace(
+                parameters=rows["parameters"],
+                gradient=rows["gradient"],
+                exp_avg=rows["exp_avg"],
+                exp_avg_sq=rows["exp_avg_sq"],
+                scratch=torch.empty_like(rows["parameters"]),
+                weight_decay=0.0,
+            )
+            optimizer_step(state, learning_rate, step)
             return
         [settings], [state_of] = group.adam.param_groups, group.adam.state.values()
         settings["lr"] = learning_rate
@@ -444,8 +455,9 @@ class Population(BatchedLearner):
         """Log-probabilities [C, N, K] of what was done, under the weights of now."""
         outputs = self._head("action", weights, self._features(weights, inputs, ACTOR))
         sigma = weights["action.log_sigma"].unsqueeze(1).expand(-1, inputs.shape[1], -1)
-        said = (one.flatten(0, 1) for one in (outputs, sigma, kept["continuous"], kept["discrete"]))
-        return evaluate_actions(self._network.action.choices, *said, None)[0].view(kept["log_prob"].shape)
+        said = [one.flatten(0, 1) for one in (outputs, sigma, kept["continuous"], kept["discrete"])]
+        log_prob, _ = evaluate_actions(self._network.action.choices, said[0], said[1], said[2], said[3], None)
+        return log_prob.view(kept["log_prob"].shape)
 
     def _values(self, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
         """The critics' values [C, N, R]."""
@@ -469,8 +481,8 @@ class Population(BatchedLearner):
 
     def _of(self, members: slice, values: torch.Tensor) -> torch.Tensor:
         """[C, N, ...] of [T, P E, ...]: a copy, in the order of time."""
-        own = values.unflatten(1, (len(self.members), self._copies))[:, members]
-        return own.transpose(0, 1).flatten(1, 2).clone(memory_format=torch.contiguous_format)
+        own = values.view(len(values), len(self.members), self._copies, *values.shape[2:])[:, members]
+        return own.transpose(0, 1).clone(memory_format=torch.contiguous_format).flatten(1, 2)
 
     # Normalising.
 
