@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from tau_trainer.errors import SettingsError, TauError
-from tau_trainer.search.elsewhere import Elsewhere, Places
+from tau_trainer.search.elsewhere import Places, TrialElsewhere
 from tau_trainer.search.trial import Begin, Metric, Outcome, Trial, usual_decisions, with_numbers
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.hyperparameters import Optimizer
@@ -88,7 +88,7 @@ class AgentFinder:
         self._candidates = dict(candidates)
         self._begin = begin
         self._stopping = threading.Event()
-        self._running: list[Trial | Elsewhere] = []
+        self._running: list[Trial | TrialElsewhere] = []
 
     def find(
         self,
@@ -148,10 +148,10 @@ class AgentFinder:
         if self._stopping.is_set():
             return None
         with places.take() as ports:
-            trial = Elsewhere(self._candidates[name], decisions, ports, lambda seen: told(name, seen, decisions))
+            trial = TrialElsewhere(self._candidates[name], decisions, ports, lambda seen: told(name, seen, decisions))
             return self._tried(name, trial)
 
-    def _tried(self, name: str, trial: Trial | Elsewhere) -> Tried:
+    def _tried(self, name: str, trial: Trial | TrialElsewhere) -> Tried:
         self._running.append(trial)
         if self._stopping.is_set():
             trial.stop()

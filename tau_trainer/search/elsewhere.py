@@ -1,30 +1,19 @@
-"""A trial in a process of its own: ``python -m tau_trainer.search.elsewhere``, one JSON object a line each way.
-
-It gets its settings on standard input and tells on standard output how it goes and what came of it. Any further line,
-or the end of the input (the searcher is gone), stops it. It is in a session of its own, so that Ctrl-C at the terminal
-reaches the searcher alone.
-"""
+"""A trial in a process of its own: ``python -m tau_trainer.search.elsewhere``, see :mod:`.process`."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import queue
-import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import IO, Any
+from typing import Any
 
 from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import TauError
+from tau_trainer.search.process import Elsewhere, ProcessEndedError, answer
 from tau_trainer.search.trial import Outcome, Trial
 from tau_trainer.settings import RunSettings
 
@@ -60,7 +49,7 @@ class Places:
             self._free.put(port)
 
 
-class Elsewhere:
+class TrialElsewhere:
     """What :class:`~tau_trainer.search.trial.Trial` is, in another process."""
 
     def __init__(
@@ -68,77 +57,28 @@ class Elsewhere:
     ) -> None:
         self.outcome = Outcome()
         env = settings.env_settings.model_copy(update={"base_port": base_port})
-        self._asked = {
-            "settings": settings.model_copy(update={"env_settings": env}).model_dump(mode="json"),
-            "decisions": decisions,
-        }
+        given = settings.model_copy(update={"env_settings": env}).model_dump(mode="json")
+        self.elsewhere = Elsewhere(__name__, {"settings": given, "decisions": decisions})
         self._told = told or (lambda outcome: None)
-        self.process: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
-        self._input: IO[bytes] | None = None
-        self._stopped = False
 
     def stop(self) -> None:
         """End it soon. Call from any thread, before it runs too."""
-        with self._lock:
-            self._stopped = True
-            if self._input is not None:
-                with contextlib.suppress(OSError, ValueError):
-                    self._input.close()
+        self.elsewhere.stop()
 
     def run(self) -> Outcome:
         """Wait for its end. Raises TauError: it could not be tried, or its process has ended without a word."""
-        with tempfile.TemporaryFile() as errors:
-            process = self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tau_trainer.search.elsewhere"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                **_alone(),
-            )
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                self._ask(process.stdin)
-                answer = self._listen(process.stdout)
-            finally:
-                self.stop()
-                process.stdout.close()
-                code = process.wait()
-            if answer is None:
-                errors.seek(0)
-                last = errors.read().decode("utf-8", "replace").splitlines()[-1:]
-                raise TauError(f"the process of a trial ended with exit code {code}: {''.join(last) or 'no word'}")
+        try:
+            answer = self.elsewhere.run(self._progress)
+        except ProcessEndedError as error:
+            raise TauError(f"the process of a trial {error}") from error
         if "error" in answer:
             raise TauError(answer["error"])
         self.outcome = _outcome(answer["outcome"])
         return self.outcome
 
-    def _ask(self, stream: IO[bytes]) -> None:
-        with contextlib.suppress(OSError):  # it ended at once; what it said is told
-            stream.write(json.dumps(self._asked).encode() + b"\n")
-            stream.flush()
-        with self._lock:
-            self._input = stream
-        if self._stopped:
-            self.stop()
-
-    def _listen(self, stream: IO[bytes]) -> dict[str, Any] | None:
-        """The last word; None where there is none."""
-        for line in stream:
-            told: dict[str, Any] = json.loads(line)
-            if "progress" not in told:
-                return told
-            self.outcome = _outcome(told["progress"])
-            self._told(self.outcome)
-        return None
-
-
-def _alone() -> dict[str, Any]:
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    return {"start_new_session": True}
+    def _progress(self, told: dict[str, Any]) -> None:
+        self.outcome = _outcome(told)
+        self._told(self.outcome)
 
 
 def _outcome(told: dict[str, Any]) -> Outcome:
@@ -146,41 +86,18 @@ def _outcome(told: dict[str, Any]) -> Outcome:
     return Outcome(rewards, losses, told["decisions"], told["ending"])
 
 
-def main() -> None:
-    """Try what is asked for on standard input."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever prints must not end up between two lines
-    sys.stdout = sys.stderr
-    asked = json.loads(sys.stdin.buffer.readline())
-    lock = threading.Lock()
+def _try(asked: dict[str, Any], say: Callable[..., None], on_stop: Callable[[Callable[[], None]], None]) -> None:
+    trial = Trial(RunSettings.model_validate(asked["settings"]), asked["decisions"])
 
-    def say(**told: Any) -> None:
-        with lock, contextlib.suppress(OSError):
-            sink.write(json.dumps(told) + "\n")
-            sink.flush()
+    def report() -> None:
+        while True:
+            time.sleep(_TELL_S)
+            say(progress=asdict(trial.outcome))
 
-    try:
-        trial = Trial(RunSettings.model_validate(asked["settings"]), asked["decisions"])
-
-        def listen() -> None:
-            sys.stdin.buffer.readline()
-            trial.stop()
-
-        def report() -> None:
-            while True:
-                time.sleep(_TELL_S)
-                say(progress=asdict(trial.outcome))
-
-        for work in (listen, report):
-            threading.Thread(target=work, daemon=True).start()
-        say(outcome=asdict(trial.run()))
-    except TauError as error:
-        say(error=str(error))
-    except Exception as error:
-        traceback.print_exc()
-        say(error=f"internal error: {type(error).__name__}: {' '.join(str(error).split())}")
+    on_stop(trial.stop)
+    threading.Thread(target=report, daemon=True).start()
+    say(outcome=asdict(trial.run()))
 
 
 if __name__ == "__main__":
-    main()
+    answer(_try)

@@ -10,7 +10,7 @@ import pytest
 
 from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.errors import TauError
-from tau_trainer.search.elsewhere import Elsewhere, Places
+from tau_trainer.search.elsewhere import Places, TrialElsewhere
 from tau_trainer.search.trial import Outcome
 from tests.search.conftest import quick
 
@@ -36,10 +36,10 @@ def test_trials_at_a_time_have_ports_of_their_own() -> None:
 
 def test_a_process_that_is_killed_is_told_of() -> None:
     def told(_: Outcome) -> None:
-        assert trial.process is not None
-        trial.process.kill()
+        assert trial.elsewhere.process is not None
+        trial.elsewhere.process.kill()
 
-    trial = Elsewhere(quick(), 10**7, 5005, told)
+    trial = TrialElsewhere(quick(), 10**7, 5005, told)
     with pytest.raises(TauError, match="the process of a trial ended with exit code -9"):
         trial.run()
 
@@ -47,10 +47,10 @@ def test_a_process_that_is_killed_is_told_of() -> None:
 def test_it_ends_with_whoever_asked() -> None:
     """The end of its input is the end of the searcher."""
     command = [sys.executable, "-P", "-m", "tau_trainer.search.elsewhere"]
-    trial = Elsewhere(quick(), 10**7, 5005)
+    trial = TrialElsewhere(quick(), 10**7, 5005)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
-    trial._ask(process.stdin)
+    trial.elsewhere.ask(process.stdin)
     time.sleep(0.5)
     process.stdin.close()
     assert process.wait(40) == 0
@@ -61,9 +61,9 @@ def test_it_ends_with_whoever_asked() -> None:
 
 def test_ctrl_c_at_the_terminal_does_not_reach_it() -> None:
     def told(_: Outcome) -> None:
-        assert trial.process is not None
-        assert os.getsid(trial.process.pid) != os.getsid(0), "the terminal's own group is another"
+        assert trial.elsewhere.process is not None
+        assert os.getsid(trial.elsewhere.process.pid) != os.getsid(0), "the terminal's own group is another"
         trial.stop()
 
-    trial = Elsewhere(quick(), 10**7, 5005, told)
+    trial = TrialElsewhere(quick(), 10**7, 5005, told)
     assert trial.run().ending == "stopped"

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau_trainer.errors import TauError
+from tau_trainer.search.scaling import Failure, Probe, Scaling, scaled
+
+
+class Machine:
+    """Faster by ``1 / (1 + knee / n)`` with ``n`` at a time, until ``room`` is full."""
+
+    def __init__(self, knee: float = 100.0, room: int = 10**9, failure: Failure = "memory") -> None:
+        self.knee, self.room, self.failure = knee, room, failure
+        self.asked: list[int] = []
+
+    def __call__(self, size: int) -> Probe:
+        self.asked.append(size)
+        if size > self.room:
+            return Probe(size, failure=self.failure, text=f"no room for {size}")
+        return Probe(size, 1000.0 / (1.0 + self.knee / size))
+
+
+def test_it_doubles_while_that_pays_and_bisects_what_is_left() -> None:
+    machine = Machine(knee=100.0)
+    found = scaled(machine, 16)
+    # From n a doubling brings 10 % while (n + 100) / (n + 50) >= 1.1, up to n = 450; half a doubling counts as half.
+    # What seems too slow is measured twice; then halfway between 512 and 1024, and so on.
+    assert machine.asked == [16, 32, 64, 128, 256, 512, 1024, 1024, 768, 896, 832]
+    assert found.best == 768
+    assert found.rate == pytest.approx(1000.0 / (1.0 + 100.0 / 768))
+    assert found.ended == "832 brings less than 10% a doubling"
+
+
+@given(room=st.integers(1, 5000), first=st.integers(1, 64))
+def test_what_fits_is_found_to_an_eighth(room: int, first: int) -> None:
+    found = scaled(Machine(knee=1e12, room=room), first)  # every copy more is worth it
+    assert room * 8 / 9 - 1 <= found.best <= room
+    assert found.ended.endswith("does not fit into memory")
+    assert len(found.probes) < 20
+
+
+def test_where_the_first_is_too_large_it_is_halved() -> None:
+    machine = Machine(room=9)
+    found = scaled(machine, 64)
+    assert machine.asked[:4] == [64, 32, 16, 8]
+    assert found.best == 9
+
+
+def test_no_size_at_all_is_an_error() -> None:
+    with pytest.raises(TauError, match="no room for 1"):
+        scaled(Machine(room=0), 4)
+
+
+def test_what_no_size_changes_is_told_at_once() -> None:
+    machine = Machine(room=0, failure="error")
+    with pytest.raises(TauError, match="no room for 64"):
+        scaled(machine, 64)
+    assert machine.asked == [64]
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        ("memory", "18 does not fit into memory"),
+        ("time", "18 had not finished in time"),
+        ("ended", "18 fails: no room for 18"),
+        ("error", "18 fails: no room for 18"),
+    ],
+)
+def test_a_failure_on_the_way_is_a_bound(failure: Failure, text: str) -> None:
+    found = scaled(Machine(knee=1e12, room=16, failure=failure), 4)
+    assert found.best == 16
+    assert found.ended == text
+
+
+def test_one_busy_moment_ends_nothing() -> None:
+    slow = {32}
+
+    def measure(size: int) -> Probe:
+        if size in slow:
+            slow.remove(size)
+            return Probe(size, 1.0)
+        return Probe(size, float(size))
+
+    found = scaled(measure, 8, most=256)
+    assert found.best == 256
+    assert [one.size for one in found.curve] == [8, 16, 32, 64, 128, 256]
+    assert found.curve[2].rate == 32.0
+    assert found.ended == "256 is the most there can be"
+
+
+def test_the_most_need_be_no_double() -> None:
+    found = scaled(lambda size: Probe(size, float(size)), 8, most=100)
+    assert [one.size for one in found.probes] == [8, 16, 32, 64, 100]
+    assert found.best == 100
+
+
+def test_a_loss_of_speed_is_not_taken_for_a_gain() -> None:
+    found = scaled(lambda size: Probe(size, 1000.0 / size), 8)
+    assert found.best == 8
+    assert [one.size for one in found.probes] == [8, 16, 16, 12, 10, 9]
+
+
+def test_what_was_found_when_it_is_stopped_stays() -> None:
+    found = Scaling()
+    scaled(lambda size: Probe(size, float(size)), 8, stopped=lambda: len(found.probes) >= 3, found=found)
+    assert found.best == 32
+    assert found.ended == "it was stopped"
