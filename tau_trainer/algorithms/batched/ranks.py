@@ -1,0 +1,82 @@
+"""Processes that train one policy together (data parallel): what they add up, and which share is whose.
+
+Every rank has the same weights and a share of the copies. Whatever is drawn for all copies is drawn alike by all, from
+generators that stand alike, and each takes its own; whatever is a mean over all copies is added up over all ranks. So
+the ranks are one learner of all copies, to the order in which numbers are added.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import Store
+
+from tau_trainer.errors import SettingsError
+
+_PATIENCE = timedelta(minutes=30)
+"""For a rank that says nothing. One that ends is noticed at once, by whoever started it."""
+
+
+class Ranks:
+    """This process among those that train together; alone, unless it was :meth:`joined`.
+
+    Attributes:
+        rank: its number; 0 writes and talks.
+        count: of all.
+    """
+
+    def __init__(self, rank: int = 0, count: int = 1) -> None:
+        self.rank, self.count = rank, count
+        self._control: dist.ProcessGroup | None = None
+
+    @classmethod
+    def joined(cls, rank: int, count: int, store: Store, device: torch.device) -> Ranks:
+        """Meet the others, who do the same: by NCCL on GPUs, else by gloo. Blocks until all are there."""
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
+        ranks = cls(rank, count)
+        if backend != "gloo":  # what the loop asks must not wait for the device
+            ranks._control = dist.new_group(backend="gloo", timeout=_PATIENCE)
+        return ranks
+
+    @staticmethod
+    def leave() -> None:
+        """No longer be among them."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is nobody else."""
+        return self.count == 1
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the one that writes."""
+        return self.rank == 0
+
+    def share(self, copies: int) -> slice:
+        """Which of so many copies are its own. Raises SettingsError: they cannot be shared out evenly."""
+        own, rest = divmod(copies, self.count)
+        if rest:
+            raise SettingsError(
+                f"environment.num_envs {copies} cannot be shared out to {self.count} devices; make it a multiple of "
+                f"{self.count}"
+            )
+        return slice(self.rank * own, (self.rank + 1) * own)
+
+    def add(self, values: torch.Tensor) -> torch.Tensor:
+        """``values`` of all ranks added up, in place; the same numbers on every rank."""
+        if not self.alone:
+            dist.all_reduce(values)
+        return values
+
+    def agree(self, number: int) -> int:
+        """What rank 0 says. On the CPU: the device is not waited for."""
+        if self.alone:
+            return number
+        told = torch.tensor([number])
+        dist.broadcast(told, 0, group=self._control)
+        return int(told)

@@ -1,0 +1,179 @@
+"""``--devices N``: the other processes of a run that is trained data-parallel, and what happens when one dies.
+
+Rank 0 is the run itself: it writes, talks, and answers Ctrl-C. The others are its children, on loopback, and end with
+it. Each says nothing but to the other ranks, and to its log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from tau_trainer.algorithms.batched.ranks import Ranks
+from tau_trainer.errors import LearnerError, SettingsError, TauError
+from tau_trainer.training.child import ChildProcess, streams
+
+_HOST = "127.0.0.1"
+_START = timedelta(seconds=120)
+_POLL_S = 0.2
+_PATIENCE_S = 5.0
+"""For rank 0 to come out of a sum that a dead rank will never add to: gloo breaks it off, NCCL may not."""
+_LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+
+
+def device_of(rank: int, count: int, device: torch.device) -> torch.device:
+    """Where a rank computes. Raises SettingsError: there are not enough GPUs."""
+    if device.type != "cuda" or count == 1:
+        return device
+    have = torch.cuda.device_count()
+    if have < count:
+        raise SettingsError(f"--devices {count}: this machine has {have} GPUs; give at most so many, or --device cpu")
+    return torch.device("cuda", rank)
+
+
+@contextlib.contextmanager
+def gathered(
+    work: str, asked: Mapping[str, Any], count: int, device: torch.device, logs: Path, lost: Callable[[str], None]
+) -> Iterator[Ranks]:
+    """Start the other ranks, and be rank 0 among them.
+
+    Args:
+        work: ``module:function`` that the others call with their :class:`Ranks`, their device, and ``asked``.
+        asked: JSON.
+        count: of all ranks.
+        device: of rank 0.
+        logs: folder of their logs.
+        lost: told in a sentence, from another thread, where a rank has died and rank 0 cannot be woken; it should not
+            return.
+
+    Raises:
+        LearnerError: a rank has died.
+    """
+    if count == 1:
+        yield Ranks()
+        return
+    local_only()
+    listening = socket.create_server((_HOST, 0))
+    port = listening.getsockname()[1]
+    others: list[ChildProcess] = []
+    threads = torch.get_num_threads()
+    watch = _Watch(others, count, lost)
+    try:
+        share = str(max(1, threads // count))
+        for rank in range(1, count):
+            place = {"rank": rank, "count": count, "port": port, "device": str(device_of(rank, count, device))}
+            child = ChildProcess(
+                __name__,
+                [],
+                logs / f"Rank-{rank}.log",
+                (),
+                {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", share)},
+            )
+            others.append(child)
+            with contextlib.suppress(OSError):  # it has ended already, which is seen below
+                child.sink.write(json.dumps({**place, "work": work, "asked": dict(asked)}).encode() + b"\n")
+                child.sink.flush()
+        if device.type == "cpu":
+            torch.set_num_threads(int(share))
+        watch.start()
+        store = TCPStore(
+            _HOST,
+            port,
+            count,
+            is_master=True,
+            timeout=_START,
+            wait_for_workers=False,
+            master_listen_fd=listening.detach(),
+        )
+        yield Ranks.joined(0, count, store, device)
+        watch.over.set()
+    except Exception as error:
+        reason = watch.reason(wait_s=0.0 if isinstance(error, TauError) else _PATIENCE_S)
+        if reason is not None:
+            raise LearnerError(reason) from error
+        raise
+    finally:
+        watch.over.set()
+        torch.set_num_threads(threads)
+        with contextlib.suppress(Exception):  # a dead rank's
+            Ranks.leave()
+        for child in others:
+            with contextlib.suppress(OSError):
+                child.sink.close()
+            child.end()
+
+
+def local_only() -> None:
+    """Let gloo and NCCL listen on loopback alone, unless a user has said where."""
+    name = _LOOPBACK.get(sys.platform)
+    if name is not None:
+        for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(variable, name)
+
+
+class _Watch(threading.Thread):
+    """Sees that a rank has died, in time."""
+
+    def __init__(self, others: list[ChildProcess], count: int, lost: Callable[[str], None]) -> None:
+        super().__init__(name="ranks", daemon=True)
+        self.over = threading.Event()
+        self._others, self._count, self._lost = others, count, lost
+
+    def run(self) -> None:
+        while not self.over.wait(_POLL_S):
+            reason = self.reason()
+            if reason is not None:
+                if not self.over.wait(_PATIENCE_S):
+                    self._lost(reason)
+                return
+
+    def reason(self, wait_s: float = 0.0) -> str | None:
+        """Which rank has died and how; where none has, wait so long for one."""
+        until = time.monotonic() + wait_s
+        while True:
+            for rank, child in enumerate(self._others, 1):
+                if not child.running:
+                    return (
+                        f"rank {rank} of {self._count} ended {child.how()}; the run ends, and goes on from its last "
+                        "checkpoint with --resume"
+                    )
+            if time.monotonic() >= until:
+                return None
+            time.sleep(_POLL_S / 4)
+
+
+def main() -> None:
+    """Be one of the other ranks."""
+    source, _ = streams()
+    told = json.loads(source.readline())
+
+    def listen() -> None:
+        while os.read(source.fileno(), 1):  # not by the stream, whose lock the interpreter wants at its end
+            pass
+        os._exit(0)  # rank 0 is gone, or wants no more; whatever this one waits for will not come
+
+    threading.Thread(target=listen, daemon=True).start()
+    local_only()
+    store = TCPStore(_HOST, told["port"], told["count"], is_master=False, timeout=_START)
+    device = torch.device(told["device"])
+    ranks = Ranks.joined(told["rank"], told["count"], store, device)
+    module, _, name = told["work"].partition(":")
+    getattr(importlib.import_module(module), name)(ranks, device, told["asked"])
+    threading.Event().wait()  # until rank 0 is done as well: who ends before is taken for dead
+
+
+if __name__ == "__main__":
+    main()
