@@ -5,11 +5,14 @@ Plain networks take :mod:`tau_trainer.algorithms.fused` instead, which computes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Samples
 from tau_trainer.algorithms.fused import Numbers
 from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.distributions import evaluate_actions
 from tau_trainer.specs import ActionSpec
@@ -59,23 +62,42 @@ def loss_of(
 
 
 class AutogradEpochs:
-    """Epochs of consecutive minibatches, whatever the network."""
+    """Epochs of consecutive minibatches, whatever the network.
 
-    def __init__(self, network: ActorCritic, parameters: FlatParameters) -> None:
-        self._network, self._parameters = network, parameters
+    Args:
+        network: what learns.
+        parameters: of it.
+        ranks: who learns together; each has rows of every minibatch.
+    """
 
-    def run(self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, batch: int) -> None:
-        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``."""
+    def __init__(self, network: ActorCritic, parameters: FlatParameters, ranks: Ranks | None = None) -> None:
+        self._network, self._parameters, self._ranks = network, parameters, ranks or Ranks()
+
+    def run(
+        self,
+        numbers: Numbers,
+        samples: Samples,
+        statistics: EpochStatistics,
+        batch: int,
+        sizes: Sequence[int] | None = None,
+    ) -> None:
+        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``, or of ``sizes`` that are here."""
         gradient = self._parameters.optimizer.gradient
-        for index in range(len(statistics.entropy)):
-            rows = slice(index * batch, (index + 1) * batch)
+        end = 0
+        for index, size in enumerate(sizes or [batch] * len(statistics.entropy)):
+            begin, end = end, end + size
+            rows = slice(begin, end)
             minibatch = samples.map(lambda values, rows=rows: values[rows])  # type: ignore[misc]
             gradient.zero_()
-            with torch.enable_grad():
-                loss, log_ratio, values, entropy = minibatch_loss(self._network, numbers, minibatch)
-                loss.backward()  # type: ignore[no-untyped-call]
-            statistics.log_ratio[rows], statistics.values[rows] = log_ratio, values
-            statistics.entropy[index] = entropy
+            if size:
+                with torch.enable_grad():
+                    loss, log_ratio, values, entropy = minibatch_loss(self._network, numbers, minibatch)
+                    (loss * (size / batch)).backward()  # type: ignore[no-untyped-call]
+                statistics.log_ratio[rows], statistics.values[rows] = log_ratio, values
+                statistics.entropy[index] = entropy * (size / batch)
+            else:
+                statistics.entropy[index] = 0.0
+            self._ranks.add(gradient)
             norm = torch.linalg.vector_norm(gradient)
             statistics.gradient_norm[index] = norm
             if numbers.max_grad_norm > 0.0:

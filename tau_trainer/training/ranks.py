@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from tau_trainer.algorithms.batched.ranks import Ranks
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError, TauError
 from tau_trainer.training.child import ChildProcess, streams
 

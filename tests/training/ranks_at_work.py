@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tau_trainer.algorithms.batched.ranks import Ranks
+from tau_trainer.algorithms.ranks import Ranks
 
 
 def add(ranks: Ranks, device: torch.device, asked: dict[str, Any]) -> list[float]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tau_trainer.algorithms.batched.ranks import Ranks
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError
 from tau_trainer.training import ranks as module
 from tau_trainer.training.ranks import device_of, gathered

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau_trainer.algorithms.batch import normalized
+from tau_trainer.algorithms.batched.sharing import SharedRows
+from tau_trainer.algorithms.ranks import Ranks
+from tests.algorithms.batched.together import together
+
+
+def drawn(seed: int, steps: int, copies: int, agents: int) -> torch.Tensor:
+    """Who is there, bool [T, E, A], at least somebody."""
+    present = torch.rand(steps, copies, agents, generator=torch.Generator().manual_seed(seed)) < 0.7
+    present[0, 0, 0] = True
+    return present
+
+
+@given(seed=st.integers(0, 999), count=st.sampled_from([1, 2, 3]), steps=st.integers(1, 5), agents=st.integers(1, 3))
+def test_own_rows_are_those_of_one_process(seed: int, count: int, steps: int, agents: int) -> None:
+    present = drawn(seed, steps, 6, agents)
+    names = torch.arange(present.numel()).view(present.shape)
+    whole = names[present]
+    batch = max(1, len(whole) // 3)
+    order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(seed))[: len(whole) // batch * batch]
+
+    def work(ranks: Ranks) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+        share = ranks.share(6)
+        rows = SharedRows.of(ranks, present[:, share])
+        own = names[:, share][present[:, share]]
+        assert rows.count == len(whole)
+        assert (whole[rows.places] == own).all()
+        chosen, sizes = rows.own(order, batch)
+        return own[chosen], torch.tensor(sizes).cumsum(0), sizes
+
+    found = together(count, work)
+    for index, minibatch in enumerate(torch.split(whole[order], batch)):
+        parts = [own[end[index] - sizes[index] : end[index]] for own, end, sizes in found]
+        assert sorted(torch.cat(parts).tolist()) == sorted(minibatch.tolist())
+        for part in parts:
+            assert part.tolist() == [name for name in minibatch.tolist() if name in set(part.tolist())], "in that order"
+
+
+def test_normalised_over_all_or_over_each_minibatch() -> None:
+    present = drawn(1, 40, 4, 3)
+    values = torch.randn(int(present.sum()), 2, generator=torch.Generator().manual_seed(2)) * 7.0 + 100.0
+    batch = 25
+    order = torch.randperm(len(values), generator=torch.Generator().manual_seed(3))[: len(values) // batch * batch]
+    wanted = torch.empty_like(values)
+    wanted[order] = normalized(values[order].view(-1, batch, 2)).view(-1, 2)
+    places = torch.full(present.shape, -1)
+    places[present] = torch.arange(len(values))
+
+    def work(ranks: Ranks) -> torch.Tensor:
+        share = ranks.share(4)
+        rows = SharedRows.of(ranks, present[:, share])
+        mine = places[:, share][present[:, share]]
+        own = values[mine]
+        assert rows.normalized(own).numpy() == pytest.approx(normalized(values)[mine].numpy(), abs=1e-4)
+        assert float(rows.variance(own)) == pytest.approx(float(values.var(correction=0)), rel=1e-5)
+        assert float(rows.mean(own)) == pytest.approx(float(values.mean()), rel=1e-6)
+        chosen, sizes = rows.own(order, batch)
+        found = rows.normalized(own[chosen], sizes, batch)
+        assert found.dtype == torch.float32
+        assert found.numpy() == pytest.approx(wanted[mine[chosen]].numpy(), abs=1e-4)
+        return mine[chosen]
+
+    assert sorted(torch.cat(together(2, work)).tolist()) == sorted(order.tolist())
+
+
+def test_a_rank_may_have_nothing_of_a_minibatch() -> None:
+    present = torch.zeros(3, 2, 1, dtype=torch.bool)
+    present[:, 0] = True
+
+    def work(ranks: Ranks) -> tuple[list[int], list[float]]:
+        rows = SharedRows.of(ranks, present[:, ranks.share(2)])
+        chosen, sizes = rows.own(torch.tensor([2, 0, 1]), 3)
+        own = torch.tensor([[1.0], [2.0], [3.0]])[: len(rows.places)]
+        return sizes, rows.normalized(own[chosen], sizes, 3).flatten().tolist()
+
+    (first, values), (second, none) = together(2, work)
+    assert (first, second) == ([3], [0])
+    assert values == pytest.approx([1.2247, -1.2247, 0.0], abs=1e-4)
+    assert none == []

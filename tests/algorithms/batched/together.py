@@ -1,0 +1,38 @@
+"""Ranks as threads of one process: what they compute, without what it takes to start them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.ranks import Ranks
+
+T = TypeVar("T")
+
+
+class _Threads(Ranks):
+    def __init__(self, rank: int, count: int, room: dict[int, torch.Tensor], barrier: threading.Barrier) -> None:
+        super().__init__(rank, count)
+        self._room, self._barrier = room, barrier
+
+    @override
+    def add(self, values: torch.Tensor) -> torch.Tensor:
+        self._room[self.rank] = values.clone()
+        self._barrier.wait(30.0)
+        total = sum(self._room[rank] for rank in range(self.count))
+        self._barrier.wait(30.0)
+        assert isinstance(total, torch.Tensor)
+        return values.copy_(total)
+
+
+def together(count: int, work: Callable[[Ranks], T]) -> list[T]:
+    """What each of so many ranks comes to."""
+    room: dict[int, torch.Tensor] = {}
+    barrier = threading.Barrier(count)
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(lambda rank: work(_Threads(rank, count, room, barrier)), range(count)))
