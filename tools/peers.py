@@ -91,6 +91,12 @@ STABLE_BASELINES3 = Peer(
 )
 """The trainer that researchers reach for."""
 
+VMAS = Peer("vmas-1.5.2", (("torch==2.13.0",), ("vmas==1.5.2", "gymnasium==1.4.0", "PyYAML==6.0.3")))
+"""Vectorised multi-agent games in torch, which TorchRL and BenchMARL train on."""
+
+GYMNAX = Peer("gymnax-1.0.1", (("gymnax==1.0.1", "jax==0.10.2", "jaxlib==0.10.2", "six==1.17.0"),))
+"""Gymnasium's classic control in JAX."""
+
 
 def ensure_peer(
     peer: Peer, python: str = sys.executable, cache: Path = CACHE, progress: Progress | None = None

@@ -140,7 +140,7 @@ def measured(cell: Cell, layer: str, seconds: float, device: str) -> float:
     env = registry.make(cell.name, cell.copies, device=device, **cell.arguments)
     step = _random(env) if layer == "env" else _played(env, cell, learns=layer == "learning")
     step()
-    wait = torch.cuda.synchronize if env.device.type == "cuda" else lambda: None
+    wait: Callable[[], object] = torch.cuda.synchronize if env.device.type == "cuda" else lambda: None
     wait()
     steps, begun = 0, time.perf_counter()
     while (spent := time.perf_counter() - begun) < seconds:

@@ -7,6 +7,7 @@ and samples for each gradient step.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -87,7 +88,10 @@ def main(task: str, seed: int, steps: int) -> None:
     """Trains."""
     algorithm, environments, settings = SETTINGS[task]
     envs = DummyVecEnv([lambda: gymnasium.make(f"Timed{task.split('/')[0]}") for _ in range(environments)])
-    algorithm("MlpPolicy", envs, seed=seed, device="cpu", **settings).learn(steps)
+    model = algorithm("MlpPolicy", envs, seed=seed, device="cpu", **settings)
+    begun = time.perf_counter()
+    model.learn(steps)
+    print("steps a second:", steps / (time.perf_counter() - begun))
 
 
 def main_in_processes(task: str, seed: int, steps: int, environments: int, samples_per_opt: int) -> None:
