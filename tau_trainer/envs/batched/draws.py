@@ -9,6 +9,7 @@ The hash is the finaliser of SplitMix64 (Steele, Lea and Flood 2014, figure 16),
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import torch
 
@@ -43,7 +44,13 @@ class Draws:
     """
 
     def __init__(self, seed: torch.Tensor, episode: torch.Tensor, step: torch.Tensor) -> None:
-        self._key = mixed(mixed(seed + _GAMMA * (episode + 1)) + _GAMMA * (step + 1))
+        self._moment = seed, episode, step
+
+    @cached_property
+    def _key(self) -> torch.Tensor:
+        """Of the moment, int64 [E]; made when first asked for, since many games draw nothing while they are played."""
+        seed, episode, step = self._moment
+        return mixed(mixed(seed + _GAMMA * (episode + 1)) + _GAMMA * (step + 1))
 
     def bits(self, stream: int, *shape: int) -> torch.Tensor:
         """int64 [E, *shape], every bit as likely 0 as 1. Draws with different ``stream`` numbers are independent."""
