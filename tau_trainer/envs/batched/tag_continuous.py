@@ -153,8 +153,7 @@ class TagContinuous(BatchedEnv):
         diagonal, speed = math.sqrt(2.0) * self.grid_length, self.max_speed + 1e-10
         self._scale = constant([diagonal, diagonal, speed, speed, _TURN])[:, None]
         self._ids = ids
-        self._itself = torch.eye(everybody, dtype=torch.bool, device=self.device)
-        self._others = ids.expand(everybody, -1)[~self._itself].view(everybody, -1)
+        self._before = (ids[:-1] < ids[:, None])[:, None]  # in a list that leaves oneself out
 
     def begin(self, draws: Draws) -> State:
         """Places, directions along the sides, at rest; float32 [E, A] each.
@@ -193,25 +192,21 @@ class TagContinuous(BatchedEnv):
         alive = state["alive"]
         own = torch.stack([state[name] for name in _SEEN], dim=1) / self._scale
         features = torch.cat((own, self.is_tagger.expand_as(alive)[:, None], alive[:, None]), dim=1)  # [E, 7, A]
-        time = (state["step"] / self.episode_length)[:, None, None] * alive[..., None]
-        found = self._of_nearest(state, features) if self._nearest else self._of_all(features)
-        return torch.cat((found.flatten(2), time), dim=2)
-
-    def _of_all(self, features: torch.Tensor) -> torch.Tensor:
-        """What everybody sees of everybody else, [E, A, 7, A - 1]."""
-        found = features[:, :, self._others].transpose(1, 2)
-        found[:, :, :5] -= features[:, :5].transpose(1, 2)[..., None]
-        found[:, :, :5] *= features[:, 6, :, None, None]
-        return found
-
-    def _of_nearest(self, state: State, features: torch.Tensor) -> torch.Tensor:
-        """What everybody sees of the nearest, [E, A, 7, O]."""
-        nearest, there = self._neighbours(state["x"], state["y"], state["alive"])
-        there &= state["alive"][..., None]
-        index = nearest[:, :, None].expand(-1, -1, features.shape[1], -1)
-        found = features[:, None].expand(-1, self.num_agents, -1, -1).gather(3, index)
-        found[:, :, :5] -= features[:, :5].transpose(1, 2)[..., None]
-        return found.mul_(there[:, :, None])
+        seen = features.new_empty(*alive.shape, *self.observation_space.shape)
+        seen[..., -1] = (state["step"] / self.episode_length)[:, None] * alive
+        found = seen[..., :-1].view(*alive.shape, 7, -1)  # the same memory, [E, A, 7, O]
+        relative = found[:, :, :5]
+        if self._nearest:
+            nearest, there = self._neighbours(state["x"], state["y"], alive)
+            everybody = features[:, None].expand(-1, self.num_agents, -1, -1)
+            found[:] = everybody.gather(3, nearest[:, :, None].expand(found.shape))
+            relative -= own.mT[..., None]
+            found *= (there & alive[..., None])[:, :, None]
+        else:
+            torch.where(self._before, features[:, None, :, :-1], features[:, None, :, 1:], out=found)
+            relative -= own.mT[..., None]
+            relative *= alive[..., None, None]
+        return seen
 
     def _neighbours(self, x: torch.Tensor, y: torch.Tensor, alive: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The nearest in the game to each agent, int64 [E, A, O]; bool likewise: whether there is one."""

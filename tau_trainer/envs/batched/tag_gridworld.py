@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from tau_trainer.envs.batched.arguments import Arguments
 from tau_trainer.envs.batched.contract import BatchedEnv, Outcome, Starts, State
@@ -79,53 +80,51 @@ class TagGridworld(BatchedEnv):
         self.observation_space = spaces.Box(0.0, 1.0, (size,), np.float32)
         self.action_space = spaces.Discrete(len(MOVES))
         self._full = use_full_observation
-        self._moves = torch.tensor(MOVES, device=self.device).T.contiguous()
+        self._moves = torch.tensor(MOVES, device=self.device)
         runner = torch.arange(everybody, device=self.device) == num_taggers
         self._runner = runner.to(torch.float32)
+        self._nobody = torch.zeros((), dtype=torch.bool, device=self.device)
         self._self = torch.eye(everybody, device=self.device)
         self._tagged_rewards = torch.where(runner, -float(tag_penalty_for_runner), float(tag_reward_for_tagger))
         self._step_rewards = torch.where(runner, float(step_cost_for_tagger), -float(step_cost_for_tagger))
 
     def begin(self, draws: Draws) -> State:
-        """Places, int64 [E, A] each."""
-        places = {}
-        for stream, axis in enumerate("xy"):
-            taggers = draws.integers(stream, 1, self.grid_length, self.num_taggers)
-            if self.starts == "fixed":
-                taggers = torch.full_like(taggers, self.grid_length // 2)
-            places[axis] = torch.nn.functional.pad(taggers, (0, 1))
-        return places
+        """``place``, int64 [E, 2, A]: x of all and y of all."""
+        taggers = draws.integers(0, 1, self.grid_length, 2, self.num_taggers)
+        if self.starts == "fixed":
+            taggers = torch.full_like(taggers, self.grid_length // 2)
+        return {"place": functional.pad(taggers, (0, 1))}
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
         """Move, pay, tag."""
-        moved = [state[axis] + self._moves[i][actions] for i, axis in enumerate("xy")]
-        x, y = (places.clamp(0, self.grid_length) for places in moved)
-        hits = (x != moved[0]).to(torch.float32) + (y != moved[1])
-        tagged = ((x[:, :-1] == x[:, -1:]) & (y[:, :-1] == y[:, -1:])).any(dim=1, keepdim=True)
+        moved = state["place"] + self._moves[actions].mT
+        place = moved.clamp(0, self.grid_length)
+        hits = (place != moved).sum(dim=1)
+        tagged = (place[..., :-1] == place[..., -1:]).all(dim=1).any(dim=1, keepdim=True)
         rewards = torch.where(tagged, self._tagged_rewards, self._step_rewards) - self.wall_hit_penalty * hits
         over = tagged | (state["step"] >= self.episode_length)[:, None]
         terminated = over.expand_as(rewards)
-        return Outcome({"x": x, "y": y}, rewards, terminated, torch.zeros_like(terminated))
+        return Outcome({"place": place}, rewards, terminated, self._nobody.expand_as(rewards))
 
     def observe(self, state: State) -> torch.Tensor:
         """See ``use_full_observation``."""
-        x, y = state["x"] / self.grid_length, state["y"] / self.grid_length
-        shape = (*x.shape, -1)
-        time = (state["step"] / self.episode_length)[:, None, None].expand(*x.shape, 1)
+        place = state["place"] / self.grid_length
+        count, _, everybody = place.shape
+        shape = count, everybody, -1
+        time = (state["step"] / self.episode_length)[:, None, None].expand(count, everybody, 1)
         if self._full:
-            same = torch.cat((x, y, self._runner.expand_as(x)), dim=1)
-            return torch.cat((same[:, None].expand(shape), self._self.expand(shape), time), dim=2)
-        nearest = self.nearest_tagger(state)
-        target_x, target_y = (
-            torch.cat((places[:, -1:].expand(-1, self.num_taggers), places.gather(1, nearest)), dim=1)
-            for places in (x, y)
-        )
-        return torch.cat((torch.stack((x, y, target_x, target_y, self._runner.expand_as(x)), dim=2), time), dim=2)
+            seen = place.view(count, 1, -1), self._runner, self._self, time
+        else:
+            runner = state["place"][..., -1:].expand(-1, -1, self.num_taggers)
+            targets = torch.cat((runner, self._nearest(state["place"])), dim=2) / self.grid_length
+            seen = place.mT, targets.mT, self._runner[:, None], time
+        return torch.cat([one.expand(shape) for one in seen], dim=2)
 
-    def nearest_tagger(self, state: State) -> torch.Tensor:
-        """The one nearest to the runner, the first of several, int64 [E, 1]."""
-        x, y = state["x"], state["y"]
-        return ((x[:, :-1] - x[:, -1:]) ** 2 + (y[:, :-1] - y[:, -1:]) ** 2).argmin(dim=1, keepdim=True)
+    def _nearest(self, place: torch.Tensor) -> torch.Tensor:
+        """Where the tagger is that is nearest to the runner, the first of several, [E, 2, 1]."""
+        taggers = place[..., :-1]
+        distance = (taggers - place[..., -1:]).square().sum(dim=1, keepdim=True)
+        return taggers.gather(2, distance.argmin(dim=2, keepdim=True).expand(-1, 2, -1))
 
     def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
         """Taggers red, the runner blue, time the bar below."""
@@ -134,7 +133,7 @@ class TagGridworld(BatchedEnv):
         for i in range(1, cells):
             picture.line([(i, 0.1), (i, cells - 0.1)], OUT, cells / 500)
             picture.line([(0.1, i), (cells - 0.1, i)], OUT, cells / 500)
-        for x, y, name in zip(row["x"].tolist(), row["y"].tolist(), self.agents, strict=True):
+        for x, y, name in zip(*row["place"].tolist(), self.agents, strict=True):
             picture.disc((x + 0.5, y + 0.5), 0.36, TAGGER if name.startswith("tagger") else RUNNER)
         return picture.pixels()
 
@@ -146,7 +145,8 @@ class _Chaser:
         self._agents = torch.tensor(agents, device=env.device)
 
     def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
-        x, y = (state[axis][:, -1:] - state[axis][:, self._agents] for axis in "xy")
+        place = state["place"]
+        x, y = (place[..., -1:] - place[..., self._agents]).unbind(dim=1)
         along_x = torch.where(x > 0, 1, torch.where(x < 0, 2, 0))
         along_y = torch.where(y > 0, 3, 4)
         return torch.where(x.abs() >= y.abs(), along_x, along_y)
@@ -160,14 +160,11 @@ class _Evader:
         self._agents = torch.tensor(agents, device=env.device)
 
     def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
-        env = self._env
-        worth, centre = torch.zeros((), device=env.device), env.grid_length / 2
-        for i, axis in enumerate("xy"):
-            there = state[axis][:, self._agents, None] + env._moves[i]  # [E, A, 5]
-            there = there.clamp(0, env.grid_length)
-            taggers = state[axis][:, None, None, : env.num_taggers]
-            worth = worth + (there[..., None] - taggers).abs() - 1e-3 * (there - centre).abs()[..., None]
-        return worth.amin(dim=3).argmax(dim=2)
+        env, place = self._env, state["place"]
+        there = (place[:, None, :, self._agents] + env._moves[:, :, None]).clamp(0, env.grid_length)  # [E, 5, 2, P]
+        ways = (there[..., None] - place[:, None, :, None, : env.num_taggers]).abs().sum(dim=2)  # [E, 5, P, taggers]
+        off_centre = (there - env.grid_length / 2).abs().sum(dim=2)
+        return (ways.amin(dim=3) - 1e-3 * off_centre).argmax(dim=1)
 
 
 TagGridworld.players = {"chaser": _Chaser, "evader": _Evader}

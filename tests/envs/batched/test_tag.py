@@ -135,9 +135,9 @@ def test_the_grids_twin_plays_the_same(seed: int, arguments: dict[str, Any]) -> 
     generator = torch.Generator().manual_seed(seed)
     env, twin = registry.make("tag_gridworld", 6, **arguments), registry.twin("tag_gridworld", **arguments)
     env.reset()
-    where = torch.randint(0, arguments["grid_length"] + 1, (2, 6, env.num_agents), generator=generator)
+    place = torch.randint(0, arguments["grid_length"] + 1, (6, 2, env.num_agents), generator=generator)
     late = torch.randint(0, arguments["episode_length"], (6,), generator=generator)
-    compare(env, twin, {**env.state, "x": where[0], "y": where[1], "step": late}, actions_for(env, generator))
+    compare(env, twin, {**env.state, "place": place, "step": late}, actions_for(env, generator))
 
 
 @given(
@@ -262,7 +262,9 @@ def test_a_reset_touches_only_its_copies(name: str) -> None:
     for key, values in env.state.items():
         assert (values[~chosen] == before[key][~chosen]).all()
     assert (env.state["step"][chosen] == 0).all()
-    assert (env.state["x"][chosen] != before["x"][chosen]).any()
+    places = [key for key in ("x", "y", "place") if key in before]
+    assert places
+    assert all((env.state[key][chosen] != before[key][chosen]).any() for key in places)
 
 
 @EVERY

@@ -15,7 +15,7 @@ from tau_trainer.envs.batched.tag_gridworld import TagGridworld
 def placed(env: TagGridworld, x: list[int], y: list[int]) -> torch.Tensor:
     """One copy, with everybody where we want."""
     env.reset()
-    env.state = {**env.state, "x": torch.tensor([x]), "y": torch.tensor([y])}
+    env.state = {**env.state, "place": torch.tensor([[x, y]])}
     return env.observe(env.state)
 
 
@@ -41,8 +41,7 @@ def test_nobody_tagged_costs_taggers_what_it_brings_the_runner() -> None:
     placed(env, [4, 0, 2], [4, 0, 2])
     step = env.step(torch.tensor([[1, 1, 3]]))
     assert step.rewards[0].tolist() == [-1.25, -0.25, 0.25]
-    assert env.state["x"].tolist() == [[4, 1, 2]]
-    assert env.state["y"].tolist() == [[4, 0, 3]]
+    assert env.state["place"].tolist() == [[[4, 1, 2], [4, 0, 3]]]
     assert not step.terminated.any()
 
 
@@ -70,25 +69,25 @@ def test_who_sees_little_sees_the_runner_or_the_first_of_the_nearest_taggers() -
 def test_starts_are_the_middle_or_anywhere_inside() -> None:
     fixed = TagGridworld(3, num_taggers=2, grid_length=5, starts="fixed")
     fixed.reset()
-    assert fixed.state["x"].tolist() == fixed.state["y"].tolist() == [[2, 2, 0]] * 3
+    assert fixed.state["place"].tolist() == [[[2, 2, 0]] * 2] * 3
     for starts in ("drawn", "pool"):
         drawn = TagGridworld(500, num_taggers=2, grid_length=5, starts=starts, pool=400)
         drawn.reset()
-        for axis in "xy":
-            assert (drawn.state[axis][:, -1] == 0).all()
-            assert set(drawn.state[axis][:, :-1].flatten().tolist()) == {1, 2, 3, 4}
-    assert (drawn.state["x"] != drawn.state["y"]).any()
+        for axis in (0, 1):
+            assert (drawn.state["place"][:, axis, -1] == 0).all()
+            assert set(drawn.state["place"][:, axis, :-1].flatten().tolist()) == {1, 2, 3, 4}
+        assert (drawn.state["place"][:, 0] != drawn.state["place"][:, 1]).any()
 
 
 def test_starts_from_a_pool_have_the_pools_mean() -> None:
     env = TagGridworld(4000, num_taggers=3, grid_length=9, pool=16)
     env.reset()
     assert env._pool is not None
-    wanted = env._pool["x"].double().mean(dim=0)
-    assert len(set(map(tuple, env.state["x"].tolist()))) == 16
-    assert torch.allclose(env.state["x"].double().mean(dim=0), wanted, atol=0.2)  # five standard deviations
+    wanted = env._pool["place"].double().mean(dim=0)
+    assert len(set(map(tuple, env.state["place"].flatten(1).tolist()))) == 16
+    assert torch.allclose(env.state["place"].double().mean(dim=0), wanted, atol=0.2)  # five standard deviations
     env.reset(torch.ones(4000, dtype=torch.bool))
-    assert torch.allclose(env.state["x"].double().mean(dim=0), wanted, atol=0.2)
+    assert torch.allclose(env.state["place"].double().mean(dim=0), wanted, atol=0.2)
 
 
 @pytest.mark.parametrize(

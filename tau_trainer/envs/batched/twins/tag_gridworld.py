@@ -35,7 +35,8 @@ class TagGridworldTwin:
         self, state: dict[str, NDArray[Any]], actions: NDArray[Any]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
         """See :class:`~tau_trainer.envs.batched.Twin`."""
-        x, y = state["x"].copy(), state["y"].copy()
+        place = state["place"].copy()
+        x, y = place
         rewards = np.zeros(len(x))
         for agent in self.everybody:
             match int(actions[agent]):
@@ -47,12 +48,12 @@ class TagGridworldTwin:
                     y[agent] += 1
                 case 4:
                     y[agent] -= 1
-            for place in (x, y):
-                if place[agent] < 0:
-                    place[agent] = 0
+            for axis in (x, y):
+                if axis[agent] < 0:
+                    axis[agent] = 0
                     rewards[agent] -= self.wall_hit_penalty
-                if place[agent] > self.grid_length:
-                    place[agent] = self.grid_length
+                if axis[agent] > self.grid_length:
+                    axis[agent] = self.grid_length
                     rewards[agent] -= self.wall_hit_penalty
         tagged = any(x[agent] == x[self.runner] and y[agent] == y[self.runner] for agent in self.taggers)
         for agent in self.taggers:
@@ -60,11 +61,11 @@ class TagGridworldTwin:
         rewards[self.runner] += -self.tag_penalty_for_runner if tagged else self.step_cost_for_tagger
         over = tagged or state["step"] >= self.episode_length
         ended = np.full(len(x), over)
-        return {"x": x, "y": y}, rewards.astype(np.float32), ended, np.zeros(len(x), np.bool_)
+        return {"place": place}, rewards.astype(np.float32), ended, np.zeros(len(x), np.bool_)
 
     def observe(self, state: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
         """See :class:`~tau_trainer.envs.batched.Twin`."""
-        x, y = state["x"], state["y"]
+        x, y = state["place"]
         time = float(state["step"]) / self.episode_length
         rows = []
         for agent in self.everybody:
@@ -78,7 +79,7 @@ class TagGridworldTwin:
                 if agent == self.runner:
                     far = [(x[one] - x[agent]) ** 2 + (y[one] - y[agent]) ** 2 for one in self.taggers]
                     other = far.index(min(far))
-                row = [float(place[one]) / self.grid_length for one in (agent, other) for place in (x, y)]
+                row = [float(axis[one]) / self.grid_length for one in (agent, other) for axis in (x, y)]
                 row.append(float(agent == self.runner))
             rows.append([*row, time])
         return np.array(rows, np.float32)
