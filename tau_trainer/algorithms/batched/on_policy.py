@@ -83,23 +83,23 @@ class OnPolicyLearner(BatchedLearner):
         self._setup, self._settings = setup, setup.settings
         self.device = setup.device
         drawn = torch.Generator().manual_seed(setup.seed)
-        self._network = ActorCritic(
+        self.network = ActorCritic(
             setup.spec,
             self._settings.network_settings,
             {_STREAM: 1},
             shared_critic=getattr(own, "shared_critic", False),
             generator=drawn,
         )
-        self.parameters = FlatParameters(self._network, self.device, own)
+        self.parameters = FlatParameters(self.network, self.device, own)
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         """Of samples and of the order in which is learned."""
-        self._to_env = ToEnv(setup.action_space, self._network.action, self.device)
+        self._to_env = ToEnv(setup.action_space, self.network.action, self.device)
         self._touched = False
         """Whether the normaliser has seen anything."""
 
     @property
     def _choices(self) -> ActionSpec:
-        return self._network.action.choices
+        return self.network.action.choices
 
     @override
     @torch.no_grad()
@@ -108,12 +108,12 @@ class OnPolicyLearner(BatchedLearner):
         rows = observations.reshape(envs * agents, -1)
         forbidden = None if mask is None else self._forbidden(mask.reshape(envs * agents, -1))
         still = deterministic or self._settings.network_settings.deterministic
-        noise = None if still else noise_of(self._network.action, len(rows), self.generator)
+        noise = None if still else noise_of(self.network.action, len(rows), self.generator)
         drawn = self._decide(rows, forbidden, noise)
         return Acted(self._to_env(drawn, envs, agents), self._kept(drawn, envs, agents))
 
     def _decide(self, rows: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None) -> Drawn:
-        network = self._network
+        network = self.network
         return draw(network.action, network.outputs(network.normalize([rows])), forbidden, noise)
 
     def _kept(self, drawn: Drawn, envs: int, agents: int) -> dict[str, torch.Tensor]:
@@ -129,17 +129,18 @@ class OnPolicyLearner(BatchedLearner):
     @torch.no_grad()
     def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
         rows = rollout.observations.flatten(0, 2).flatten(1)
-        normalizer = self._network.normalizer
+        there = slice(None) if rollout.present.shape[2] == 1 else rollout.present.flatten().nonzero().squeeze(1)
+        normalizer = self.network.normalizer
         first = normalizer is not None and not self._touched
         if normalizer is not None and first:
-            normalizer.take_in(rows)
+            normalizer.take_in(rows[there])
             self._touched = True
-        samples, values = self._samples(rollout, rows)
+        samples, values = self._samples(rollout, rows, there)
         if first:  # they were decided without statistics
             samples = samples._replace(log_prob=self._log_prob(samples))
         told = self._descend(samples, progress)
         if normalizer is not None and not first:
-            normalizer.take_in(rows)
+            normalizer.take_in(rows[there])
         returns = samples.returns
         spread = returns.var(correction=0)
         unexplained = (returns - values).var(correction=0)
@@ -148,11 +149,16 @@ class OnPolicyLearner(BatchedLearner):
             keys.EXPLAINED_VARIANCE: torch.where(spread > 1e-12, 1.0 - unexplained / spread.clamp(min=1e-12), 0.0),
         }
 
-    def _samples(self, rollout: TensorRollout, rows: torch.Tensor) -> tuple[Samples, torch.Tensor]:
-        """What is learned from, and the values [N, 1] of now."""
+    def _samples(
+        self, rollout: TensorRollout, rows: torch.Tensor, there: torch.Tensor | slice
+    ) -> tuple[Samples, torch.Tensor]:
+        """What is learned from, and the values [N, 1] of now.
+
+        ``there``: which of the rollout's ``rows`` are of agents that had not left; one alone is there as its copy is.
+        """
         steps, envs, agents = rollout.rewards.shape
-        inputs = self._network.normalize([rows])
-        values = self._in_pieces(self._network.values, inputs[0]).view(steps, envs, agents)
+        inputs = self.network.normalize([rows])
+        values = self._in_pieces(self.network.values, inputs[0]).view(steps, envs, agents)
         advantage = self._advantages(rollout, values)
         nothing = torch.zeros(0, device=self.device)
         flat = {name: kept.flatten(0, 2) for name, kept in rollout.kept.items()}
@@ -169,11 +175,8 @@ class OnPolicyLearner(BatchedLearner):
             returns=(advantage + values).view(-1, 1),
             begins=nothing,
         )
-        values = values.view(-1, 1)
-        if agents > 1:  # an agent alone is there as long as its copy is
-            there = rollout.present.flatten().nonzero().squeeze(1)
-            samples, values = shuffled(samples, there), values[there]
-        return samples, values
+        samples = samples if isinstance(there, slice) else shuffled(samples, there)
+        return samples, values.view(-1, 1)[there]
 
     def _advantages(self, rollout: TensorRollout, values: torch.Tensor) -> torch.Tensor:
         """[T, E, A]."""
@@ -192,7 +195,7 @@ class OnPolicyLearner(BatchedLearner):
     def _values(self, observations: torch.Tensor) -> torch.Tensor:
         """The critic's [n, 1] of observations [..., D] with ``n`` of them."""
         size = self._setup.spec.observations[0].size
-        return self._in_pieces(self._network.values, self._network.normalize([observations.reshape(-1, size)])[0])
+        return self._in_pieces(self.network.values, self.network.normalize([observations.reshape(-1, size)])[0])
 
     def _in_pieces(self, forward: Callable[..., torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
         if len(rows) <= _ROWS:
@@ -201,8 +204,8 @@ class OnPolicyLearner(BatchedLearner):
 
     def _log_prob(self, samples: Samples) -> torch.Tensor:
         """Log-probabilities [N, K] under the network of now."""
-        head = self._network.action
-        outputs = self._in_pieces(self._network.outputs, samples.inputs[0])
+        head = self.network.action
+        outputs = self._in_pieces(self.network.outputs, samples.inputs[0])
         mask = samples.mask if len(samples.mask) else None
         return evaluate_actions(head.choices, outputs, head.log_sigma, samples.continuous, samples.discrete, mask)[0]
 
@@ -223,9 +226,9 @@ class OnPolicyLearner(BatchedLearner):
 
     @override
     def policy(self, version: int) -> Policy:
-        tensors = self._network.state_dict().items()
+        tensors = self.network.state_dict().items()
         weights = {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors}
-        return make_policy(self._network, weights, version)
+        return make_policy(self.network, weights, version)
 
     @override
     def state(self) -> State:
@@ -251,7 +254,7 @@ class OnPolicyLearner(BatchedLearner):
             self.parameters.load(arrays)
         if generator is not None:
             self.generator.set_state(torch.from_numpy(generator.copy()))
-        normalizer = self._network.normalizer
+        normalizer = self.network.normalizer
         self._touched = normalizer is not None and not normalizer.untouched
 
 
@@ -263,8 +266,8 @@ class PPOLearner(OnPolicyLearner):
     def __init__(self, setup: LearnerSetup) -> None:
         super().__init__(setup)
         self._own = cast("PPOHyperparameters", self._settings.hyperparameters)
-        kind = FusedEpochs if self._network.plain else AutogradEpochs
-        self._epochs = kind(self._network, self.parameters)
+        kind = FusedEpochs if self.network.plain else AutogradEpochs
+        self._epochs = kind(self.network, self.parameters)
 
     @override
     def _descend(self, samples: Samples, progress: float) -> dict[str, torch.Tensor]:
@@ -378,7 +381,7 @@ class A2CLearner(OnPolicyLearner):
             piece = samples.map(lambda values, begin=begin: values[begin : begin + _ROWS])  # type: ignore[misc]
             share = len(piece.returns) / count
             with torch.enable_grad():
-                loss, parts = a2c_loss(self._network, piece, own.vf_loss_coeff, entropy_coeff)
+                loss, parts = a2c_loss(self.network, piece, own.vf_loss_coeff, entropy_coeff)
                 (loss * share).backward()  # type: ignore[no-untyped-call]
             told += share * parts
         norm = torch.linalg.vector_norm(gradient)

@@ -1,0 +1,347 @@
+"""A2C and PPO on tensors against textbooks in float64 that go row by row."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, TensorRollout, make_learner
+from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
+from tau_trainer.algorithms.batched.on_policy import OnPolicyLearner, gae
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.metrics import keys
+from tau_trainer.models import ActorCritic
+from tau_trainer.settings.batched import A2CPolicySettings, PolicySettings, PPOPolicySettings
+
+T, E, A, D = 6, 4, 2, 3
+SPACES: dict[str, ActionSpace] = {
+    "discrete": spaces.Discrete(3),
+    "branches": spaces.MultiDiscrete([2, 3]),
+    "box": spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32)),
+}
+PLAIN = {"learning_rate": 1.0, "learning_rate_schedule": "constant", "optimizer": "sgd", "max_grad_norm": None}
+
+
+def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None, **numbers: Any) -> PolicySettings:
+    cls = A2CPolicySettings if kind == "a2c" else PPOPolicySettings
+    settings = {"network_settings": {"hidden_units": 8, "num_layers": 1} | (network or {}), "gamma": gamma}
+    given = {"batch_size": T * E * A, "buffer_size": T * E * A} | PLAIN | numbers
+    return cls.model_validate({"hyperparameters": given} | settings)
+
+
+def learner_of(settings: PolicySettings, space: ActionSpace, seed: int = 0, max_steps: int = 1000) -> OnPolicyLearner:
+    spec = spec_of("p", spaces.Box(-9.0, 9.0, (D,), np.float32), space)
+    learner = make_learner(LearnerSetup(spec, space, settings, E, A, max_steps, seed, torch.device("cpu")))
+    assert isinstance(learner, OnPolicyLearner)
+    with torch.no_grad():  # values that begin at zero would hide mistakes
+        drawn = torch.Generator().manual_seed(7)
+        network = learner.network
+        network.value.weight.normal_(generator=drawn)
+        network.action.weight.normal_(0.0, 0.5, generator=drawn)
+    return learner
+
+
+def play(learner: BatchedLearner, space: ActionSpace, seed: int = 1, *, truncates: bool = True) -> TensorRollout:
+    """A rollout in which agents leave, ends of both kinds come, and masks forbid; numbers are random."""
+    drawn = torch.Generator().manual_seed(seed)
+    branches = 3 if isinstance(space, spaces.Discrete) else 5 if isinstance(space, spaces.MultiDiscrete) else 0
+    rows: dict[str, list[torch.Tensor]] = {}
+    kept: dict[str, list[torch.Tensor]] = {}
+    present = torch.ones(E, A, dtype=torch.bool)
+    for _ in range(T):
+        observations = torch.randn(E, A, D, generator=drawn)
+        mask = torch.rand(E, A, branches, generator=drawn) < 0.7 if branches else None
+        acted = learner.act(observations, mask)
+        ends = torch.rand(E, A, generator=drawn)
+        terminated, truncated = present & (ends < 0.2), present & (ends > 0.8) & truncates
+        step = {
+            "observations": observations,
+            "actions": acted.actions,
+            "rewards": torch.randn(E, A, generator=drawn) * present,
+            "terminated": terminated,
+            "truncated": truncated,
+            "present": present,
+            "final": torch.randn(E, A, D, generator=drawn),
+        } | ({} if mask is None else {"mask": mask})
+        for name, values in step.items():
+            rows.setdefault(name, []).append(values)
+        for name, values in acted.kept.items():
+            kept.setdefault(name, []).append(values)
+        present = present & ~terminated & ~truncated
+        present = present | ~present.any(dim=1, keepdim=True)
+    columns: dict[str, Any] = {name: torch.stack(values) for name, values in rows.items()}
+    columns = {"mask": None} | columns | ({} if truncates else {"final": None})
+    after = torch.randn(E, A, D, generator=drawn)
+    return TensorRollout(
+        **columns, after=after, after_mask=None, kept={name: torch.stack(values) for name, values in kept.items()}
+    )
+
+
+def textbook_advantages(network: ActorCritic, rollout: TensorRollout, gamma: float, lambd: float) -> torch.Tensor:
+    """``A_t = sum_k (gamma lambda)^k d_t+k`` up to the end of the agent's episode, float64 [T, E, A]."""
+
+    def value(observation: torch.Tensor) -> float:
+        return float(network.values([observation[None].double()]).detach())
+
+    found = torch.full(rollout.rewards.shape, math.nan, dtype=torch.float64)
+    for e in range(E):
+        for a in range(A):
+            for t in range(T):
+                total = 0.0
+                for k in range(t, T):
+                    if rollout.terminated[k, e, a]:
+                        after = 0.0
+                    elif rollout.truncated[k, e, a]:
+                        assert rollout.final is not None
+                        after = value(rollout.final[k, e, a])
+                    else:
+                        after = value(rollout.after[e, a] if k == T - 1 else rollout.observations[k + 1, e, a])
+                    delta = float(rollout.rewards[k, e, a]) + gamma * after - value(rollout.observations[k, e, a])
+                    total += (gamma * lambd) ** (k - t) * delta
+                    if rollout.terminated[k, e, a] or rollout.truncated[k, e, a]:
+                        break
+                found[t, e, a] = total
+    return found
+
+
+def log_probs(
+    network: ActorCritic, rollout: TensorRollout, place: tuple[int, ...]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of one decision: log-probability of each component [K], and the entropy []."""
+    outputs = network.outputs([rollout.observations[place][None].double()])[0]
+    size = network.action.choices.continuous_size
+    found, entropy = [], torch.zeros((), dtype=torch.float64)
+    if size:
+        sigma = network.action.log_sigma.exp()
+        drawn = rollout.kept["continuous"][place].double()
+        normal: Any = torch.distributions.Normal(outputs[:size], sigma)
+        found += list(normal.log_prob(drawn))
+        entropy = entropy + normal.entropy().mean()
+    begin = 0
+    for branch, count in enumerate(network.action.choices.discrete_branches):
+        logits = outputs[begin : begin + count]
+        if rollout.mask is not None:
+            allowed = rollout.mask[place][begin : begin + count]
+            if allowed.any():
+                logits = torch.where(allowed, logits, torch.tensor(-1e8, dtype=torch.float64))
+        category: Any = torch.distributions.Categorical(logits=logits)
+        chosen = rollout.actions[place] if rollout.actions.dim() == 3 else rollout.actions[place][branch]
+        found.append(category.log_prob(chosen))
+        entropy = entropy + category.entropy()
+        begin += count
+    return torch.stack(found), entropy
+
+
+def learned_from(rollout: TensorRollout) -> list[tuple[int, ...]]:
+    return [tuple(place) for place in rollout.present.nonzero().tolist()]
+
+
+def moved(learner: OnPolicyLearner, rollout: TensorRollout, progress: float = 0.0) -> dict[str, torch.Tensor]:
+    """How far an update by plain gradient descent has moved each parameter."""
+    before = {name: values.detach().clone() for name, values in learner.network.named_parameters()}
+    learner.learn(rollout, progress)
+    return {name: values.detach() - before[name] for name, values in learner.network.named_parameters()}
+
+
+def compare(got: dict[str, torch.Tensor], network: ActorCritic, rate: float = 1.0) -> None:
+    for name, parameter in network.named_parameters():
+        wanted = torch.zeros_like(parameter) if parameter.grad is None else -rate * parameter.grad
+        np.testing.assert_allclose(got[name].numpy(), wanted.numpy(), rtol=1e-4, atol=2e-6, err_msg=name)
+
+
+def doubled(learner: OnPolicyLearner) -> ActorCritic:
+    network = copy.deepcopy(learner.network).double()
+    for parameter in network.parameters():
+        parameter.grad = None
+    return network
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize(("lambd", "truncates"), [(1.0, True), (0.8, False)])
+def test_a2c_takes_the_textbooks_step(space: ActionSpace, lambd: float, truncates: bool) -> None:
+    learner = learner_of(policy("a2c", lambd=lambd, vf_loss_coeff=0.3, entropy_coeff=0.07), space)
+    rollout, network = play(learner, space, truncates=truncates), doubled(learner)
+    assert not rollout.present.all()
+    advantages = textbook_advantages(network, rollout, 0.9, lambd).detach()
+    loss, places = torch.zeros((), dtype=torch.float64), learned_from(rollout)
+    for place in places:
+        log_prob, entropy = log_probs(network, rollout, place)
+        value = network.values([rollout.observations[place][None].double()])[0, 0]
+        target = advantages[place] + value.detach()
+        loss = loss - log_prob.sum() * advantages[place] + 0.3 * (value - target) ** 2 - 0.07 * entropy
+    (loss / len(places)).backward()  # type: ignore[no-untyped-call]
+    compare(moved(learner, rollout), network)
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize("network", [{}, {"action_levels": None, "num_layers": 0 + 2}], ids=["one layer", "two"])
+def test_ppo_takes_the_textbooks_step(space: ActionSpace, network: dict[str, Any]) -> None:
+    learner = learner_of(
+        policy(
+            "ppo",
+            network=network,
+            num_epoch=1,
+            epsilon=0.1,
+            beta=0.02,
+            lambd=0.7,
+            epsilon_schedule="constant",
+            beta_schedule="constant",
+        ),
+        space,
+    )
+    rollout, truth = play(learner, space), doubled(learner)
+    # The policy that acted was another one: then ratios are no ones, and some are clipped.
+    noise = 0.2 * torch.randn(rollout.kept["log_prob"].shape, generator=torch.Generator().manual_seed(3))
+    rollout = replace(rollout, kept={**rollout.kept, "log_prob": rollout.kept["log_prob"] + noise})
+    places = learned_from(rollout)
+    advantages = textbook_advantages(truth, rollout, 0.9, 0.7).detach()
+    kept = torch.stack([advantages[place] for place in places])
+    mean, deviation = kept.mean(), kept.std(correction=0)
+    loss, clipped = torch.zeros((), dtype=torch.float64), 0
+    for place in places:
+        log_prob, entropy = log_probs(truth, rollout, place)
+        value = truth.values([rollout.observations[place][None].double()])[0, 0]
+        target = advantages[place] + value.detach()
+        advantage = (advantages[place] - mean) / (deviation + 1e-8)
+        ratio = (log_prob - rollout.kept["log_prob"][place].double()).exp()
+        clipped += int(((ratio - 1.0).abs() > 0.1).any())
+        surrogate = torch.minimum(ratio * advantage, ratio.clamp(0.9, 1.1) * advantage).mean()
+        loss = loss - surrogate + 0.5 * (value - target) ** 2 - 0.02 * entropy
+    (loss / len(places)).backward()  # type: ignore[no-untyped-call]
+    assert 0 < clipped < len(places)
+    compare(moved(learner, rollout), truth)
+
+
+@pytest.mark.parametrize("kind", ["a2c", "ppo"])
+def test_agents_that_have_left_teach_nothing(kind: str) -> None:
+    space = SPACES["discrete"]
+    settings = policy(kind, batch_size=7, learning_rate=1e-2, network={"normalize": True})
+    one, other = (learner_of(settings, space) for _ in range(2))
+    rollout = play(one, space)
+    play(other, space)
+    absent = ~rollout.present
+    assert absent.any()
+    changed = replace(
+        rollout,
+        observations=torch.where(absent[..., None], 50.0, rollout.observations),
+        rewards=torch.where(absent, 1e6, rollout.rewards),
+    )
+    one.learn(rollout, 0.0)
+    other.learn(changed, 0.0)
+    for name, values in one.state()[0].items():
+        np.testing.assert_array_equal(values, other.state()[0][name], name)
+
+
+def test_gae_of_one_long_episode_is_its_discounted_return() -> None:
+    rewards = torch.rand(50, 3)
+    ended = torch.zeros(50, 3, dtype=torch.bool)
+    ended[-1] = True
+    advantages = gae(rewards, torch.zeros(50, 3), torch.zeros(50, 3), ended, 0.9, 1.0)
+    powers = 0.9 ** torch.arange(50.0)[:, None]
+    torch.testing.assert_close(advantages[0], (powers * rewards).sum(dim=0))
+
+
+def test_a2c_learns_from_pieces_as_from_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = SPACES["branches"]
+    whole, pieces = (learner_of(policy("a2c"), space) for _ in range(2))
+    rollout = play(whole, space)
+    expected = moved(whole, rollout)
+    monkeypatch.setattr("tau_trainer.algorithms.batched.on_policy._ROWS", 5)
+    for name, step in moved(pieces, rollout).items():
+        torch.testing.assert_close(step, expected[name], rtol=1e-4, atol=1e-6)
+
+
+def test_a2c_normalizes_what_it_is_told_to_and_clips() -> None:
+    space = SPACES["discrete"]
+    learner = learner_of(policy("a2c", normalize_advantage=True, normalize_return=True, max_grad_norm=1e-3), space)
+    step = moved(learner, play(learner, space))
+    norm = torch.stack([values.square().sum() for values in step.values()]).sum().sqrt()
+    assert float(norm) == pytest.approx(1e-3, rel=1e-3)
+    told = learner.learn(play(learner, space, seed=5), 0.0)
+    assert abs(float(told[keys.POLICY_LOSS])) < 3.0
+
+
+@pytest.mark.parametrize("kind", ["a2c", "ppo"])
+def test_numbers_follow_their_schedules(kind: str) -> None:
+    entropy = "entropy_coeff" if kind == "a2c" else "beta"
+    points: dict[str, Any] = {"learning_rate": [[0, 1e-3], [500, 2e-3]], entropy: [[0, 0.0], [1000, 1.0]]}
+    learner = learner_of(policy(kind, **points), SPACES["discrete"], max_steps=1000)
+    told = learner.learn(play(learner, SPACES["discrete"]), 0.25)
+    assert float(told[keys.LEARNING_RATE]) == pytest.approx(1.5e-3)
+    assert float(told[keys.POLICY_BETA]) == pytest.approx(0.25)
+    assert float(learner.learn(play(learner, SPACES["discrete"]), 0.75)[keys.LEARNING_RATE]) == pytest.approx(2e-3)
+
+
+@pytest.mark.parametrize("kind", ["a2c", "ppo"])
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_whoever_goes_on_goes_on_bit_for_bit(kind: str, space: ActionSpace) -> None:
+    settings = policy(kind, optimizer="adam", learning_rate=1e-2, batch_size=8, network={"normalize": True})
+    one, other = learner_of(settings, space), learner_of(settings, space, seed=5)
+    one.learn(play(one, space), 0.0)
+    other.load(*one.state())
+    for learner in (one, other):
+        learner.learn(play(learner, space, seed=2), 0.5)
+    for name, values in one.state()[0].items():
+        np.testing.assert_array_equal(values, other.state()[0][name], name)
+
+
+def test_what_was_learned_is_taken_over_without_its_random_numbers() -> None:
+    space = SPACES["discrete"]
+    one, other = learner_of(policy("ppo"), space), learner_of(policy("a2c", optimizer="adam"), space, seed=5)
+    arrays, facts = one.state()
+    random_numbers = other.generator.get_state()
+    with pytest.raises(CheckpointError, match="The checkpoint's optimizer is 'sgd', policy 'p' needs 'adam'"):
+        other.load(arrays, facts)
+    other.load(arrays, {"optimizer": facts["optimizer"]})
+    assert torch.equal(other.generator.get_state(), random_numbers)
+    for (name, mine), theirs in zip(one.network.named_parameters(), other.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs), name
+
+
+def test_statistics_take_in_what_was_seen_after_it_was_learned_from() -> None:
+    space = SPACES["box"]
+    learner = learner_of(policy("ppo", network={"normalize": True}, learning_rate=1e-3), space)
+    normalizer = learner.network.normalizer
+    assert normalizer is not None
+    first, second = play(learner, space), play(learner, space, seed=2)
+    learner.learn(first, 0.0)
+    rows = first.observations[first.present].double().numpy()
+    count = len(rows) + 1  # the imagined row
+    np.testing.assert_allclose(normalizer.mean.numpy(), rows.sum(axis=0) / count)
+    mean = rows.sum(axis=0) / count
+    squares = (rows**2).sum(axis=0) + 1.0 - count * mean**2
+    np.testing.assert_allclose(normalizer.squares.numpy(), squares)
+    learner.learn(second, 0.0)
+    assert float(normalizer.count) == count + int(second.present.sum())
+
+
+def test_the_first_rollout_is_compared_with_the_policy_that_has_statistics() -> None:
+    space = SPACES["discrete"]
+    learner = learner_of(policy("ppo", network={"normalize": True}, learning_rate=1e-9), space)
+    assert float(learner.learn(play(learner, space), 0.0)[keys.APPROXIMATE_KL]) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_buffer_smaller_than_one_step_is_refused() -> None:
+    settings = policy("ppo", buffer_size=7, batch_size=7)
+    with pytest.raises(
+        SettingsError, match=r"policies.p: hyperparameters.buffer_size 7 is less than one step of 4 copies"
+    ):
+        learner_of(settings, SPACES["discrete"])
+
+
+def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
+    space = SPACES["discrete"]
+    far, near = (
+        learner_of(policy("ppo", num_epoch=9, batch_size=12, learning_rate=0.1, **more), space)
+        for more in (dict[str, Any](), {"target_kl": 1e-6})
+    )
+    rollout = play(far, space)
+    kl = [float(one.learn(rollout, 0.0)[keys.APPROXIMATE_KL]) for one in (far, near)]
+    assert kl[0] > 2 * kl[1]

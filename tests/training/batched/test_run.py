@@ -1,0 +1,296 @@
+"""Batched runs: their folder, exact resume, several policies, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tau_trainer.errors import CheckpointError, RunExistsError, RunFinishedError, SettingsError
+from tau_trainer.metrics import RunReport, read_log
+from tau_trainer.settings.batched import load_batched
+from tau_trainer.training.batched import train_batched
+from tau_trainer.training.batched.run import BatchedRun
+from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
+
+pytestmark = pytest.mark.timeout(120)
+
+COPIES = 8
+SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True}}
+LEFT = {"agents": ["left"], "trainer_type": "ppo", "hyperparameters": {"buffer_size": 32, "batch_size": 8}} | SMALL
+RIGHT = {"agents": ["right"], "trainer_type": "a2c", "hyperparameters": {"buffer_size": 64}} | SMALL
+"""They learn every 4 and every 8 steps."""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "counting.yaml"
+    values = {
+        "environment": {"name": "tests.envs.batched.counting:Counting", "num_envs": COPIES, "arguments": {"limit": 5}},
+        "policies": {"left": LEFT, "right": RIGHT},
+        "max_steps": 16 * 40,
+        "summary_freq": 16 * 8,
+        "checkpoint_interval": 16 * 16,
+        "evaluation": {"episodes": 3, "interval": 16 * 16, "trace": True},
+        "checkpoint_settings": {"results_dir": str(tmp_path / "results")},
+        "seed": 3,
+    }
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def train(file: Path, run_id: str, **more: Any) -> RunReport:
+    overrides = {"checkpoint_settings.run_id": run_id} | {key.replace("__", "."): value for key, value in more.items()}
+    return train_batched(load_batched(file, overrides), "quiet")
+
+
+def newest(report: RunReport, policy: str) -> Checkpoint:
+    checkpoint = latest_checkpoint(report.folder / "checkpoints", policy).checkpoint
+    assert checkpoint is not None
+    return checkpoint
+
+
+def same(one: Checkpoint, other: Checkpoint) -> None:
+    assert one.tensors.keys() == other.tensors.keys()
+    for name, values in one.tensors.items():
+        np.testing.assert_array_equal(values, other.tensors[name], name)
+    assert one.manifest == other.manifest
+
+
+def cut(file: Path, run_id: str, steps: int, **more: Any) -> RunReport:
+    """A run that somebody ends after so many steps of every copy."""
+    advance = BatchedRun._advance
+
+    def end(run: BatchedRun) -> None:
+        advance(run)
+        if run.collector.steps >= steps:
+            run.asked.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchedRun, "_advance", end)
+        return train(file, run_id, **more)
+
+
+def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
+    report = train(file, "first")
+    assert (report.outcome, report.decisions, report.command, report.exit_code) == ("completed", 640, "batch", 0)
+    names = {path.name for path in report.folder.iterdir()}
+    assert names >= {
+        "left.onnx",
+        "right.onnx",
+        "checkpoints",
+        "configuration.yaml",
+        "log.jsonl",
+        "run.json",
+        "run_logs",
+    }
+    assert sorted(path.name for path in (report.folder / "checkpoints").iterdir()) == [
+        *("left-128", "left-256", "left-320"),
+        *("right-128", "right-256", "right-320"),
+    ]
+    assert (report.folder / "left" / "left-320.onnx").is_file()
+    log = list(read_log(report.folder / "log.jsonl"))
+    summaries = [one for one in log if one["type"] == "summary" and one["behavior"] == "left"]
+    # The last one is the evaluation's.
+    assert [one["step"] for one in summaries] == [*range(32, 321, 32), 320]
+    values = summaries[1]["values"]
+    assert values.keys() >= {"Environment/Cumulative Reward", "Environment/Episode Length", "Losses/Policy Loss"}
+    shares = [values[f"Perf/Share of {part}"] for part in ("Acting", "Stepping", "Learning")]
+    assert sum(shares) == pytest.approx(1.0)
+    assert values["Perf/Agent Steps per Second"] == pytest.approx(2 * values["Perf/Environment Steps per Second"])
+    assert "Evaluation/Episode return" in summaries[-1]["values"]
+    status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())
+    assert [one["steps"] for one in status["right"]["checkpoints"]] == [128, 256, 320]
+
+
+def test_the_same_seed_is_the_same_run(file: Path) -> None:
+    one, again = train(file, "one"), train(file, "again")
+    other = train(file, "other", seed=4)
+    for policy in ("left", "right"):
+        same(newest(one, policy), newest(again, policy))
+        differ = (
+            newest(other, policy).tensors["model.action.weight"] != newest(one, policy).tensors["model.action.weight"]
+        )
+        assert differ.any()
+
+
+def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) -> None:
+    straight = train(file, "straight")
+    stopped = cut(file, "cut", steps=12)
+    # It went on until both had learned from all that they did.
+    assert (stopped.outcome, stopped.decisions) == ("cancelled", 16 * 16)
+    resumed = train(file, "cut", checkpoint_settings__resume=True)
+    assert (resumed.outcome, resumed.decisions) == ("completed", 640)
+    for policy in ("left", "right"):
+        same(newest(straight, policy), newest(resumed, policy))
+
+
+def test_what_cannot_be_read_is_passed_over_for_a_moment_that_is_whole(file: Path) -> None:
+    straight, broken = train(file, "straight"), train(file, "broken")
+    checkpoints = broken.folder / "checkpoints"
+    (checkpoints / "right-320" / "tensors.safetensors").write_bytes(b"")
+    shutil.rmtree(checkpoints / "left-256")
+    # Only at 128 both are whole: the run goes on from there, and comes to the same end.
+    resumed = train(file, "broken", checkpoint_settings__resume=True, keep_checkpoints=0)
+    assert resumed.decisions == 640
+    assert "right-320.2" in {path.name for path in checkpoints.iterdir()}
+    log = list(read_log(resumed.folder / "log.jsonl"))
+    assert [one["fields"]["step"] for one in log if one.get("kind") == "resumed"] == [128, 128]
+    for policy in ("left", "right"):
+        same(newest(resumed, policy), newest(straight, policy))
+
+
+def test_a_run_that_had_all_its_decisions_is_left_as_it_is(file: Path) -> None:
+    report = train(file, "first")
+    before = sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
+    with pytest.raises(RunFinishedError, match="has had all its decisions"):
+        train(file, "first", checkpoint_settings__resume=True)
+    assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
+    with pytest.raises(RunExistsError, match="is taken"):
+        train(file, "first")
+    assert train(file, "first", checkpoint_settings__resume=True, max_steps=800).decisions == 896
+
+
+def test_another_number_of_copies_cannot_go_on(file: Path) -> None:
+    cut(file, "cut", steps=8)
+    with pytest.raises(CheckpointError, match="another number of copies"):
+        train(file, "cut", checkpoint_settings__resume=True, environment__num_envs=4)
+
+
+def test_nothing_to_go_on_from_is_told(file: Path) -> None:
+    report = cut(file, "cut", steps=8)
+    for path in (report.folder / "checkpoints").glob("left-*"):
+        shutil.rmtree(path)
+    with pytest.raises(CheckpointError, match="saved no moment of which everything can be read"):
+        train(file, "cut", checkpoint_settings__resume=True)
+
+
+def test_a_frozen_policy_and_a_fixed_player_stay_as_they_are(file: Path) -> None:
+    first = train(file, "first")
+    start = first.folder / "checkpoints" / "left-320"
+    frozen = train(file, "frozen", policies__left__to_train=False, policies__left__init_path=str(start))
+    assert sorted(path.name for path in (frozen.folder / "checkpoints").iterdir())[0].startswith("right-")
+    assert {one.name: one.step for one in frozen.behaviors} == {"left": 320, "right": 320}
+    values = yaml.safe_load(file.read_text())
+    values["policies"]["left"] = {"agents": ["left"], "player": "random"}
+    file.write_text(yaml.safe_dump(values))
+    played = train(file, "played")
+    assert played.outcome == "completed"
+    assert [path.name for path in played.models] == ["right.onnx"]
+    same(newest(train(played.folder / "configuration.yaml", "again"), "right"), newest(played, "right"))
+
+
+def test_a_frozen_policys_weights_do_not_move(file: Path) -> None:
+    seen: list[dict[str, Any]] = []
+    finish = BatchedRun.finish
+
+    def look(run: BatchedRun) -> RunReport:
+        seen.append(run.seats[0].learner.state()[0])
+        return finish(run)
+
+    first = train(file, "first")
+    start = first.folder / "checkpoints" / "left-128"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchedRun, "finish", look)
+        train(file, "frozen", policies__left__to_train=False, policies__left__init_path=str(start))
+    kept = load_checkpoint(start).tensors
+    for name, values in seen[0].items():
+        if name.startswith(("model.", "normalizer.")):
+            np.testing.assert_array_equal(values, kept[name], name)
+
+
+def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
+    first = train(file, "first")
+    started: list[dict[str, Any]] = []
+    run = BatchedRun.run
+
+    def look(self: BatchedRun) -> None:
+        started.extend(seat.learner.state()[0] for seat in self.seats)
+        run(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchedRun, "run", look)
+        train(file, "second", checkpoint_settings__initialize_from="first")
+        train(file, "third", policies__right__init_path=str(first.folder / "checkpoints" / "right-128"))
+    wanted = [
+        newest(first, "left"),
+        newest(first, "right"),
+        None,
+        load_checkpoint(first.folder / "checkpoints/right-128"),
+    ]
+    for got, one in zip(started, wanted, strict=True):
+        if one is not None:
+            np.testing.assert_array_equal(got["model.action.weight"], one.tensors["model.action.weight"])
+            assert not np.array_equal(got["random.generator"], one.tensors["random.generator"])
+
+
+def test_one_episode_is_kept_as_arrays(file: Path) -> None:
+    report = train(file, "first")
+    assert report.files["trace"] == report.folder / "trace.npz"
+    with np.load(report.files["trace"]) as trace:
+        steps = len(trace["over"])
+        assert 1 <= steps <= 5
+        assert trace["over"].tolist() == [False] * (steps - 1) + [True]
+        assert trace["step"].tolist() == list(range(steps))
+        assert (trace["episode"] == 0).all()
+        present = trace["present"]
+        total = trace["sum"][0] + np.cumsum((trace["actions"] * present).sum(axis=1))
+        assert trace["sum"][1:].tolist() == total[:-1].tolist()
+    assert "animation" not in report.files  # it draws no pictures
+
+
+def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
+    from PIL import Image
+
+    overrides = {
+        "checkpoint_settings.results_dir": str(tmp_path),
+        "checkpoint_settings.run_id": "drawn",
+        "environment.num_envs": 8,
+        "max_steps": 64,
+        "policies.agent.hyperparameters.buffer_size": 64,
+        "policies.agent.hyperparameters.batch_size": 64,
+        "evaluation.trace": True,
+        "evaluation.episodes": 2,
+    }
+    report = train_batched(load_batched("cartpole_batch", overrides), "quiet")
+    with np.load(report.files["trace"]) as trace, Image.open(report.files["animation"]) as picture:
+        assert getattr(picture, "n_frames", 1) == len(trace["over"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"policies__left__agents": ["lefts"]}, "no group 'lefts'; did you mean left?"),
+        ({"policies__left__agents": ["left", "right"]}, "agent 'right' has the policy 'left' already"),
+        ({"policies__left__init_path": "nowhere"}, "policies.left.init_path nowhere: there is no such checkpoint"),
+        ({"environment__name": "cartpol"}, "did you mean cartpole?"),
+        ({"environment__arguments": {"limits": 3}}, "did you mean limit?"),
+        (
+            {"policies__left__hyperparameters__buffer_size": 40},
+            "learn at steps that hardly ever coincide (left every 5, right every 7)",
+        ),
+        ({"checkpoint_settings__initialize_from": "nothing"}, "holds no checkpoint of 'left'"),
+    ],
+)
+def test_what_cannot_be_trained_is_told_and_leaves_nothing(file: Path, changes: dict[str, Any], sentence: str) -> None:
+    if "learn at" in sentence:
+        changes = changes | {
+            "policies__right__hyperparameters__buffer_size": 56,
+            "policies__right__hyperparameters__batch_size": 56,
+        }
+    with pytest.raises((SettingsError, CheckpointError)) as error:
+        train(file, "wrong", **changes)
+    assert sentence in str(error.value)
+    assert not (file.parent / "results").exists()
+
+
+def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
+    report = train(file, "wrong", policies__left__hyperparameters__learning_rate=1e30, checkpoint_interval=100000)
+    assert (report.outcome, report.exit_code) == ("failed", 2)
+    assert "became NaN or infinite; the checkpoints from before it are kept" in report.errors[0]
+    assert not list((report.folder / "checkpoints").glob("left-*"))
