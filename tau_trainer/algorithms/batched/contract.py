@@ -117,6 +117,9 @@ class BatchedLearner(ABC):
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`; nothing is changed unless everything fits. Raises CheckpointError."""
 
+    def compile(self) -> None:  # noqa: B027 whoever has nothing to compile does nothing
+        """Let :meth:`act` be compiled, where it is not deterministic."""
+
     def policy(self, version: int) -> Policy | None:
         """What acts, as it stands, for those who export it; None: it is nothing that can be."""
         return None

@@ -94,6 +94,8 @@ class OnPolicyLearner(BatchedLearner):
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         """Of samples and of the order in which is learned."""
         self._to_env = ToEnv(setup.action_space, self.network.action, self.device)
+        self._sampled: Callable[..., Drawn] = self._decide
+        """The same, perhaps compiled."""
         self._touched = False
         """Whether the normaliser has seen anything."""
 
@@ -108,9 +110,15 @@ class OnPolicyLearner(BatchedLearner):
         rows = observations.reshape(envs * agents, -1)
         forbidden = None if mask is None else self._forbidden(mask.reshape(envs * agents, -1))
         still = deterministic or self._settings.network_settings.deterministic
-        noise = None if still else noise_of(self.network.action, len(rows), self.generator)
-        drawn = self._decide(rows, forbidden, noise)
+        if still:
+            drawn = self._decide(rows, forbidden, None)
+        else:
+            drawn = self._sampled(rows, forbidden, noise_of(self.network.action, len(rows), self.generator))
         return Acted(self._to_env(drawn, envs, agents), self._kept(drawn, envs, agents))
+
+    @override
+    def compile(self) -> None:
+        self._sampled = torch.compile(self._decide, dynamic=False)
 
     def _decide(self, rows: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None) -> Drawn:
         network = self.network

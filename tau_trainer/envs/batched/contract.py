@@ -182,7 +182,13 @@ class BatchedEnv(ABC):
         return step
 
     def transition(self, state: State, actions: torch.Tensor) -> tuple[State, BatchedStep]:
-        """What :meth:`step` does, from any state, and changing nothing: what is compiled, compared and tested."""
+        """What :meth:`step` does, from any state, and changing nothing: what is compared and tested."""
+        state, step = self.played(state, actions)
+        state, observations = self._renewed(state, step.final_observations, step.over)
+        return state, step._replace(observations=observations)
+
+    def played(self, state: State, actions: torch.Tensor) -> tuple[State, BatchedStep]:
+        """A step before anybody begins anew: what is compiled, for its shapes depend on nothing that happens."""
         present = state["present"]
         state = {**state, "step": state["step"] + 1}
         found = self.advance(state, actions, Draws(state["seed"], state["episode"], state["step"]))
@@ -192,9 +198,8 @@ class BatchedEnv(ABC):
         over = ~still.any(dim=1)
         state = {**state, **found.state, "present": still}
         final = self.observe(state)
-        state, observations = self._renewed(state, final, over)
         rewards = found.rewards * present
-        return state, BatchedStep(observations, rewards, terminated, truncated, final, over)
+        return state, BatchedStep(final, rewards, terminated, truncated, final, over)
 
     def watch(self, index: int | None) -> None:
         """Log copy ``index`` from now on, see :meth:`trace`; None: no longer. Forgets the log so far."""

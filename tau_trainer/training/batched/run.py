@@ -21,10 +21,11 @@ from tau_trainer.envs.batched.registry import make
 from tau_trainer.errors import CheckpointError, NonFiniteError, RunFinishedError, SettingsError, TauError
 from tau_trainer.files import safe_name
 from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, RunReport, RunSnapshot, keys, plot_learning_curve
-from tau_trainer.settings.batched import BatchedSettings, PolicySettings
+from tau_trainer.settings.batched import BatchedSettings, Compile, PolicySettings
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.batched.assignment import assigned
+from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.evaluation import Evaluation
 from tau_trainer.training.batched.players import FixedPlayer
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
@@ -83,10 +84,17 @@ class BatchedRun:
             kept=[seat.name for seat in self.seats if seat.learns],
         )
         self.learning_seconds = 0.0
+        self._compile: Compile | None = None
+        """What the earlier part of this run has found: numbers of compiled steps may differ in their last bit."""
         self._chunk = math.gcd(*(seat.learner.horizon for seat in self.seats if seat.learns))
         self._check_rounds()
         self._restore()
         self.evaluation = Evaluation(settings, self.seats, self._make_env)
+        left = (settings.max_steps - self.decisions) // (self.env.num_envs * self.env.num_agents)
+        learners = [seat.learner for seat in self.seats]
+        self.compiled, said = choose(self._compile or settings.compile, self.env, learners, left)
+        if said:
+            hub.event("compiled", message=said)
         self.started = time.monotonic()
         self._first = self._flushed = self._saved = self._evaluated = self.decisions
         if self.decisions >= settings.max_steps:
@@ -287,7 +295,7 @@ class BatchedRun:
             "mean_length": seat.mean_length,
             "behavior": behavior_json.to_json(seat.spec),
         }
-        manifest = {"learner": values, "steps": self.collector.steps}
+        manifest = {"learner": values, "steps": self.collector.steps, "compiled": self.compiled}
         name = safe_name(seat.name)
         try:
             path = save_checkpoint(
@@ -331,6 +339,8 @@ class BatchedRun:
                     f"copies (its '{name}' differs); use the settings that the run was started with"
                 )
             read[name] = torch.from_numpy(values.copy()).to(like)
+        if self.settings.compile == "auto":
+            self._compile = "on" if found[first.name].manifest["compiled"] else "off"
         scores = {name.removeprefix("scores."): read.pop(name) for name in list(read) if name.startswith("scores.")}
         self.collector.go_on(found[first.name].manifest["steps"], read, scores)
 
