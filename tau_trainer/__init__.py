@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from tau_trainer.algorithms import Agent
     from tau_trainer.metrics import RunReport
     from tau_trainer.settings import RunSettings, load_settings
+    from tau_trainer.settings.batched import load_batched
     from tau_trainer.training.api import train
+    from tau_trainer.training.batched import train_batched
     from tau_trainer.training.callbacks import Callback, LambdaCallback
     from tau_trainer.training.manager import ParallelTrainerManager
 
@@ -26,8 +28,10 @@ _HOMES = {
     "ParallelTrainerManager": "tau_trainer.training.manager",
     "RunReport": "tau_trainer.metrics",
     "RunSettings": "tau_trainer.settings",
+    "load_batched": "tau_trainer.settings.batched",
     "load_settings": "tau_trainer.settings",
     "train": "tau_trainer.training.api",
+    "train_batched": "tau_trainer.training.batched",
 }
 
 __all__ = [
@@ -38,8 +42,10 @@ __all__ = [
     "RunReport",
     "RunSettings",
     "__version__",
+    "load_batched",
     "load_settings",
     "train",
+    "train_batched",
 ]
 
 

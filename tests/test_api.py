@@ -30,7 +30,7 @@ def readme_example() -> str:
 def test_the_names() -> None:
     assert {name for name in tau_trainer.__all__ if getattr(tau_trainer, name) is not None} == {
         "Agent", "Callback", "LambdaCallback", "ParallelTrainerManager", "RunReport", "RunSettings", "__version__",
-        "load_settings", "train",
+        "load_batched", "load_settings", "train", "train_batched",
     }  # fmt: skip
     with pytest.raises(AttributeError, match="no attribute 'Trainer'"):
         _ = tau_trainer.Trainer

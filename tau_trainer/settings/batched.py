@@ -199,6 +199,11 @@ class BatchedSettings(Section):
         return self
 
 
+def is_batched(data: Mapping[str, Any]) -> bool:
+    """Whether a file's data is for ``tau-train batch``."""
+    return "policies" in data and "environment" in data
+
+
 def load_batched(
     path: Path | str, overrides: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
 ) -> BatchedSettings:
@@ -218,7 +223,7 @@ def load_batched(
     problems = Problems(document, names)
     for location, line in document.duplicates:
         problems.sentences.append(f"{document.name}:{line}: {key_path(location)} stands twice; remove one of the two")
-    if "behaviors" in data and "environment" not in data:
+    if "behaviors" in data and not is_batched(data):
         problems.add(("behaviors",), "is for tau-train learn; a file for batch has `environment:` and `policies:`")
         problems.raise_if_any()
     if isinstance(data.get("policies"), dict):

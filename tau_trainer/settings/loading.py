@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
+from tau_trainer.settings.batched import is_batched
 from tau_trainer.settings.document import Document, Location, read_document
 from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.legacy import old_format
@@ -146,7 +147,7 @@ class _Reader:
     def _old_format(self, data: Mapping[str, Any]) -> bool:
         """Whether this is a file of another kind, or of an older ML-Agents, which is said in one sentence."""
         found = old_format(data, set(RunSettings.model_fields), self.problems.document.name)
-        if "policies" in data and "environment" in data:
+        if is_batched(data):
             found = (), f"is of batched environments; train it with: tau-train batch {self.problems.document.name}"
         if found is not None:
             self.problems.add(*found)

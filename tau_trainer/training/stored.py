@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.settings import ExportChoice, RunSettings, load_settings
+from tau_trainer.settings.batched import is_batched
+from tau_trainer.settings.document import read_document
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.candidates import Candidate, ScoredPolicy, best_of, make_candidate
@@ -25,6 +27,11 @@ def _open(run: Path) -> tuple[RunFolder, RunSettings]:
     folder = RunFolder(run, resumed=True)
     if not folder.configuration.is_file():
         raise SettingsError(f"there is no run in '{run}'; give the folder that training made, such as results/tau3")
+    if is_batched(read_document(folder.configuration).data):
+        raise SettingsError(
+            f"the run in '{run}' is of a batched environment; its models are there already, those of checkpoints in "
+            "folders of the policies' names"
+        )
     return folder, load_settings(folder.configuration)
 
 

@@ -1,0 +1,91 @@
+"""`tau-train batch`: flags, run ids, and what is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tau_trainer.cli import main
+
+pytestmark = pytest.mark.timeout(120)
+SMALL = (
+    *("--num-envs", "8", "--max-steps", "256", "--seed", "3"),
+    *("--set", "policies.*.hyperparameters.buffer_size=64", "--set", "policies.*.hyperparameters.batch_size=32"),
+    *("--set", "evaluation.episodes=2", "--set", "evaluation.max_episode_steps=20"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_and_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["batch", "cartpole_batch", *SMALL]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "[INFO] cartpole_batch: 8 copies of cartpole on cpu, seed 3"
+    assert any(line.startswith("[INFO] cartpole_batch completed: 256 decisions in") for line in lines)
+    assert yaml.safe_load(Path("results/cartpole_batch/configuration.yaml").read_text())["max_steps"] == 256
+    # Nobody chose a run id: the next run has the next number, and goes on under it.
+    assert main(["batch", "cartpole_batch", *SMALL, "--quiet"]) == 0
+    assert Path("results/cartpole_batch-2/agent.onnx").is_file()
+    assert main(["batch", "--resume", "--run-id", "cartpole_batch-2", "--max-steps", "512", "--quiet"]) == 0
+    assert sorted(path.name for path in Path("results/cartpole_batch-2/checkpoints").iterdir()) == [
+        "agent-256",
+        "agent-512",
+    ]
+    assert main(["batch", "cartpole_batch", *SMALL, "--run-id", "cartpole_batch", "--force", "--quiet"]) == 0
+    one, other = (
+        Path(f"results/{name}/checkpoints/agent-256/tensors.safetensors").read_bytes()
+        for name in ("cartpole_batch", "cartpole_batch-2")
+    )
+    assert one == other
+
+
+def test_machines_read_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["batch", "cartpole_batch", *SMALL, "--json"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    kinds = {one["type"] for one in records}
+    assert kinds >= {"summary", "snapshot", "result"}
+    last = [one for one in records if one["type"] == "snapshot"][-1]
+    assert "agent steps/s" in last["figures"][1]
+    assert last["behaviors"][0]["mean_length"] > 0
+
+
+def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["batch", "cartpole_batch", *SMALL, "--quiet", "--run-id", "one"]) == 0
+    assert main(["report", "one"]) == 0
+    page = Path("results/one/report.html").read_text()
+    assert "8 x cartpole" in page
+    assert "cannot be read" not in page
+    assert main(["plot", "one"]) == 0
+    assert Path("results/one/plot.png").is_file()
+    capsys.readouterr()
+    assert main(["export", "results/one"]) == 2
+    assert "is of a batched environment; its models are there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "name a settings file, such as: tau-train batch cartpole_batch"),
+        (["--resume"], "--resume needs the file that the run was started with, or its --run-id"),
+        (["CartPole"], "behaviors is for tau-train learn"),
+        (["cartpole_batch", "--num-envs", "0"], "--num-envs must be at least 1, not 0"),
+        (["cartpole_batch", "--device", "tpu"], "--device must be cpu, cuda, cuda:N, mps or xpu"),
+        (["cartpole_batch", "--num-envs", "10000"], "buffer_size 8,192 is less than one step of 10,000 copies"),
+        (["cartpole_batch", "--resume", "--force"], "--resume and --force contradict each other"),
+    ],
+)
+def test_mistakes_are_one_sentence(capsys: pytest.CaptureFixture[str], words: list[str], sentence: str) -> None:
+    assert main(["batch", *words]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not Path("results").exists()
+
+
+def test_learn_names_the_command_for_such_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learn", "cartpole_batch"]) == 2
+    assert "is of batched environments; train it with: tau-train batch" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""Files for `tau-train batch`: what they say, and what is said of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings.batched import dump_batched, load_batched, resolve_batched_seed
+
+FILE = """environment: {name: tag_continuous, num_envs: 100, arguments: {num_runners: 5}}
+policies:
+  tagger:
+    agents: [tagger]
+    trainer_type: a2c
+    hyperparameters: {learning_rate: [[0, 1e-3], [1e6, 1e-4]], entropy_coeff: [[0, 0.05], [5e5, 0.0]]}
+  runner:
+    agents: [runner]
+    player: random
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "tag.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def test_what_a_file_says(file: Path) -> None:
+    settings = load_batched(file, {"environment.num_envs": "1e3", "policies.*.agents": ["a"], "seed": 5})
+    assert (settings.environment.num_envs, settings.environment.arguments) == (1000, {"num_runners": 5})
+    assert {name: one.agents for name, one in settings.policies.items()} == {"tagger": ("a",), "runner": ("a",)}
+    tagger, runner = settings.policies.values()
+    assert (tagger.learns, runner.learns) == (True, False)
+    assert tagger.gamma == 0.98  # A2C's own
+    assert settings.seed == 5
+    assert settings.device == "cpu"
+
+
+def test_a_file_survives_being_written(file: Path, tmp_path: Path) -> None:
+    settings = resolve_batched_seed(load_batched(file))
+    assert 0 <= settings.seed < 10000
+    copy = tmp_path / "configuration.yaml"
+    copy.write_text(dump_batched(settings))
+    assert load_batched(copy) == settings
+
+
+def test_a2c_has_the_numbers_of_warpdrive(file: Path) -> None:
+    numbers: Any = load_batched(file, {"policies.tagger.hyperparameters": {}}).policies["tagger"].hyperparameters
+    assert (numbers.vf_loss_coeff, numbers.max_grad_norm, numbers.lambd) == (0.01, 0.5, 1.0)
+    assert (numbers.normalize_advantage, numbers.normalize_return) == (False, False)
+    assert (numbers.buffer_size, numbers.batch_size) == (10000, 10000)
+    given: Any = load_batched(file, {"policies.tagger.hyperparameters.buffer_size": 500}).policies["tagger"]
+    assert given.hyperparameters.batch_size == 500
+
+
+def test_summaries_of_short_runs_are_more(file: Path) -> None:
+    assert load_batched(file).summary_every == 50000
+    assert load_batched(file, {"max_steps": 2000}).summary_every == 100
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "agents: [tagger]",
+            "agent: [tagger]",
+            "tag.yaml:4: policies.tagger.agent is no known key; did you mean agents?",
+        ),
+        ("entropy_coeff", "entropy_coef", "policies.tagger.hyperparameters.entropy_coef is no known key; did you mean"),
+        ("a2c", "a3c", "policies.tagger.trainer_type is 'a3c', which does not learn on tensors; did you mean a2c?"),
+        ("num_envs: 100", "num_envs: 0", "tag.yaml:1: environment.num_envs must be at least 1, not 0"),
+        ("num_envs", "numenvs", "environment.numenvs is no known key; did you mean num_envs?"),
+        (
+            "player: random",
+            "player: random\n    gamma: 0.9",
+            "policies.runner has a player, which is no network, and gamma",
+        ),
+        ("player: random", "to_train: maybe", "policies.runner.to_train must be true or false"),
+        (
+            "agents: [tagger]",
+            "to_train: false",
+            "tag.yaml has no policy that learns; let one have to_train: true and no player",
+        ),
+        (
+            "player: random",
+            "network_settings: {memory: {}}",
+            "asks for network_settings.memory, which is not learned on",
+        ),
+        ("player: random", "hyperparameters: {updates_per_buffer: 2}", "updates_per_buffer 2, which is for engines"),
+        ("[[0, 1e-3], [1e6, 1e-4]]", "[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] whose steps grow"),
+        ("policies:", "policies: {}\nx:", "policies must have at least 1 entries"),
+        ("environment:", "environments:", "environment is missing and has no default; add it"),
+        ("environment:", "seed: 1\nseed: 2\nenvironment:", "tag.yaml:2: seed stands twice; remove one of the two"),
+        (
+            "policies:",
+            "checkpoint_settings: {inference: true}\npolicies:",
+            "checkpoint_settings.inference is for engines",
+        ),
+    ],
+)
+def test_mistakes_are_told_where_they_stand(file: Path, old: str, new: str, sentence: str) -> None:
+    assert old in FILE
+    file.write_text(FILE.replace(old, new))
+    with pytest.raises(SettingsError) as error:
+        load_batched(file)
+    assert sentence in str(error.value)
+
+
+def test_flags_are_named_in_messages(file: Path) -> None:
+    flags = {"environment.num_envs": "--num-envs", "policies.*.gamma": "--set policies.*.gamma"}
+    with pytest.raises(SettingsError, match="--num-envs must be at least 1, not 0"):
+        load_batched(file, {"environment.num_envs": "0"}, flags)
+    with pytest.raises(SettingsError, match=r"--set policies\.\*\.gamma must be at most 1, not 2"):
+        load_batched(file, {"policies.*.gamma": 2}, flags)
+
+
+def test_a_file_for_engines_is_told_apart() -> None:
+    with pytest.raises(SettingsError, match="behaviors is for tau-train learn; a file for batch has `environment:`"):
+        load_batched("CartPole")
