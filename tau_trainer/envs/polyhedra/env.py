@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.envs.polyhedra.players import Player, Role, View, found, view_of
@@ -43,7 +44,8 @@ class Polyhedra(BatchedEnv):
         opponent: the other side: a name of :data:`HOSTS` or :data:`AGENTS`, or any player.
         dimension: ``d``, at least 2.
         max_num_points: ``n``, at the start.
-        max_value: greatest entry at the start.
+        max_value: greatest entry at the start; in the variant ``original`` it stands for 1, and all entries for
+            fractions with this denominator.
         scale_observation: whether the largest entry is made 1 at the start and after every turn.
         reposition: whether the least of each coordinate is made 0 then.
         exact: whether all that is no vertex of the Newton polyhedron goes (slow), or only what is nowhere less.
@@ -104,7 +106,7 @@ class Polyhedra(BatchedEnv):
             raise SettingsError(f"polyhedra: weights are for the variant 'thom', {dimension} of them, one a coordinate")
         self.role: Role = role
         self.agents = (role,)
-        self.rules = Rules(variant, reposition, scale_observation, exact)
+        self.rules = Rules(variant, reposition, scale_observation, exact, float(max_value))
         self.dimension, self.max_num_points, self.max_value = dimension, max_num_points, max_value
         self._rewards, self._pays_reduction, self._invalid = (
             rewards,
@@ -167,6 +169,15 @@ class Polyhedra(BatchedEnv):
         else:
             allowed = allowed_axes(_position(state), state["coords"], self.rules)
         return None if allowed is None else allowed[:, None]
+
+    def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+        """[360, 360, 3]: the points in their first coordinates, and which the host named."""
+        from tau_trainer.envs.polyhedra.drawing import frame
+
+        points = row["points"]
+        return frame(
+            points[points[:, 0] >= 0].tolist(), self.dimension, row.get("coords", points[:0]).nonzero()[0].tolist()
+        )
 
     def view(self) -> View:
         """What a player in this environment's role sees now; its draws are those of the step to come."""

@@ -37,6 +37,8 @@ class View(NamedTuple):
     """[B, d], in the variant ``thom``."""
     choices: torch.Tensor | None = None
     """bool [B, k]: what may be chosen; None: everything."""
+    unit: float = 1.0
+    """See :class:`Rules`."""
 
     def observation(self) -> torch.Tensor:
         """float32 [B, n * d (+ d) (+ d)]: rows as :func:`features` sorts them, then ``coords`` and ``weights``."""
@@ -47,7 +49,7 @@ class View(NamedTuple):
 def view_of(position: Position, draws: Draws, coords: torch.Tensor | None, rules: Rules) -> View:
     """What is seen of these games by an agent, or by a host where ``coords`` is None."""
     choices = allowed_subsets(position, None, rules) if coords is None else allowed_axes(position, coords, rules)
-    return View(position.points, draws, coords, position.weights, choices)
+    return View(position.points, draws, coords, position.weights, choices, rules.unit)
 
 
 Player: TypeAlias = Callable[[View], torch.Tensor]
@@ -103,14 +105,15 @@ def zeillinger_lex(view: View) -> torch.Tensor:
 
 
 def spivakovsky(view: View) -> torch.Tensor:
-    """Spivakovsky's winning strategy for the original game (1983).
+    """Spivakovsky's strategy for the original game (1983).
 
     Shift the polyhedron to the coordinate planes, take the coordinates of its points with the least sum, project what
     lies below that sum from there, and go on in the coordinates that are left, until nothing is left or the polyhedron
-    is a shifted quadrant; then take the fewest coordinates that sum to 1 or more in every point.
+    is a shifted orthant; then take the fewest coordinates more that sum to 1 or more in every point: in the variant
+    ``original`` of the polyhedron, otherwise of what is left of it.
     """
-    points, d = view.points.to(torch.float64), view.points.shape[2]
-    here = available(points)
+    points, d = view.points.to(torch.float64) / view.unit, view.points.shape[2]
+    here = available(view.points)
     inside = torch.ones_like(points[:, 0], dtype=torch.bool)
     chosen = torch.zeros_like(inside)
     going = here.sum(dim=1) >= 2
@@ -130,12 +133,15 @@ def spivakovsky(view: View) -> torch.Tensor:
         here = torch.where(going[:, None], below, here)
         inside = inside & ~taken
         points = torch.where(going[:, None, None], projected, points)
-    every = _small_first(d, points.device)
-    enough = (torch.einsum("bnd,md->bnm", points, every.to(points.dtype)) > 1 - _NEARLY) | ~here[..., None]
-    fits = enough.all(dim=1) & ~(every & ~inside[:, None]).any(dim=2)
-    last = every[fits.to(torch.int8).argmax(dim=1)]
-    chosen |= last & here.any(dim=1, keepdim=True)
-    return action_of(chosen | (chosen.sum(dim=1, keepdim=True) < 2))
+    if view.choices is None:
+        every = _small_first(d, points.device)
+        enough = (torch.einsum("bnd,md->bnm", points, every.to(points.dtype)) > 1 - _NEARLY) | ~here[..., None]
+        fits = enough.all(dim=1) & ~(every & ~inside[:, None]).any(dim=2)
+        last = every[fits.to(torch.int8).argmax(dim=1)]
+        chosen |= last & here.any(dim=1, keepdim=True)
+    masks = subsets(d, points.device)
+    more = _all_choices(view) & ~(chosen[:, None] & ~masks).any(dim=2)
+    return torch.where(more, masks.sum(dim=1), d + 1).argmin(dim=1)
 
 
 def weak_spivakovsky(view: View) -> torch.Tensor:
@@ -242,7 +248,7 @@ def _differences(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
     Both are 0 where a row holds no point, and those count where there is nothing better.
     """
     n = points.shape[1]
-    one, other = torch.triu_indices(n, n, 1, device=points.device)
+    one, other = torch.triu_indices(n, n, min(1, n - 1), device=points.device)
     here = available(points)
     both = here[:, one] & here[:, other]
     difference = points[:, one] - points[:, other]

@@ -52,6 +52,8 @@ class Rules:
     """Whether the largest entry is made 1 after every turn."""
     exact: bool = False
     """Whether all that is no vertex goes, or only points that another one is nowhere greater than."""
+    unit: float = 1.0
+    """What ``original`` takes for 1: with ``N``, whole numbers stand for fractions with that denominator, exactly."""
     freeze: bool = True
     """Whether games that are over stay as they are, whatever is played."""
 
@@ -80,7 +82,7 @@ def begun(points: torch.Tensor, rules: Rules) -> torch.Tensor:
     """[B, n, d] as a game begins with ``points``."""
     if rules.variant == "original":
         everywhere = torch.ones_like(points[:, 0], dtype=torch.bool)
-        points = torch.where((sums(points, everywhere) > 1)[..., None], points, PADDING)
+        points = torch.where((sums(points, everywhere) > rules.unit)[..., None], points, PADDING)
     return _settled(points, rules)
 
 
@@ -98,7 +100,7 @@ def played(position: Position, coords: torch.Tensor, axis: torch.Tensor, rules: 
     coords = coords & valid[:, None]
     if position.weights is not None:
         coords = coords & allowed_axes(position, coords, rules).gather(1, axis[:, None])
-    points = _settled(moved(position.points, coords, axis, 1.0 if rules.variant == "original" else 0.0), rules)
+    points = _settled(moved(position.points, coords, axis, rules.unit if rules.variant == "original" else 0.0), rules)
     weights, distinguished = position.weights, position.distinguished
     if weights is not None:
         others = coords & (torch.arange(coords.shape[1], device=coords.device) != axis[:, None])
@@ -119,7 +121,7 @@ def over(position: Position, rules: Rules) -> torch.Tensor:
     if rules.variant == "original":
         here = available(position.points)
         everywhere = torch.ones_like(position.points[:, 0], dtype=torch.bool)
-        return ~(here.any(dim=1) & ((sums(position.points, everywhere) > 1) | ~here).all(dim=1))
+        return ~(here.any(dim=1) & ((sums(position.points, everywhere) > rules.unit) | ~here).all(dim=1))
     ended = count(position.points) <= 1
     return ended if position.distinguished is None else ended | (position.distinguished < 0)
 
@@ -132,7 +134,7 @@ def allowed_subsets(position: Position, coords: torch.Tensor | None, rules: Rule
     if coords is None:
         coords = subsets(points.shape[2], points.device).expand(len(points), -1, -1)
     totals = points @ coords.to(points.dtype).transpose(1, 2)
-    return ((totals >= 1) | ~available(points)[..., None]).all(dim=1)
+    return ((totals >= rules.unit) | ~available(points)[..., None]).all(dim=1)
 
 
 def allowed_axes(position: Position, coords: torch.Tensor, rules: Rules) -> torch.Tensor:

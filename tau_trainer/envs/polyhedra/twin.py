@@ -168,6 +168,7 @@ class PolyhedraTwin:
         self._role, self._opponent, self._dimension = role, opponent, dimension
         self._scale, self._reposition, self._exact, self._variant = scale_observation, reposition, exact, variant
         self._rewards, self._pays_reduction = rewards, reward_based_on_point_reduction
+        self._unit = max_value
         self._invalid, self._steps, self._value = invalid_move_penalty, step_threshold, value_threshold
         self._subsets = [[k for k in range(dimension) if m >> k & 1] for m in range(1 << dimension) if m & (m - 1)]
 
@@ -186,7 +187,7 @@ class PolyhedraTwin:
         valid = axis in self._axes(coords, weights)
         after, kept = points, rows
         if valid and not self._over(points) and coords in self._named(points):
-            after = moved(points, coords, axis, 1 if self._variant == "original" else 0)
+            after = moved(points, coords, axis, self._unit if self._variant == "original" else 0)
             kept = _rows_of(reduced_exactly(after) if self._exact else reduced(after), after, rows)
             after = [after[rows.index(row)] for row in kept]
             after = repositioned(after) if self._reposition else after
@@ -223,11 +224,13 @@ class PolyhedraTwin:
         """What a host may name."""
         if self._variant != "original":
             return self._subsets
-        return [coords for coords in self._subsets if all(sum(point[k] for k in coords) >= 1 for point in points)]
+        return [
+            coords for coords in self._subsets if all(sum(point[k] for k in coords) >= self._unit for point in points)
+        ]
 
     def _over(self, points: Points) -> bool:
         if self._variant == "original":
-            return not points or any(sum(point) <= 1 for point in points)
+            return not points or any(sum(point) <= self._unit for point in points)
         return len(points) <= 1
 
     def _reply(self, coords: list[int], weights: list[Any], state: dict[str, NDArray[Any]]) -> int:
@@ -236,7 +239,7 @@ class PolyhedraTwin:
 
     def _next(self, points: Points, state: dict[str, NDArray[Any]]) -> list[int]:
         if self._opponent == "random":
-            return list(_any_of(self._named(points), state, 1))
+            return list(_any_of(self._named(points) or self._subsets[-1:], state, 1))
         return HOSTS[self._opponent](points)
 
     def _paid(self, over: bool, cut: bool, valid: bool, gone: int) -> float:

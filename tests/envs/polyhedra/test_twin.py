@@ -91,8 +91,8 @@ PLAYED: list[dict[str, Any]] = [
     {"role": "agent", "opponent": "weak_spivakovsky", "reposition": True, "scale_observation": False, "dimension": 4},
     {"role": "agent", "opponent": "all_coord", "value_threshold": 30, "scale_observation": False},
     {"exact": True, "max_num_points": 6, "opponent": "choose_first", "scale_observation": False},
-    {"variant": "original", "scale_observation": False, "max_value": 3, "max_num_points": 4},
-    {"variant": "original", "scale_observation": False, "max_value": 3, "role": "agent"},
+    {"variant": "original", "scale_observation": False, "max_value": 9, "max_num_points": 4},
+    {"variant": "original", "scale_observation": False, "role": "agent"},
     {"variant": "thom", "weights": [1, 2, 3], "reposition": True, "scale_observation": False},
     {"variant": "thom", "role": "agent", "opponent": "zeillinger", "rewards": "gym", "weights": [3, 1, 1]},
 ]

@@ -1,0 +1,127 @@
+"""Pictures of the game: a resolution tree as text or as a PNG or SVG file; one position as an image."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.files import atomic_write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tau_trainer.envs.polyhedra.search import Node
+
+_FORMATS = (".png", ".svg")
+_LONGEST = 60
+"""Characters of a node's points in text."""
+
+
+def as_text(root: Node) -> str:
+    """One line a node: what the agent named, the points that are left, and what the host names."""
+    return "\n".join(_lines(root, "", ""))
+
+
+def draw(root: Node, path: Path) -> Path:
+    """Write the tree as a picture of the kind that the file's ending says; the path.
+
+    Raises:
+        SettingsError: that is no kind of picture.
+        TauError: the file cannot be written.
+    """
+    if path.suffix.lower() not in _FORMATS:
+        raise SettingsError(f"a tree cannot be drawn as '{path.name}'; end its name with {' or '.join(_FORMATS)}")
+    picture = io.BytesIO()
+    figure(root).savefig(picture, format=path.suffix[1:].lower(), dpi=120)
+    return atomic_write_bytes(path, picture.getvalue())
+
+
+def figure(root: Node) -> Figure:
+    """The tree from left to right, how many points are left and what the host names beside each node.
+
+    Grey nodes go on, green ones are over, in red ones the distinguished point is lost, hollow ones were cut.
+    """
+    from matplotlib.figure import Figure
+
+    places = _places(root)
+    depth, height = (max(column) for column in zip(*places.values(), strict=True))
+    picture = Figure(figsize=(3 + 1.6 * depth, 1.2 + 0.28 * height), layout="constrained")
+    axes = picture.subplots()
+    axes.axis("off")
+    labelled = len(places) <= 200  # more would lie over each other
+    for node in root.walk():
+        x, y = places[id(node)]
+        for child in node.children:
+            a, b = places[id(child)]
+            axes.plot([x, a], [y, b], color="0.75", linewidth=0.8, zorder=1)
+            if labelled:
+                axes.annotate(str(child.axis), ((x + a) / 2, (y + b) / 2), fontsize=6, color="0.4", ha="center")
+        lost = node.over and len(node.points) > 1
+        color = "tab:red" if lost else "tab:green" if node.over else "0.5"
+        axes.scatter([x], [y], s=24, color="none" if node.cut else color, edgecolors=color, zorder=2)
+        if labelled:
+            words = "{" + ",".join(map(str, node.coords)) + "}" if node.coords else ""
+            axes.annotate(f"{len(node.points)} {words}".strip(), (x, y), (4, 3), textcoords="offset points", fontsize=7)
+    axes.invert_yaxis()
+    return picture
+
+
+def frame(points: Sequence[Sequence[float]], dimension: int, coords: Sequence[int] = ()) -> NDArray[np.uint8]:
+    """[360, 360, 3]: the first two or three coordinates of the points, those that the host named in bold."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(3.6, 3.6), dpi=100)
+    canvas, solid = FigureCanvasAgg(picture), dimension >= 3
+    axes = picture.add_subplot(projection="3d" if solid else None)
+    picture.subplots_adjust(left=0.02 if solid else 0.12, right=0.88, bottom=0.12, top=0.92)
+    axes.scatter(*([point[k] for point in points] for k in range(3 if solid else 2)), color="tab:blue")
+    names = [axes.xaxis, axes.yaxis, *([axes.zaxis] if solid else [])]  # type: ignore[attr-defined]
+    for k, name in enumerate(names):
+        name.set_label_text(f"x{k}", fontweight="bold" if k in coords else "normal")
+    axes.set_title(f"{len(points)} point{'' if len(points) == 1 else 's'}", fontsize=9)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
+
+
+def _lines(node: Node, before: str, beneath: str) -> list[str]:
+    came = "" if node.axis is None else f"{node.axis}: "
+    points = " ".join("(" + ",".join(f"{value:g}" for value in point) + ")" for point in node.points)
+    if len(points) > _LONGEST:
+        points = f"{points[:_LONGEST].rsplit(' ', 1)[0]} ... of {len(node.points)}"
+    if node.coords:
+        points += " {" + ",".join(map(str, node.coords)) + "}"
+    if node.over and len(node.points) > 1:
+        points += " over: the distinguished point is lost" if node.distinguished is None else " over"
+    if node.cut:
+        points += " ... cut here"
+    lines = [f"{before}{came}{points}"]
+    for child in node.children:
+        last = child is node.children[-1]
+        lines += _lines(child, beneath + ("└── " if last else "├── "), beneath + ("    " if last else "│   "))
+    return lines
+
+
+def _places(root: Node) -> dict[int, tuple[float, float]]:
+    """Where each node is: its depth, and leaves one below the other with parents in the middle of their children."""
+    places: dict[int, tuple[float, float]] = {}
+    leaves = 0
+
+    def put(node: Node, depth: int) -> float:
+        nonlocal leaves
+        if node.children:
+            heights = [put(child, depth + 1) for child in node.children]
+            height = (heights[0] + heights[-1]) / 2
+        else:
+            height, leaves = float(leaves), leaves + 1
+        places[id(node)] = depth, height
+        return height
+
+    put(root, 0)
+    return places
