@@ -20,6 +20,7 @@ from tau_trainer.envs.polyhedra.rules import (
     allowed_axes,
     allowed_subsets,
     drawn,
+    ordered,
     over,
     played,
 )
@@ -147,7 +148,7 @@ class Polyhedra(BatchedEnv):
         else:
             coords, axis = state["coords"], chosen
             valid = allowed_axes(position, coords, self.rules).gather(1, axis[:, None])[:, 0]
-        after = played(position, coords, axis, self.rules)
+        after = ordered(played(position, coords, axis, self.rules))
         was, ended = over(position, self.rules), over(after, self.rules)
         cut = torch.zeros_like(ended)
         if self._step_threshold is not None:

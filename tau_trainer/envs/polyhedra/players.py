@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 
 from tau_trainer.envs.batched import Draws
-from tau_trainer.envs.polyhedra.points import action_of, available, features, subsets
+from tau_trainer.envs.polyhedra.points import action_of, available, subsets
 from tau_trainer.envs.polyhedra.rules import Position, Rules, allowed_axes, allowed_subsets
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.problems import did_you_mean
@@ -29,7 +29,7 @@ class View(NamedTuple):
     """What a player sees when it is its turn, in every game."""
 
     points: torch.Tensor
-    """[B, n, d], rows in any order."""
+    """[B, n, d]; in rollouts ordered, see :func:`tau_trainer.envs.polyhedra.rules.ordered`."""
     draws: Draws
     coords: torch.Tensor | None = None
     """bool [B, d]: what the host named; None: it is the host's turn."""
@@ -41,8 +41,8 @@ class View(NamedTuple):
     """See :class:`Rules`."""
 
     def observation(self) -> torch.Tensor:
-        """float32 [B, n * d (+ d) (+ d)]: rows as :func:`features` sorts them, then ``coords`` and ``weights``."""
-        parts = [features(self.points).flatten(1), *(one for one in self[2:4] if one is not None)]
+        """float32 [B, n * d (+ d) (+ d)]: ``points``, ``coords`` and ``weights``."""
+        parts = [self.points.flatten(1), *(one for one in self[2:4] if one is not None)]
         return torch.cat([part.to(torch.float32) for part in parts], dim=1)
 
 

@@ -26,10 +26,10 @@ def count(points: torch.Tensor) -> torch.Tensor:
     return available(points).sum(dim=1)
 
 
-def features(points: torch.Tensor) -> torch.Tensor:
-    """[B, n, d] as players see it: rows by their first coordinate, the largest first."""
+def features(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """[B, n, d] as players see it, rows by their first coordinate, the largest first; int64 [B, n]: which they were."""
     order = points[..., 0].argsort(dim=1, descending=True, stable=True)
-    return points.gather(1, order[..., None].expand_as(points))
+    return points.gather(1, order[..., None].expand_as(points)), order
 
 
 @cache
@@ -77,13 +77,14 @@ def reduced(points: torch.Tensor) -> torch.Tensor:
     What is left holds all vertices of the Newton polyhedron, and may hold more: see :func:`reduced_exactly`.
     """
     n, here = points.shape[1], available(points)
-    columns = torch.where(here[..., None], points, torch.inf).unbind(dim=2)
-    above = columns[0][:, :, None] >= columns[0][:, None, :]
+    # Games come last: then what is compared lies side by side in memory, which is twice as fast on a CPU.
+    columns = torch.where(here[..., None], points, torch.inf).permute(2, 1, 0).contiguous()
+    above = columns[0, :, None] >= columns[0, None]
     for column in columns[1:]:
-        above &= column[:, :, None] >= column[:, None, :]
+        above &= column[:, None] >= column[None]
     earlier = torch.ones(n, n, dtype=torch.bool, device=points.device).tril(-1)
-    gone = (above & (earlier | ~above.transpose(1, 2))).any(dim=2)
-    return torch.where((here & ~gone)[..., None], points, PADDING)
+    gone = (above & (earlier[..., None] | ~above.transpose(0, 1))).any(dim=1)
+    return torch.where((here & ~gone.T)[..., None], points, PADDING)
 
 
 def repositioned(points: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.polyhedra.env import Polyhedra
 from tau_trainer.envs.polyhedra.players import Player, found, view_of
 from tau_trainer.envs.polyhedra.points import subsets
-from tau_trainer.envs.polyhedra.rules import Rules, drawn, over, played
+from tau_trainer.envs.polyhedra.rules import Rules, drawn, ordered, over, played
 
 _RESCALED = Rules(rescale=True)
 
@@ -75,7 +75,7 @@ def get_rho_for_pair(
         turns += going
         draws = Draws(seeds, zeros, zeros + step)
         named = coords[host(view_of(position, draws, None, rules))]
-        position = played(position, named, agent(view_of(position, draws, named, rules)), rules)
+        position = ordered(played(position, named, agent(view_of(position, draws, named, rules)), rules))
         going = ~over(position, rules)
         if going.device.type == "cpu" and not going.any():  # elsewhere looking would be waiting
             break

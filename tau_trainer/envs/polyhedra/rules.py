@@ -21,12 +21,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
+from torch.nn.functional import pad
 
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.polyhedra.points import (
     PADDING,
     available,
     count,
+    features,
     moved,
     reduced,
     reduced_exactly,
@@ -72,10 +74,10 @@ class Position(NamedTuple):
 def drawn(
     draws: Draws, dimension: int, max_num_points: int, max_value: int, rules: Rules, weights: torch.Tensor | None = None
 ) -> Position:
-    """Points of entries 0 ... ``max_value``, all equally likely, as a game begins; ``weights`` float32 [d]."""
+    """Points of entries 0 ... ``max_value``, all equally likely, as a game begins, ordered; ``weights`` float32 [d]."""
     entries = draws.integers(_STREAM, 0, max_value + 1, max_num_points, dimension)
     points = begun(entries.to(torch.float32), rules)
-    return Position(points, None if weights is None else weights.expand(len(points), -1))
+    return ordered(Position(points, None if weights is None else weights.expand(len(points), -1)))
 
 
 def begun(points: torch.Tensor, rules: Rules) -> torch.Tensor:
@@ -89,7 +91,7 @@ def begun(points: torch.Tensor, rules: Rules) -> torch.Tensor:
 def played(position: Position, coords: torch.Tensor, axis: torch.Tensor, rules: Rules) -> Position:
     """After one turn, in which ``coords`` (bool [B, d]) and ``axis`` (int64 [B]) were named.
 
-    A turn that is not allowed changes nothing.
+    A turn that is not allowed changes nothing. Points stay in their rows.
     """
     valid = coords.sum(dim=1) >= 2
     allowed = allowed_subsets(position, coords[:, None], rules)
@@ -100,20 +102,29 @@ def played(position: Position, coords: torch.Tensor, axis: torch.Tensor, rules: 
     coords = coords & valid[:, None]
     if position.weights is not None:
         coords = coords & allowed_axes(position, coords, rules).gather(1, axis[:, None])
-    points = _settled(moved(position.points, coords, axis, rules.unit if rules.variant == "original" else 0.0), rules)
-    weights, distinguished = position.weights, position.distinguished
+    points, weights, distinguished = position
+    rows = points.shape[1]
+    if points.device.type == "cpu":  # looking costs nothing here: the last rows, which no game needs, are left out
+        points = points[:, : 1 + int((available(points).any(dim=0) * torch.arange(rows)).max())]
+    points = _settled(moved(points, coords, axis, rules.unit if rules.variant == "original" else 0.0), rules)
+    points = pad(points, (0, 0, 0, rows - points.shape[1]), value=PADDING)
     if weights is not None:
         others = coords & (torch.arange(coords.shape[1], device=coords.device) != axis[:, None])
         weights = torch.where(others, weights - weights.gather(1, axis[:, None]), weights)
     if distinguished is not None:
-        distinguished = tracked(points, distinguished)
+        here = available(points).gather(1, distinguished.clamp(min=0)[:, None])[:, 0]
+        distinguished = torch.where(here & (distinguished >= 0), distinguished, -1)
     return Position(points, weights, distinguished)
 
 
-def tracked(points: torch.Tensor, distinguished: torch.Tensor) -> torch.Tensor:
-    """int64 [B]: the distinguished point's row, which is what it was, or -1 where it holds no point any more."""
-    here = available(points).gather(1, distinguished.clamp(min=0)[:, None])[:, 0]
-    return torch.where(here, distinguished, -1)
+def ordered(position: Position) -> Position:
+    """With its rows as players see them: by their first coordinate, the largest first, those without a point last."""
+    points, order = features(position.points)
+    distinguished = position.distinguished
+    if distinguished is not None:
+        row = (order == distinguished[:, None]).to(torch.int8).argmax(dim=1)
+        distinguished = torch.where(distinguished >= 0, row, -1)
+    return Position(points, position.weights, distinguished)
 
 
 def over(position: Position, rules: Rules) -> torch.Tensor:

@@ -175,9 +175,8 @@ class PolyhedraTwin:
     def advance(
         self, state: dict[str, NDArray[Any]], actions: NDArray[Any]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
-        """One turn. Of the state it gives the points in their rows, weights, and what the host names next."""
-        rows = [row for row, point in enumerate(state["points"]) if point[0] >= 0]
-        points = [list(state["points"][row]) for row in rows]
+        """One turn. Of the state it gives the points, weights, and what the host names next."""
+        points = [list(point) for point in state["points"] if point[0] >= 0]
         weights = list(state["weights"]) if "weights" in state else [np.float32(0)] * self._dimension
         if self._role == "host":
             coords = self._subsets[int(actions[0])]
@@ -185,13 +184,13 @@ class PolyhedraTwin:
         else:
             coords, axis = [k for k in range(self._dimension) if state["coords"][k]], int(actions[0])
         valid = axis in self._axes(coords, weights)
-        after, kept = points, rows
+        after = points
         if valid and not self._over(points) and coords in self._named(points):
             after = moved(points, coords, axis, self._unit if self._variant == "original" else 0)
-            kept = _rows_of(reduced_exactly(after) if self._exact else reduced(after), after, rows)
-            after = [after[rows.index(row)] for row in kept]
+            after = reduced_exactly(after) if self._exact else reduced(after)
             after = repositioned(after) if self._reposition else after
             after = rescaled(after) if self._scale else after
+            after.sort(key=lambda point: -point[0])
             if self._variant == "thom":
                 weights = [w - weights[axis] if k in coords and k != axis else w for k, w in enumerate(weights)]
         over = self._over(after)
@@ -202,8 +201,7 @@ class PolyhedraTwin:
         if not self._over(points):
             reward = self._paid(over, cut and not over, valid, len(points) - len(after))
         filled = np.full_like(state["points"], -1.0)
-        for row, point in zip(kept, after, strict=True):
-            filled[row] = point
+        filled[: len(after)] = after
         found = {"points": filled}
         if self._variant == "thom":
             found["weights"] = np.array(weights, np.float32)
@@ -212,9 +210,8 @@ class PolyhedraTwin:
         return found, np.array([reward], np.float32), np.array([over]), np.array([cut])
 
     def observe(self, state: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """[1, size]: rows by their first coordinate, what the host named, weights."""
-        rows = sorted(state["points"].tolist(), key=lambda point: -point[0])
-        parts = [np.array(rows).ravel(), *(state[name] for name in ("coords", "weights") if name in state)]
+        """[1, size]: points, what the host named, weights."""
+        parts = [state["points"].ravel(), *(state[name] for name in ("coords", "weights") if name in state)]
         return np.concatenate(parts).astype(np.float32)[None]
 
     def _axes(self, coords: list[int], weights: list[Any]) -> list[int]:
@@ -254,12 +251,3 @@ def _any_of(choices: list[Any], state: dict[str, NDArray[Any]], stream: int) -> 
     """As the state's copy draws: this is not what is compared."""
     moment = [torch.tensor([int(state[name])]) for name in ("seed", "episode", "step")]
     return choices[int(Draws(*moment).uniform(stream) * len(choices))]
-
-
-def _rows_of(left: Points, points: Points, rows: list[int]) -> list[int]:
-    """In which rows the points that are left were; of equal ones the first stayed."""
-    kept: list[int] = []
-    for row, point in zip(rows, points, strict=True):
-        if len(kept) < len(left) and point == left[len(kept)]:
-            kept.append(row)
-    return kept

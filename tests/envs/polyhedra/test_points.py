@@ -99,7 +99,9 @@ def test_hosts_actions_are_numbers_of_coordinates() -> None:
 
 
 def test_rows_are_seen_by_their_first_coordinate() -> None:
-    assert features(padded([[1, 9], [5, 0], [-1, -1], [3, 2]])).tolist() == [[[5, 0], [3, 2], [1, 9], [-1, -1]]]
+    points, order = features(padded([[1, 9], [5, 0], [-1, -1], [3, 2], [5, 7]]))
+    assert points.tolist() == [[[5, 0], [5, 7], [3, 2], [1, 9], [-1, -1]]]
+    assert order.tolist() == [[1, 4, 3, 0, 2]]
 
 
 def test_the_distinguished_point_is_tracked_until_it_goes() -> None:
