@@ -61,6 +61,11 @@ _HEADLESS = """Run the headless engine alone, for any trainer.
 
 Takes a Unity build's flags and the scenes' own, such as --scene tau --mlagents-port 5004, or --write-build DIR to \
 leave a launcher that mlagents-learn --env accepts as a build. `tau-train headless --help` lists them."""
+_CHECK_ENV = """Say what is wrong with a batched environment.
+
+Plays it with random actions and looks at shapes, types, masks, random numbers, resets, and whether copies know of \
+each other; then compares it, step by step, with its twin or --against, and on another --device with itself. Exit code \
+0 if nothing was found, 1 if something was."""
 _DATA = "Embed, audit, join and target a Tau data set of your own."
 
 _COMMANDS = (
@@ -78,6 +83,7 @@ _COMMANDS = (
     ("animate", "tau_trainer.cli.animate:animate_command", _RESULT, _ANIMATE),
     ("hub", "tau_trainer.cli.hub:app", _RESULT, _HUB),
     ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),
+    ("check-env", "tau_trainer.cli.check_env:check_env_command", _PARTS, _CHECK_ENV),
     ("data", "tau_trainer.cli.data:app", _PARTS, _DATA),
 )
 """Name, where it is defined, group, and help, whose first paragraph also stands in the list of commands."""

@@ -34,17 +34,17 @@ class Closable(Protocol):
 EnvT = TypeVar("EnvT", bound=Closable)
 
 
-def named_arguments(texts: Iterable[str], function: str) -> dict[str, Any]:
+def named_arguments(texts: Iterable[str], function: str, flag: str = "--env-args ") -> dict[str, Any]:
     """What ``--env-args NAME=VALUE ...`` says, for ``function``. Raises SettingsError."""
-    return dict(_argument(text, function) for text in texts)
+    return dict(_argument(text, function, flag) for text in texts)
 
 
-def _argument(text: str, function: str) -> tuple[str, Any]:
+def _argument(text: str, function: str, flag: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     with contextlib.suppress(yaml.YAMLError, ValueError):
         if equals and name.isidentifier():
             return name, yaml.safe_load(value)
-    raise SettingsError(f"--env-args {text}: must be NAME=VALUE, an argument of {function}")
+    raise SettingsError(f"{flag}{text}: must be NAME=VALUE, an argument of {function}")
 
 
 class _Thread(Executor):

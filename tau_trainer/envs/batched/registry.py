@@ -81,6 +81,18 @@ def twin(name: str, **arguments: Any) -> Twin:
     return made
 
 
+def other(name: str, num_envs: int, *, seed: int, **arguments: Any) -> BatchedEnv | Twin:
+    """What an environment is compared with: another one, on the CPU, or a twin by its place. Raises SettingsError."""
+    if plugins.is_place("batched", name):
+        found = plugins.load("batched", name)
+        if not (isinstance(found, type) and issubclass(found, BatchedEnv)):
+            if not all(callable(getattr(found, function, None)) for function in ("advance", "observe")):
+                raise SettingsError(f"'{name}' is neither a batched environment nor a twin with advance and observe")
+            made: Twin = _made(name, found, arguments)
+            return made
+    return make(name, num_envs, seed=seed, **arguments)
+
+
 def has_twin(name: str) -> bool:
     """Whether :func:`twin` knows it."""
     return name in _TWINS

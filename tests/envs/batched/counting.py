@@ -20,6 +20,7 @@ class Counting(BatchedEnv):
         self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
         self.action_space = spaces.Discrete(3)
         self.limit = limit
+        self.usual = torch.tensor([True, True, False], device=self.device)
 
     def begin(self, draws: Draws) -> State:
         return {"sum": draws.integers(0, 0, 5)}
@@ -35,4 +36,4 @@ class Counting(BatchedEnv):
         return rows[:, None].expand(-1, 2, -1)
 
     def allowed(self, state: State) -> torch.Tensor:
-        return torch.tensor([True, True, False]).expand(len(state["sum"]), 2, 3) | (state["sum"] > 2)[:, None, None]
+        return self.usual.expand(len(state["sum"]), 2, 3) | (state["sum"] > 2)[:, None, None]

@@ -1,0 +1,320 @@
+"""What is wrong with a batched environment, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from tau_trainer.envs.batched.comparing import Difference, compare, first_difference, game_of, sampled, told_by
+from tau_trainer.envs.batched.contract import BatchedEnv, BatchedStep, State, Twin
+from tau_trainer.envs.batched.watching import Part, Refused, Tell, Watch, told
+
+Make = Callable[..., BatchedEnv]
+"""From the number of copies, ``seed`` and ``device``."""
+TITLES: dict[Part, str] = {
+    "spaces": "agents and spaces",
+    "tensors": "tensors have their shapes and types, and finite numbers",
+    "pure": "nothing is changed in place, or remembered outside of the state",
+    "random": "random numbers come from draws",
+    "masks": "masks allow something",
+    "left": "agents that left earn nothing and change nothing",
+    "resets": "resets touch only their copies",
+    "alone": "a copy among many plays as it does alone",
+    "asked": "no device is waited for, and constants are on it",
+    "pictures": "pictures",
+}
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a check found."""
+
+    faults: dict[Part, dict[str, str]] = field(default_factory=lambda: {part: {} for part in get_args(Part)})
+    """Sentences by part, and by what they are about."""
+    looked: set[Part] = field(default_factory=set)
+    """Parts that were looked at to the end."""
+    about: str = ""
+    """The environment in a few words."""
+    episodes: int = 0
+    """That ended while it was played."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything could be looked at."""
+        return "alone" in self.looked
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same step is the same when it is taken again, so that steps can be compared."""
+        return not (self.faults["pure"] or self.faults["random"])
+
+    @property
+    def sentences(self) -> list[str]:
+        """All of them."""
+        return [sentence for part in TITLES for sentence in self.faults[part].values()]
+
+    def tell(self, part: Part, key: str, sentence: str) -> None:
+        """Take note of a fault; of several about the same the first counts."""
+        self.faults[part].setdefault(key, sentence)
+
+
+def check(make: Make, *, copies: int = 8, steps: int = 200, seed: int = 0, tolerance: float = 1e-4) -> Findings:
+    """Play an environment with random actions, and look at all that its contract says.
+
+    Args:
+        make: the environment.
+        copies: that are played, at least 2.
+        steps: of every copy.
+        seed: of copies and actions.
+        tolerance: within which a copy is equal to itself among others.
+    """
+    findings = Findings()
+    env, plain = make(copies, seed=seed), make(copies, seed=seed)
+    if not _named(env, findings.tell):
+        return findings
+    findings.looked.add("spaces")
+    findings.about = _about(env)
+    try:
+        _played(env, plain, findings, steps, torch.Generator().manual_seed(seed), tolerance)
+    except Refused:
+        return findings
+    findings.looked |= {"tensors", "pure", "random", "masks", "asked"}
+    if findings.repeatable:
+        findings.looked |= {"resets", "alone"}
+        if env.num_agents > 1:
+            findings.looked.add("left")
+    _constants(make, copies, findings.tell)
+    _pictures(plain, findings)
+    return findings
+
+
+def compared(
+    env: BatchedEnv, peer: BatchedEnv | Twin, *, steps: int, seed: int, tolerance: float, name: str
+) -> list[str]:
+    """A sentence about the first difference between ``env`` and ``peer``, called ``name``; none if there is none."""
+    sentences = list[str]()
+    if isinstance(peer, BatchedEnv):
+        for key in ("agents", "observation_space", "action_space"):
+            if getattr(env, key) != getattr(peer, key):
+                return [f"{key} is {getattr(env, key)} here and {getattr(peer, key)} in {name}"]
+    try:
+        with told(name, lambda part, key, sentence: sentences.append(sentence)):
+            found = compare(env, peer, steps=steps, seed=seed, tolerance=tolerance)
+    except Refused:
+        return sentences
+    return [found.sentence("here", f"in {name}")] if found is not None else []
+
+
+def _named(env: BatchedEnv, tell: Tell) -> bool:
+    """Whether agents and spaces are such that the environment can be played."""
+    faults = list(_space_faults(env))
+    for text in faults:
+        tell("spaces", text, text)
+    return not faults
+
+
+def _space_faults(env: BatchedEnv) -> Iterator[str]:
+    for name in ("agents", "observation_space", "action_space"):
+        if not hasattr(env, name):
+            yield f"__init__ does not set self.{name}; set it there"
+    if not hasattr(env, "_seeds"):
+        yield "__init__ does not call super().__init__(num_envs, **options); begin with it"
+    agents = getattr(env, "agents", ("agent",))
+    if not isinstance(agents, tuple) or not agents or not all(isinstance(name, str) for name in agents):
+        yield f"agents is {agents!r}; make it a tuple of their names"
+    elif len(set(agents)) < len(agents):
+        yield f"agents is {agents!r}; give each a name of its own"
+    seen, done = getattr(env, "observation_space", spaces.Box(0, 1)), getattr(env, "action_space", spaces.Discrete(1))
+    if not isinstance(seen, spaces.Box):
+        yield f"observation_space is {seen}; it must be a Box"
+    if isinstance(done, spaces.Box):
+        if len(done.shape) != 1 or done.dtype != np.float32:
+            yield f"action_space is {done}; a Box of actions is of float32 and has one dimension, as in shape (2,)"
+        if not done.is_bounded():
+            yield f"action_space is {done}; a Box of actions needs finite bounds, to which policies are scaled"
+    elif isinstance(done, spaces.MultiDiscrete):
+        if done.nvec.ndim != 1 or np.any(done.start):
+            yield f"action_space is {done}; a MultiDiscrete of actions has one dimension and counts from 0"
+    elif not isinstance(done, spaces.Discrete):
+        yield f"action_space is {done}; it must be Discrete, MultiDiscrete or a Box"
+    elif done.start:
+        yield f"action_space is {done}; actions count from 0"
+
+
+def _played(
+    env: BatchedEnv, plain: BatchedEnv, findings: Findings, steps: int, generator: torch.Generator, tolerance: float
+) -> None:
+    """Play ``env``, watched, and hold every step against the same of ``plain``. Raises Refused."""
+    tell = findings.tell
+    Watch(env, tell)
+    with told("reset", tell):
+        env.reset()
+    relations = _Relations(plain, tell, generator, tolerance)
+    for at in range(1, steps + 1):
+        with told("a step", tell):
+            mask, before = env.mask, env.state
+            actions = sampled(env, mask, generator)
+            step = env.step(actions)
+        findings.episodes += int(step.over.sum())
+        if findings.repeatable:
+            relations.look(at, before, actions, step, env.state)
+    chosen = torch.arange(env.num_envs, device=env.device) % 3 == 0
+    with told("reset", tell):
+        before, seen = env.state, env.observe(env.state)
+        began = env.reset(chosen)
+    if findings.repeatable:
+        _began(env, before, (seen, began), chosen, tell)
+
+
+class _Relations:
+    """What a step has to do with steps of other copies: each kind of fault is told once."""
+
+    def __init__(self, env: BatchedEnv, tell: Tell, generator: torch.Generator, tolerance: float) -> None:
+        self._env, self._tell, self._generator, self._tolerance = env, tell, generator, tolerance
+
+    def look(self, at: int, before: State, actions: torch.Tensor, step: BatchedStep, after: State) -> None:
+        """A step from ``before``; raises Refused."""
+        wanted = told_by(step) | game_of(after)
+        self._permuted(at, before, actions, wanted)
+        self._alone(at, before, actions, wanted)
+        present = before["present"]
+        gone = torch.where(present, 0.0, step.rewards)
+        if bool((gone != 0).any()):
+            copy, agent = map(int, (gone != 0).nonzero()[0])
+            where = f"step {at}, copy {copy}, agent {self._env.agents[agent]}"
+            self._tell(
+                "left",
+                "rewards of who left",
+                f"an agent that left gets the reward {gone[copy, agent]:g} ({where}); pay it 0",
+            )
+        if not bool(present.all()):
+            self._unheard(at, before, actions, wanted)
+
+    def _permuted(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
+        order = torch.randperm(self._env.num_envs, generator=self._generator).to(actions.device)
+        back = order.argsort()
+        moved = self._moved({name: values[order] for name, values in before.items()}, actions[order])
+        self._differ(
+            at, wanted, {name: values[back] for name, values in moved.items()}, "when copies are in another order"
+        )
+
+    def _alone(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
+        one = slice(at % self._env.num_envs, at % self._env.num_envs + 1)
+        with told(
+            "a step of one copy alone", self._tell, "alone", "; take sizes from the arguments, not from self.num_envs"
+        ):
+            moved = self._moved({name: values[one] for name, values in before.items()}, actions[one])
+        self._differ(
+            at, {name: values[one] for name, values in wanted.items()}, moved, "when it plays alone", one.start
+        )
+
+    def _unheard(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
+        """Actions of agents that left are others."""
+        others = sampled(self._env, self._env.allowed(before), self._generator)
+        absent = ~before["present"].view(*before["present"].shape, *[1] * (actions.dim() - 2))
+        moved = self._moved(before, torch.where(absent, others, actions))
+        found = first_difference(self._env, at, wanted, moved, self._tolerance)
+        if found is not None:
+            text = found.sentence("with one action of an agent that had left", "with another")
+            self._tell("left", "actions", f"{text}; multiply by state['present'] what agents do")
+
+    def _moved(self, state: State, actions: torch.Tensor) -> dict[str, torch.Tensor]:
+        after, step = self._env.transition(state, actions)
+        return told_by(step) | game_of(after)
+
+    def _differ(
+        self, at: int, wanted: dict[str, torch.Tensor], found: dict[str, torch.Tensor], when: str, copy: int = 0
+    ) -> None:
+        difference = first_difference(self._env, at, wanted, found, self._tolerance)
+        if difference is not None:
+            difference = Difference(at, difference.copy + copy, *_rest(difference))
+            text = f"{difference.sentence('among the others', when)}; a copy must not depend on others, or on its place"
+            self._tell("alone", "alone", text)
+
+
+def _rest(found: Difference) -> tuple[str | None, str, tuple[int, ...], tuple[float, float]]:
+    return found.agent, found.quantity, found.place, found.values
+
+
+def _began(
+    env: BatchedEnv, before: State, seen: tuple[torch.Tensor, torch.Tensor], chosen: torch.Tensor, tell: Tell
+) -> None:
+    """A reset of the copies ``chosen``, and what was observed before and after."""
+    after, (earlier, later) = env.state, seen
+    for what, one, other in [("what is observed", earlier, later)] + [
+        (f"state['{name}']", values, after[name]) for name, values in before.items()
+    ]:
+        bad = (
+            ((one != other) & ~((one != one) & (other != other))).flatten(1).any(dim=1)
+            if one.dim() > 1
+            else one != other
+        )
+        rows = (bad & ~chosen).nonzero()
+        if len(rows):
+            text = f"a reset of copies {chosen.nonzero()[:, 0].tolist()} changes {what} of copy {int(rows[0])}"
+            tell("resets", "others", f"{text}; leave resets to the base class")
+    fresh = after["present"].all(dim=1) & (after["step"] == 0) & (after["episode"] == before["episode"] + 1)
+    if not bool(fresh[chosen].all()):
+        tell(
+            "resets",
+            "fresh",
+            "a reset leaves copies that it was asked for as they were; leave resets to the base class",
+        )
+
+
+def _constants(make: Make, copies: int, tell: Tell) -> None:
+    """Play a step on a device that holds no numbers, where a constant that was left on the CPU is noticed."""
+    try:
+        env = make(copies, seed=0, device="meta")
+        env.reset()
+        shape = env.action_space.shape or ()
+        dtype = torch.float32 if isinstance(env.action_space, spaces.Box) else torch.int64
+        env.step(torch.zeros(copies, env.num_agents, *shape, dtype=dtype, device="meta"))
+        env.mask  # noqa: B018 - computed when asked for
+    except RuntimeError as error:
+        if "device" in str(error) and "meta" in str(error) and "expected device" in str(error):
+            text = "a constant is on the CPU where the environment is on another device"
+            tell("asked", "constants", f"{text}; make constants in __init__, with device=self.device")
+    except Exception:
+        pass
+
+
+def _pictures(env: BatchedEnv, findings: Findings) -> None:
+    env.reset()
+    row: dict[str, Any] = {name: values[0].cpu().numpy() for name, values in env.state.items()}
+    try:
+        with told("frame", findings.tell, "pictures"):
+            picture: Any = _frame_of(env, row)
+    except Refused:
+        return
+    if picture is None:
+        return
+    findings.looked.add("pictures")
+    if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+        kind = f"{picture.dtype} {list(picture.shape)}" if isinstance(picture, np.ndarray) else type(picture).__name__
+        text = f"frame returns {kind}; a picture is a uint8 array [height, width, 3]"
+        findings.tell("pictures", "kind", text)
+
+
+def _frame_of(env: BatchedEnv, row: dict[str, Any]) -> Any:
+    try:
+        return env.frame(row)
+    except NotImplementedError:
+        return None
+
+
+def _about(env: BatchedEnv) -> str:
+    agents = f"{env.num_agents} agents" if env.num_agents > 1 else "1 agent"
+    seen, done = (_space(space) for space in (env.observation_space, env.action_space))
+    return f"{agents}, observations {seen}, actions {done}"
+
+
+def _space(space: spaces.Space[Any]) -> str:
+    if isinstance(space, spaces.Box):
+        return f"Box {list(space.shape)} {space.dtype}"
+    return str(space)

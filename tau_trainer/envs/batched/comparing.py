@@ -1,0 +1,186 @@
+"""Two implementations of one game, step by step, within a tolerance (WarpDrive's consistency checker)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin
+from tau_trainer.envs.batched.draws import Draws
+from tau_trainer.envs.batched.watching import branches
+
+Values = Mapping[str, torch.Tensor]
+"""[E, ...] by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first one between two implementations."""
+
+    step: int
+    """From 1; 0: before the first."""
+    copy: int
+    agent: str | None
+    """None: of what all agents share."""
+    quantity: str
+    place: tuple[int, ...]
+    """In the quantity of that copy and agent."""
+    values: tuple[float, float]
+
+    def sentence(self, one: str, other: str) -> str:
+        """``step 3, copy 1, agent left: rewards is 1 here and 2 there``."""
+        whose = f", agent {self.agent}" if self.agent is not None else ""
+        what = self.quantity + (f"[{', '.join(map(str, self.place))}]" if self.place else "")
+        first, second = (f"{value:.7g}" for value in self.values)
+        return f"step {self.step}, copy {self.copy}{whose}: {what} is {first} {one} and {second} {other}"
+
+
+def sampled(env: BatchedEnv, mask: torch.Tensor | None, generator: torch.Generator) -> torch.Tensor:
+    """Actions for every agent, evenly among what is allowed."""
+    space, shape = env.action_space, (env.num_envs, env.num_agents)
+    if isinstance(space, spaces.Box):
+        low, high = torch.as_tensor(space.low), torch.as_tensor(space.high)
+        chosen = low + torch.rand(*shape, *space.shape, generator=generator) * (high - low)
+        return chosen.to(env.device, torch.float32)
+    sizes = branches(space)
+    weights = torch.rand(*shape, sum(sizes), generator=generator) + 1.0
+    if mask is not None:
+        weights = weights * mask.cpu()
+    chosen = torch.stack([part.argmax(dim=2) for part in torch.split(weights, sizes, dim=2)], dim=2).to(env.device)
+    return chosen if isinstance(space, spaces.MultiDiscrete) else chosen[:, :, 0]
+
+
+def compare(env: BatchedEnv, other: BatchedEnv | Twin, *, steps: int, seed: int, tolerance: float) -> Difference | None:
+    """Play both, with the same actions from the same states, until they differ by more than ``tolerance``.
+
+    Each step begins where ``env`` stands, so errors of rounding do not add up; only an environment that keeps other
+    names in its state than ``env`` goes on from its own.
+
+    Args:
+        env: is begun here.
+        other: with the same seeds and as many copies; or a twin.
+        steps: of every copy.
+        seed: of the actions.
+        tolerance: absolute, and relative to the larger value.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    peer = _Peer(env, other) if isinstance(other, BatchedEnv) else _Twins(env, other)
+    found = first_difference(env, 0, {"observations": env.reset()}, {"observations": peer.reset()}, tolerance)
+    for at in range(1, steps + 1):
+        if found is not None:
+            return found
+        mask, before = env.mask, env.state
+        actions = sampled(env, mask, generator)
+        step = env.step(actions)
+        ours, theirs = peer.both(before, actions, step, mask)
+        found = first_difference(env, at, ours, theirs, tolerance)
+    return found
+
+
+def first_difference(env: BatchedEnv, step: int, ours: Values, theirs: Values, tolerance: float) -> Difference | None:
+    """The first of ``ours``, in their order, that is not in ``theirs`` within the tolerance; nan is like nan."""
+    for name, mine in ours.items():
+        value = theirs[name].to(mine.device)
+        if mine.shape != value.shape:
+            return Difference(
+                step, 0, None, f"the number of dimensions or rows of {name}", (), (mine.dim(), value.dim())
+            )
+        one, two = mine.double(), value.double()
+        close = torch.isclose(one, two, rtol=tolerance, atol=tolerance, equal_nan=True)
+        if not bool(close.all()):
+            at = tuple((~close).nonzero()[0].tolist())
+            by_agent = not name.startswith("state") and len(at) > 1
+            agent = env.agents[at[1]] if by_agent else None
+            return Difference(step, at[0], agent, name, at[2 if by_agent else 1 :], (float(one[at]), float(two[at])))
+    return None
+
+
+def told_by(step: BatchedStep) -> dict[str, torch.Tensor]:
+    """What a step brought, in the order in which it is compared."""
+    names = "rewards", "terminated", "truncated", "final_observations", "observations"
+    return {name: getattr(step, name) for name in names}
+
+
+def game_of(state: State) -> dict[str, torch.Tensor]:
+    """The author's part of a state."""
+    return {f"state['{name}']": values for name, values in state.items() if name not in CLOCK}
+
+
+class _Peer:
+    """Another batched environment."""
+
+    def __init__(self, env: BatchedEnv, other: BatchedEnv) -> None:
+        self._env, self._other = env, other
+
+    def reset(self) -> torch.Tensor:
+        return self._other.reset()
+
+    def both(
+        self, before: State, actions: torch.Tensor, step: BatchedStep, mask: torch.Tensor | None
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        other = self._other
+        alike = {(name, values.shape) for name, values in before.items()} == {
+            (name, values.shape) for name, values in other.state.items()
+        }
+        if alike:
+            other.state = {name: values.to(other.device, other.state[name].dtype) for name, values in before.items()}
+        theirs_mask = other.mask
+        found = told_by(other.step(actions.to(other.device)))
+        ours = told_by(step)
+        if mask is not None and theirs_mask is not None:
+            ours, found = {"allowed": mask} | ours, {"allowed": theirs_mask} | found
+        if alike:
+            ours, found = ours | game_of(self._env.state), found | game_of(other.state)
+        return ours, found
+
+
+class _Twins:
+    """A twin, which plays one copy after the other."""
+
+    def __init__(self, env: BatchedEnv, twin: Twin) -> None:
+        self._env, self._twin = env, twin
+
+    def reset(self) -> torch.Tensor:
+        return self._observed(self._env.state)
+
+    def both(
+        self, before: State, actions: torch.Tensor, step: BatchedStep, mask: torch.Tensor | None
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        counted = {**before, "step": before["step"] + 1}
+        found = self._env.advance(counted, actions, Draws(counted["seed"], counted["episode"], counted["step"]))
+        still = before["present"] & ~found.terminated & ~found.truncated
+        after = {**counted, **found.state, "present": still}  # before anybody began anew
+        rows = zip(_rows(counted), _rows(after), actions.cpu().numpy(), strict=True)
+        played = [(next_row, *self._twin.advance(row, action)) for row, next_row, action in rows]
+        ends, states, *others = zip(*played, strict=True)
+        rewards, terminated, truncated = (torch.as_tensor(np.stack(one)) for one in others)
+        present = before["present"].cpu()
+        # What a twin leaves out of its state is drawn, and taken over.
+        final = np.stack([self._twin.observe(row | state) for row, state in zip(ends, states, strict=True)])
+        theirs = {
+            "rewards": rewards * present,
+            "terminated": terminated & present,
+            "truncated": truncated & present & ~terminated,
+            "final_observations": torch.as_tensor(final),
+            "observations": self._observed(self._env.state),
+        }
+        ours = told_by(step)
+        for name in states[0]:
+            ours[f"state['{name}']"] = after[name]
+            theirs[f"state['{name}']"] = torch.as_tensor(np.stack([np.asarray(one[name]) for one in states]))
+        return ours, theirs
+
+    def _observed(self, state: State) -> torch.Tensor:
+        return torch.as_tensor(np.stack([self._twin.observe(row) for row in _rows(state)]))
+
+
+def _rows(state: State) -> Iterator[dict[str, Any]]:
+    """Each copy's state as arrays without ``E``."""
+    arrays = {name: values.cpu().numpy() for name, values in state.items()}
+    for i in range(len(arrays["seed"])):
+        yield {name: values[i] for name, values in arrays.items()}

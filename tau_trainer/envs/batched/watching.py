@@ -1,0 +1,379 @@
+"""Stands between a batched environment and its author's functions: what they change, ask, draw, and answer."""
+
+from __future__ import annotations
+
+import random
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch.overrides import TorchFunctionMode
+
+from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, Outcome
+from tau_trainer.envs.batched.draws import Draws
+
+Part = Literal["spaces", "tensors", "pure", "random", "asked", "masks", "left", "resets", "alone", "pictures"]
+Tell = Callable[[Part, str, str], None]
+"""Takes note of a fault: where it belongs, what it is about (of which the first sentence counts), the sentence."""
+_FUNCTIONS = "begin", "advance", "observe", "allowed"
+_ASKING = {
+    *("item", "tolist", "numpy", "cpu", "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive"),
+    *("equal", "allclose", "is_nonzero", "bincount", "__array__", "__bool__", "__int__", "__float__", "__index__"),
+    *("__contains__", "__format__"),
+}
+"""Functions of torch whose answer, or whose answer's shape, is known only once the device is."""
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = {__file__, sys.modules[Draws.__module__].__file__}
+
+
+class Refused(Exception):  # noqa: N818 - no mistake of ours
+    """The environment cannot be played on; why has been told."""
+
+
+class Watch:
+    """Watches the functions of ``env`` from now on, and tells what is wrong with them."""
+
+    def __init__(self, env: BatchedEnv, tell: Tell) -> None:
+        self._env, self._tell = env, tell
+        self._schema: dict[str, tuple[torch.Size, torch.dtype]] = {}
+        for name in _FUNCTIONS:
+            setattr(env, name, partial(self._called, name, getattr(env, name)))
+
+    def _called(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Call it, twice, and look at everything. Raises Refused where its answer is of no use."""
+        given = [_copied(arg) for arg in args]
+        memory, generators = self._memory(), _generators()
+        with _Asked() as asked, told(name, self._tell):
+            answer = function(*args)
+        for place, what in asked.places.items():
+            self._tell(
+                "asked",
+                f"{name} {place}",
+                f"{name} asks a tensor for a number or a shape ({what}, {place}), for which a device has to be waited "
+                "for; use torch.where and masks",
+            )
+        getattr(self, f"_look_at_{name}")(answer, args)
+        changed = [self._changed_in_place(name, arg, before) for arg, before in zip(args, given, strict=True)]
+        drawn = {kind for kind, state in _generators().items() if state != generators[kind]}
+        for kind in sorted(drawn):
+            self._tell("random", name, f"{name} draws from {kind}'s own generator; draw all numbers from `draws`")
+        now = self._memory()
+        kept = sorted(key for key in now.keys() | memory.keys() if now.get(key) != memory.get(key))
+        for key in kept:
+            self._tell(
+                "pure", f"{name} self.{key}", f"{name} changes self.{key}; what a copy remembers belongs into its state"
+            )
+        if not (any(changed) or drawn or kept):
+            with told(name, self._tell):
+                again = function(*args)
+            if not _same(answer, again):
+                text = f"{name} answers otherwise when it is asked twice about the same"
+                self._tell("random", name, f"{text}; draw all numbers from `draws`, and keep nothing but the state")
+        return answer
+
+    def _changed_in_place(self, name: str, arg: Any, before: Any) -> bool:
+        if isinstance(arg, dict):
+            keys = sorted(key for key in arg.keys() | before.keys() if arg.get(key) is not before.get(key, (None,))[0])
+            for key in keys:
+                text = f"{name} puts '{key}' into the state it was given; return it instead"
+                self._tell("pure", f"{name} {key}", text)
+            values = {f"state['{key}']": (arg[key], before[key][1]) for key in arg if key in before and key not in keys}
+        elif isinstance(arg, torch.Tensor):
+            keys, values = [], {"the actions": (arg, before)}
+        else:
+            return False
+        for what, (value, old) in values.items():
+            if not _same(value, old):
+                at = tuple(differing(value, old).nonzero()[0].tolist())
+                self._tell(
+                    "pure",
+                    f"{name} {what}",
+                    f"{name} changes {what} in place (copy {at[0]}: {_shown(old[at])} became {_shown(value[at])}); "
+                    "make a new tensor: x = x + 1, not x += 1",
+                )
+                return True
+        return bool(keys)
+
+    def _memory(self) -> dict[str, Any]:
+        """What tells whether the environment's own attributes were changed."""
+        inherited = {"state", "_log", "_watched", "_pool", "_seeds", *_FUNCTIONS}
+        return {key: _print_of(value) for key, value in vars(self._env).items() if key not in inherited}
+
+    # What each of the functions answers.
+
+    def _look_at_begin(self, answer: Any, args: tuple[Any, ...]) -> None:
+        count = len(args[0].bits(0))
+        if not isinstance(answer, dict):
+            self._refuse("tensors", f"begin returns {_kind(answer)}; return a dict of tensors")
+        for key in [key for key in answer if key in CLOCK]:
+            self._refuse("tensors", f"begin returns '{key}', which the base class keeps; give it another name")
+        for key, value in answer.items():
+            self._tensor(f"'{key}' of begin", value, count, asked=True)
+        known = {key: (value.shape[1:], value.dtype) for key, value in answer.items()}
+        self._schema = self._schema or known
+        if known != self._schema:
+            self._refuse(
+                "tensors", "begin returns other names, shapes or types now than at first; return the same always"
+            )
+        for key, value in answer.items():
+            self._finite(f"'{key}' of begin", value)
+
+    def _look_at_advance(self, answer: Any, args: tuple[Any, ...]) -> None:
+        env, (state, _, _) = self._env, args
+        count = len(state["seed"])
+        if not isinstance(answer, Outcome):
+            self._refuse("tensors", f"advance returns {_kind(answer)}; return an Outcome")
+        for key, value in answer.state.items():
+            if key in CLOCK:
+                self._refuse("tensors", f"advance returns '{key}', which the base class keeps; leave it out")
+            if key not in self._schema:
+                self._refuse("tensors", f"advance returns '{key}', which begin does not; begin with it")
+            self._tensor(f"'{key}' of advance", value, count)
+            shape, dtype = self._schema[key]
+            if (value.shape[1:], value.dtype) != (shape, dtype):
+                self._refuse(
+                    "tensors",
+                    f"'{key}' is {_type(dtype, ('E', *shape))} as begin makes it and "
+                    f"{_type(value.dtype, ('E', *value.shape[1:]))} after advance; keep shape and type",
+                )
+        wanted = {"rewards": torch.float32, "terminated": torch.bool, "truncated": torch.bool}
+        for key, dtype in wanted.items():
+            value = getattr(answer, key)
+            self._tensor(f"{key} of advance", value)
+            if (value.dtype, tuple(value.shape)) != (dtype, (count, env.num_agents)):
+                self._refuse(
+                    "tensors",
+                    f"{key} of advance is {_type(value.dtype, value.shape)} where {count} copies have {env.num_agents} "
+                    f"agents each; make it {_type(dtype, (count, env.num_agents))}",
+                )
+        for key, value in answer.state.items():
+            self._finite(f"'{key}' of advance", value)
+        self._look_at_rewards(answer, state["present"])
+        if not env.truncates and bool((answer.truncated & ~answer.terminated & state["present"]).any()):
+            text = "advance truncates, but the class says it never does, so no final observations would be kept"
+            self._tell("tensors", "truncates", f"{text}; set `truncates = True` in the class")
+
+    def _look_at_rewards(self, answer: Outcome, present: torch.Tensor) -> None:
+        bad = ~torch.isfinite(answer.rewards)
+        for part, rows, whom in (
+            ("tensors", bad & present, "rewards"),
+            ("left", bad & ~present, "rewards of who left"),
+        ):
+            if bool(rows.any()):
+                copy, agent = map(int, rows.nonzero()[0])
+                where = f"copy {copy}, agent {self._env.agents[agent]}"
+                text = f"advance returns {_shown(answer.rewards[copy, agent])} among {whom} ({where})"
+                self._tell(part, whom, f"{text}; return finite numbers")  # type: ignore[arg-type]
+
+    def _look_at_observe(self, answer: Any, args: tuple[Any, ...]) -> None:
+        env, space = self._env, self._env.observation_space
+        wanted = (len(args[0]["seed"]), env.num_agents, *space.shape)
+        dtype = torch_dtype(space)
+        self._tensor("what observe returns", answer)
+        if (answer.dtype, tuple(answer.shape)) != (dtype, wanted):
+            self._refuse(
+                "tensors",
+                f"observe returns {_type(answer.dtype, answer.shape)}, but the observation space and {wanted[0]} "
+                f"copies of {wanted[1]} agents ask for {_type(dtype, wanted)}",
+            )
+        if not self._finite("what observe returns", answer):
+            return
+        low, high = (torch.as_tensor(bound, device=answer.device) for bound in (space.low, space.high))
+        slack = 1e-5 * (1 + torch.nan_to_num(high.abs(), posinf=0.0)) if dtype.is_floating_point else 0
+        outside = (answer < low - slack) | (answer > high + slack)
+        if bool(outside.any()):
+            at = tuple(outside.nonzero()[0].tolist())
+            bounds = f"{_shown(low[at[2:]])} to {_shown(high[at[2:]])}"
+            where = f"copy {at[0]}, agent {env.agents[at[1]]}, place {list(at[2:])}"
+            text = f"observe returns {_shown(answer[at])} ({where}) where the observation space goes from {bounds}"
+            self._tell("tensors", "bounds", f"{text}; widen the space or mend the observation")
+
+    def _look_at_allowed(self, answer: Any, args: tuple[Any, ...]) -> None:
+        env, (state,) = self._env, args
+        if answer is None:
+            return
+        sizes = branches(env.action_space)
+        if not sizes:
+            self._refuse("masks", "allowed returns a mask, but actions are of a Box, which has none; return None")
+        wanted = (len(state["seed"]), env.num_agents, sum(sizes))
+        self._tensor("what allowed returns", answer)
+        if (answer.dtype, tuple(answer.shape)) != (torch.bool, wanted):
+            self._refuse(
+                "masks",
+                f"allowed returns {_type(answer.dtype, answer.shape)}, but the action space and {wanted[0]} copies "
+                f"of {wanted[1]} agents ask for {_type(torch.bool, wanted)}",
+            )
+        for branch, part in enumerate(answer.split(sizes, dim=2)):
+            nothing = ~part.any(dim=2) & state["present"]
+            if bool(nothing.any()):
+                copy, agent = map(int, nothing.nonzero()[0])
+                of = f" on branch {branch}" if len(sizes) > 1 else ""
+                where = f"copy {copy}, agent {env.agents[agent]}, step {int(state['step'][copy])}"
+                text = f"allowed lets nothing be chosen{of} ({where})"
+                self._tell(
+                    "masks", f"nothing {branch}", f"{text}; leave one action at least, or end the episode before"
+                )
+
+    # What holds for every tensor.
+
+    def _tensor(self, what: str, value: Any, count: int | None = None, *, asked: bool = False) -> None:
+        if not isinstance(value, torch.Tensor):
+            self._refuse("tensors", f"{what} is {_kind(value)}; make it a tensor")
+        if value.device.type != self._env.device.type:
+            self._refuse("tensors", f"{what} is on {value.device}, and the environment on {self._env.device}")
+        if count is not None and (value.dim() == 0 or len(value) != count):
+            of = "was asked for" if asked else "was given"
+            shape = list(value.shape)
+            text = f"{what} has the shape {shape}, but it {of} {count} copies"
+            self._refuse("tensors", f"{text}; take sizes from the arguments, not from self.num_envs")
+
+    def _finite(self, what: str, value: torch.Tensor) -> bool:
+        bad = torch.isnan(value) if value.is_floating_point() else torch.zeros_like(value, dtype=torch.bool)
+        if not bool(bad.any()):
+            return True
+        at = bad.nonzero()[0].tolist()
+        where = f"copy {at[0]}" + (f", place {at[1:]}" if at[1:] else "")
+        self._tell("tensors", f"nan {what}", f"{what} is nan ({where}); look for a division by 0 or a root below it")
+        return False
+
+    def _refuse(self, part: Part, text: str) -> None:
+        self._tell(part, text, text)
+        raise Refused
+
+
+@contextmanager
+def told(what: str, tell: Tell, part: Part = "tensors", when: str = "") -> Iterator[None]:
+    """Tells of whatever ``what`` raises, which then is Refused."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:
+        reason = " ".join((": ".join((type(error).__name__, str(error).split("\n")[0]))).split())
+        places = [
+            f"{Path(one.filename).name}:{one.lineno}"
+            for one in traceback.extract_tb(error.__traceback__)
+            if not one.filename.startswith(_TORCH) and one.filename not in _OURS
+        ]
+        tell(part, f"{what} raises", f"{what} raises {reason.rstrip('.')} ({places[-1]}){when}")
+        raise Refused from error
+
+
+def torch_dtype(space: spaces.Box) -> torch.dtype:
+    """Of what is observed."""
+    return torch.as_tensor(np.zeros(0, space.dtype)).dtype
+
+
+def branches(space: spaces.Space[Any]) -> list[int]:
+    """How many actions there are on each branch; none for a Box."""
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)]
+    return [int(size) for size in space.nvec] if isinstance(space, spaces.MultiDiscrete) else []
+
+
+def differing(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Where they are not equal to the bit, nan to nan."""
+    return (one != other) & ~(torch.isnan(one) & torch.isnan(other))
+
+
+class _Asked(TorchFunctionMode):
+    """Where a tensor is asked for what only its device knows: what, by place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[str, str] = {}
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _ASKING or _by_mask(name, args) or _by_number(name, args):
+            self.places.setdefault(_place(), name.strip("_"))
+        return func(*args, **(kwargs or {}))
+
+
+def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether rows are chosen by a mask, so that how many there are must be counted."""
+    if name == "where":
+        return len(args) == 1
+    if name not in ("__getitem__", "__setitem__"):
+        return False
+    index = args[1] if isinstance(args[1], tuple) else (args[1],)
+    masked = any(isinstance(one, torch.Tensor) and one.dtype == torch.bool and one.dim() for one in index)
+    return masked and not (name == "__setitem__" and not (isinstance(args[2], torch.Tensor) and args[2].numel() > 1))
+
+
+def _by_number(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether sizes are taken from a tensor."""
+    asks = {"arange": args, "full": args[1:], "repeat_interleave": args[1:]}.get(name, ())
+    return any(isinstance(one, torch.Tensor) for one in asks)
+
+
+def _place() -> str:
+    """File and line of whoever called torch."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(_TORCH) or frame.f_code.co_filename in _OURS
+    ):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _copied(arg: Any) -> Any:
+    """What an argument was: of a state, each tensor and its values; of a tensor its values."""
+    if isinstance(arg, dict):
+        return {key: (value, value.clone()) for key, value in arg.items()}
+    return arg.clone() if isinstance(arg, torch.Tensor) else None
+
+
+def _generators() -> dict[str, Any]:
+    """States of the generators that everybody can draw from."""
+    legacy: Any = np.random.get_state()
+    return {
+        "torch": bytes(torch.get_rng_state().numpy().tobytes()),
+        "numpy": (legacy[1].tobytes(), legacy[2:]),
+        "Python": hash(random.getstate()),
+    }
+
+
+def _print_of(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return id(value), value._version
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if isinstance(value, dict | list | set):
+        return len(value), repr(value) if len(value) < 100 else ""
+    return value if isinstance(value, int | float | str | bool | tuple | None) else id(value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether they are equal to the bit, nan to nan."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        return not bool(differing(one, other).any())
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one is other
+
+
+def _shown(value: torch.Tensor) -> str:
+    number = value.item()
+    return f"{number:.6g}" if isinstance(number, float) else str(number)
+
+
+def _type(dtype: torch.dtype, shape: Any) -> str:
+    return f"{str(dtype).removeprefix('torch.')} [{', '.join(map(str, shape))}]"
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
