@@ -143,6 +143,17 @@ def test_episodes_start_as_gymnasiums_do(name: str) -> None:
 
 
 @EVERY
+def test_a_pool_holds_the_same_starts(name: str) -> None:
+    env, drawn = opened(name, 4000, starts="pool", pool=500), opened(name, 4000)
+    env.reset()
+    drawn.reset()
+    starts, wanted = env.state[MOTION], drawn.state[MOTION]
+    assert 495 <= len(starts.unique(dim=0)) <= 500
+    assert (starts.mean(dim=0) - wanted.mean(dim=0)).abs().max() <= 0.2 * wanted.std(dim=0).max()
+    assert (starts.std(dim=0) - wanted.std(dim=0)).abs().max() <= 0.2 * wanted.std(dim=0).max()
+
+
+@EVERY
 def test_a_step_is_the_twins(name: str) -> None:
     env, twin = opened(name, 3, starts="pool", pool=5), registry.twin(name, limit=7)
     env.limit = 7
