@@ -65,7 +65,8 @@ def temporal_differences(
         best = torch.stack([begin + scores[:, begin:end].argmax(dim=1) for begin, end in bounds], dim=1)
         following = worth.gather(1, best).mean(dim=1)
         goal = torch.addcmul(batch.rewards[:, 0], batch.goes_on[:, 0], following, value=gamma)
-    first = batch.discrete.new_tensor([begin for begin, _ in bounds])
+    # A device that is told numbers is waited for; of one branch there is nothing to tell.
+    first = batch.discrete.new_tensor([begin for begin, _ in bounds]) if len(bounds) > 1 else 0
     values = module.values(module.network, batch.inputs, state, begins, noise)
     chosen = values.gather(1, batch.discrete + first).mean(dim=1)
     return chosen - goal, chosen.detach()

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from tau_trainer.settings.document import Location, read_document
 from tau_trainer.settings.hyperparameters import (
     A2CHyperparameters,
-    DQNHyperparameters,
+    BatchedDQNHyperparameters,
     Hyperparameters,
     PPOHyperparameters,
 )
@@ -128,7 +128,7 @@ class DQNPolicySettings(PolicySettings):
     """A policy that deep Q-learning trains."""
 
     trainer_type: Literal["dqn"] = "dqn"
-    hyperparameters: DQNHyperparameters = DQNHyperparameters()
+    hyperparameters: BatchedDQNHyperparameters = BatchedDQNHyperparameters()
 
 
 _POLICIES: dict[str, type[PolicySettings]] = {

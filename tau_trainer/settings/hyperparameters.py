@@ -308,6 +308,31 @@ class DQNHyperparameters(OffPolicyHyperparameters):
     """Errors count as at most this in gradients and priorities; null = as they are."""
 
 
+class BatchedDQNHyperparameters(DQNHyperparameters):
+    """Numbers of deep Q-learning on tensors."""
+
+    steps_per_update: PositiveFloat = 64.0
+    """Decisions for each gradient update."""
+    double: Bool = True
+    """The network chooses the action that the target scores."""
+    max_grad_norm: PositiveFloat | None = None
+    """Gradients are scaled down to this norm; null = never."""
+
+    @model_validator(mode="after")
+    def _what_tensors_have(self) -> Self:
+        given: dict[str, bool] = {
+            "prioritized": self.prioritized is not None,
+            "hindsight": self.hindsight is not None,
+            "n_step": self.n_step > 1,
+            "noisy": self.noisy,
+            "exploration.type boltzmann_gumbel": self.exploration.type == "boltzmann_gumbel",
+        }
+        for key, there in given.items():
+            if there:
+                raise PydanticCustomError("not_on_tensors", "{key} is not there on tensors; remove it", {"key": key})
+        return self
+
+
 class DDPGHyperparameters(OffPolicyHyperparameters):
     """Numbers of DDPG: those of Stable-Baselines3, and the noise of Lillicrap et al. 2016."""
 
