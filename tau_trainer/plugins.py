@@ -53,6 +53,7 @@ _OWN: dict[Kind, dict[str, str]] = {
         "pendulum": "tau_trainer.envs.batched.pendulum:Pendulum",
         "tau": "tau_trainer.tau.batched:TauBatched",
         "polyhedra": "tau_trainer.envs.polyhedra:Polyhedra",
+        "hironaka": "tau_trainer.envs.polyhedra:Hironaka",
     },
     # From sensor and network settings to a block, by `visual:<vis_encode_type>`; `lists` reads all lists of entities.
     "encoders": {

@@ -38,12 +38,13 @@ def train_batched(
         hub = MetricsHub([*kept, *([] if shown is None else [shown])], timers=timers)
         import torch
 
+        from tau_trainer.training.batched.hironaka import HironakaRun
         from tau_trainer.training.batched.run import BatchedRun
 
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            run = BatchedRun(settings, folder, hub)
+            run = (HironakaRun if own.name == "hironaka" else BatchedRun)(settings, folder, hub)
             atomic_write_text(folder.configuration, dump_batched(lasting(settings)))
             atomic_write_json(folder.run_json, provenance(settings.seed, command_line))
             first = run.decisions

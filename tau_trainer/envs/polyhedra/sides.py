@@ -1,0 +1,158 @@
+"""Both sides of the polyhedra game at once, each in games of its own against the other side as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from typing_extensions import override
+
+from tau_trainer.envs.batched import BatchedEnv, BatchedStep, Draws, Outcome, State
+from tau_trainer.envs.batched.draws import mixed
+from tau_trainer.envs.polyhedra.env import Polyhedra
+from tau_trainer.envs.polyhedra.players import Player, Role, View
+from tau_trainer.errors import SettingsError
+
+
+class Hironaka(BatchedEnv):
+    """Agents ``host`` and ``agent``, which do not meet in one game: each has one in every copy, against a player.
+
+    That player is whoever was last told to :meth:`meet` them, the other side's network, say; of it nothing is recorded,
+    so only the side that a game is for explores in it. Games end, and begin anew, each for itself.
+
+    Observations are those of :class:`Polyhedra`, a host's with zeros behind them where an agent sees what was named.
+    Actions are Discrete with room for both sides, and the mask allows those that a side has.
+
+    Args:
+        num_envs: copies.
+        dimension: of the points.
+        max_num_points: at the start.
+        max_value: greatest entry at the start.
+        scale_observation: whether the largest entry is made 1 at the start and after every turn.
+        reposition: whether the least of each coordinate is made 0 then.
+        step_threshold: turns after which a game is cut.
+        sides: which are there.
+        options: of every :class:`BatchedEnv`.
+
+    Raises:
+        SettingsError: a number that cannot be used.
+    """
+
+    name = "hironaka"
+    truncates = True
+
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        dimension: int,
+        max_num_points: int,
+        max_value: int,
+        scale_observation: bool,
+        reposition: bool,
+        step_threshold: int,
+        sides: Sequence[Role] = ("host", "agent"),
+        **options: Any,
+    ) -> None:
+        super().__init__(num_envs, **options)
+        if not sides or not set(sides) <= {"host", "agent"}:
+            raise SettingsError("hironaka: sides are host and agent, or one of them")
+        self.agents = tuple(sides)
+        self.sides: dict[Role, Polyhedra] = {}
+        for number, role in enumerate(sides):
+            self.sides[role] = Polyhedra(
+                num_envs,
+                role=role,
+                dimension=dimension,
+                max_num_points=max_num_points,
+                max_value=max_value,
+                scale_observation=scale_observation,
+                reposition=reposition,
+                step_threshold=step_threshold,
+                **{**options, "seed": mixed(self._seeds + number)},
+            )
+        self._dimension, self._numbers = dimension, max(2**dimension - dimension - 1, dimension)
+        self.observation_space = spaces.Box(-1.0, np.inf, ((max_num_points + 1) * dimension,), np.float32)
+        self.action_space = spaces.Discrete(self._numbers)
+
+    def meet(self, role: str, player: Player) -> None:
+        """Let the games of the other side be against this player of ``role``."""
+        for other, side in self.sides.items():
+            if other != role:
+                side.opponent = player
+
+    def seen(self, view: View) -> tuple[torch.Tensor, torch.Tensor]:
+        """A player's view as an observation [B, D] of these spaces, and what it may choose, bool [B, k]."""
+        role: Role = "host" if view.coords is None else "agent"
+        return self._padded(view.observation()), self._choices(role, view.choices, len(view.points))
+
+    @override
+    def reset(self, mask: torch.Tensor | None = None) -> torch.Tensor:
+        if mask is not None:
+            raise NotImplementedError("games begin anew by themselves here")
+        for side in self.sides.values():
+            side.reset()
+        self.state = self._joined({role: side.state for role, side in self.sides.items()})
+        return self.observe(self.state)
+
+    @override
+    def transition(self, state: State, actions: torch.Tensor) -> tuple[State, BatchedStep]:
+        after: dict[Role, State] = {}
+        steps = []
+        for number, (role, side) in enumerate(self.sides.items()):
+            own, step = side.transition(self._of(state, role), actions[:, number : number + 1])
+            after[role] = own
+            steps.append(step)
+        both = BatchedStep(
+            observations=torch.cat([self._padded(step.observations) for step in steps], dim=1),
+            rewards=torch.cat([step.rewards for step in steps], dim=1),
+            terminated=torch.cat([step.terminated for step in steps], dim=1),
+            truncated=torch.cat([step.truncated for step in steps], dim=1),
+            final_observations=torch.cat([self._padded(step.final_observations) for step in steps], dim=1),
+            over=torch.stack([step.over for step in steps]).all(dim=0),
+        )
+        return self._joined(after), both
+
+    @override
+    def observe(self, state: State) -> torch.Tensor:
+        seen = [side.observe(self._of(state, role)) for role, side in self.sides.items()]
+        return torch.cat([self._padded(rows) for rows in seen], dim=1)
+
+    @override
+    def allowed(self, state: State) -> torch.Tensor:
+        rows = []
+        for role, side in self.sides.items():
+            own = side.allowed(self._of(state, role))
+            rows.append(self._choices(role, None if own is None else own[:, 0], self.num_envs))
+        return torch.stack(rows, dim=1)
+
+    @override
+    def begin(self, draws: Draws) -> State:
+        raise NotImplementedError("each side begins its own games")
+
+    @override
+    def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
+        raise NotImplementedError("each side advances its own games")
+
+    def _padded(self, rows: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(rows, (0, self.observation_space.shape[0] - rows.shape[-1]))
+
+    def _choices(self, role: Role, allowed: torch.Tensor | None, rows: int) -> torch.Tensor:
+        """Bool [rows, k], where a side has fewer actions than there are numbers."""
+        if allowed is None:
+            own = 2**self._dimension - self._dimension - 1 if role == "host" else self._dimension
+            allowed = torch.ones(rows, own, dtype=torch.bool, device=self.device)
+        return torch.nn.functional.pad(allowed, (0, self._numbers - allowed.shape[1]))
+
+    def _of(self, state: State, role: Role) -> State:
+        return {name.removeprefix(f"{role}."): one for name, one in state.items() if name.startswith(f"{role}.")}
+
+    def _joined(self, states: dict[Role, State]) -> State:
+        """One state, with the clock of the first side and everybody present."""
+        joined = {f"{role}.{name}": one for role, state in states.items() for name, one in state.items()}
+        clock = next(iter(states.values()))
+        present = torch.ones(self.num_envs, len(states), dtype=torch.bool, device=self.device)
+        return joined | {name: clock[name] for name in ("seed", "episode", "step")} | {"present": present}

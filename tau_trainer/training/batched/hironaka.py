@@ -1,0 +1,299 @@
+"""The polyhedra game's trainer: host and agent as two policies, each learning against the other as it is now.
+
+Besides what every batched run does it says what all hosts are worth against all agents, before and after: rho, games by
+turns, of networks and fixed players alike. Much of it speaks for the host, little for the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import BaseModel
+from typing_extensions import override
+
+from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, make_learner
+from tau_trainer.algorithms.batched.acting import spec_of
+from tau_trainer.envs.batched.contract import BatchedEnv
+from tau_trainer.envs.batched.registry import make
+from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Rules, View, found
+from tau_trainer.envs.polyhedra.rho import Setting, rho_matrix
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.files import atomic_write_bytes
+from tau_trainer.metrics import MetricsHub, RunReport
+from tau_trainer.settings.batched import BatchedSettings, PolicySettings, load_batched
+from tau_trainer.training.batched.run import BatchedRun, Seat
+from tau_trainer.training.checkpoints import latest_checkpoint
+from tau_trainer.training.run_folder import RunFolder, atomic_write_json
+
+NETWORK = "network"
+"""A policy among players."""
+NUMBERS = "rho.json"
+PICTURE = "rho.png"
+_NOT_ASKED = {"reward_signal_steps_per_update", "prioritized", "n_step", "hindsight", "noisy"}
+"""Hyperparameters that nothing on tensors reads."""
+_OTHER_GAMES = {"morin"}
+"""Players that need weights, which the variant ``thom`` alone has."""
+_SHAPE = "net_arch", "hidden_units", "num_layers"
+
+
+class Best:
+    """The network of a learner as a player: its best action, as it stands whenever it is asked.
+
+    Attributes:
+        counts: int64 [k]: how often it chose each action, in games of two points and more.
+    """
+
+    def __init__(self, learner: BatchedLearner, env: Hironaka) -> None:
+        self._learner, self._env = learner, env
+        self.counts = torch.zeros(int(env.action_space.n), dtype=torch.int64, device=env.device)  # type: ignore[union-attr]
+
+    def __call__(self, view: View) -> torch.Tensor:
+        """See :data:`Player`."""
+        rows, choices = self._env.seen(view)
+        actions = self._learner.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
+        going = ((view.points[..., 0] >= 0).sum(dim=1) > 1).to(torch.int64)
+        self.counts = self.counts.index_add(0, actions, going)
+        return actions
+
+
+class HironakaRun(BatchedRun):
+    """The run of ``environment: {name: hironaka}``.
+
+    Raises:
+        SettingsError: the policies are not ``host`` and ``agent``, or one of them leaves something unsaid.
+    """
+
+    env: Hironaka
+
+    def __init__(self, settings: BatchedSettings, folder: RunFolder, hub: MetricsHub) -> None:
+        check(settings)
+        self._fixed: dict[Role, Player] = {}
+        roles: tuple[Role, Role] = ("host", "agent")
+        for role in roles:
+            name = settings.policies[role].player
+            if name is not None:
+                self._fixed[role] = found(role, name)
+        seated = {
+            role: settings.policies[role].model_copy(update={"agents": (role,)})
+            for role in roles
+            if role not in self._fixed
+        }
+        self._networks: dict[str, Best] = {}
+        super().__init__(settings.model_copy(update={"policies": seated}), folder, hub)
+        self._told: dict[str, Any] = {}
+        if settings.checkpoint_settings.resume:
+            self._told = _read(folder.path / NUMBERS)
+        if "before" not in self._told:
+            self._told["before"] = self._matrix()
+
+    @override
+    def _make_env(self, num_envs: int, seed: int) -> BatchedEnv:
+        own = self.settings.environment
+        arguments = {**own.arguments, "sides": tuple(self.settings.policies)}
+        options = {"seed": seed, "device": self.settings.device, "starts": own.starts, "pool": own.pool}
+        env = make(own.name, num_envs, **options, **arguments)  # type: ignore[arg-type]
+        assert isinstance(env, Hironaka)
+        for role, player in self._fixed.items():
+            env.meet(role, player)
+        return env
+
+    @override
+    def _seat(self, name: str, agents: list[int]) -> Seat:
+        seat, role = super()._seat(name, agents), self.env.agents[agents[0]]
+        self._networks[role] = Best(seat.learner, self.env)
+        self.env.meet(role, self._networks[role])
+        return seat
+
+    @override
+    def _evaluate(self) -> None:
+        """Rho of the networks, into the curves."""
+        self._evaluated = self.decisions
+        matrix = self._told["after"] = self._matrix(whole=self.done or self.asked.is_set())
+        rho = np.array(matrix["rho"])
+        for role, names, others in (("host", matrix["hosts"], "agents"), ("agent", matrix["agents"], "hosts")):
+            if role in self._networks:
+                row = rho[names.index(NETWORK)] if role == "host" else rho[:, names.index(NETWORK)]
+                for other, value in zip(matrix[others], row, strict=True):
+                    self.hub.add(role, f"Rho/{other}", float(value))
+
+    def _matrix(self, *, whole: bool = True) -> dict[str, Any]:
+        """Rho of every host against every agent, or of the networks and what they meet alone; as JSON can hold it."""
+        for network in self._networks.values():
+            network.counts.zero_()
+        players: dict[str, dict[str, str | Player]] = {}
+        for role, known in (("host", HOSTS), ("agent", AGENTS)):
+            fixed = {name: name for name in known if name not in _OTHER_GAMES}
+            players[role] = {**fixed, NETWORK: self._networks[role]} if role in self._networks else {**fixed}
+        if not whole:
+            few = {"host": ("random", "zeillinger", NETWORK), "agent": ("random", "choose_first", NETWORK)}
+            players = {role: {n: one for n, one in known.items() if n in few[role]} for role, known in players.items()}
+        found_ = rho_matrix(
+            players["host"],
+            players["agent"],
+            self.settings.evaluation.episodes,
+            self._setting,
+            seed=self.settings.seed + 2**31,
+            device=self.env.device,
+        )
+        return {
+            "decisions": self.decisions,
+            "hosts": [*players["host"]],
+            "agents": [*players["agent"]],
+            **{name: values.cpu().numpy().round(5).tolist() for name, values in found_._asdict().items()},
+            "actions": {role: network.counts.tolist() for role, network in self._networks.items()},
+        }
+
+    @property
+    def _setting(self) -> Setting:
+        own = self.settings.environment.arguments
+        rules = Rules(reposition=own["reposition"], rescale=own["scale_observation"])
+        sizes = own["dimension"], own["max_num_points"], own["max_value"]
+        return Setting(*sizes, self.settings.evaluation.max_episode_steps, rules)
+
+    @override
+    def save(self) -> None:
+        super().save()
+        atomic_write_json(self.folder.path / NUMBERS, self._told)
+
+    @override
+    def finish(self) -> RunReport:
+        report = super().finish()
+        if "after" not in self._told:
+            return report
+        path = self.folder.path
+        atomic_write_json(path / NUMBERS, self._told)
+        atomic_write_bytes(path / PICTURE, picture(self._told["before"], self._told["after"]))
+        return report
+
+    @override
+    def report(self, models: Mapping[str, Path], others: Mapping[str, Path]) -> RunReport:
+        import dataclasses
+
+        files = {**others, "rho": self.folder.path / NUMBERS, "picture": self.folder.path / PICTURE}
+        told = super().report(models, files if "after" in self._told else others)
+        if "after" not in self._told:
+            return told
+        return dataclasses.replace(told, verdict=table(self._told["before"], self._told["after"]))
+
+
+def check(settings: BatchedSettings) -> None:
+    """Raises SettingsError where the policies are not ``host`` and ``agent``, or one leaves something unsaid."""
+    for name in settings.policies:
+        if name not in ("host", "agent"):
+            raise SettingsError(f"policies.{name}: hironaka has the policies host and agent alone; rename or remove it")
+    for role in ("host", "agent"):
+        if role not in settings.policies:
+            like = "zeillinger" if role == "host" else "choose_first"
+            text = f"policies.{role} is missing; give it a network's settings, or a fixed player: `player: {like}`"
+            raise SettingsError(text)
+        policy = settings.policies[role]
+        if policy.player is None:
+            for key in _unsaid(policy):
+                raise SettingsError(
+                    f"policies.{role}.{key} is missing; hironaka's policies have no hidden defaults, so say what it is"
+                )
+
+
+def _unsaid(policy: PolicySettings) -> list[str]:
+    """Keys that were left to their defaults, dotted."""
+    missing = [key for key in ("trainer_type", "gamma") if key not in policy.model_fields_set]
+    for section in ("hyperparameters", "network_settings"):
+        own: BaseModel = getattr(policy, section)
+        wanted = set(type(own).model_fields) - _NOT_ASKED
+        if section == "network_settings":
+            layers = _SHAPE[:1] if "net_arch" in own.model_fields_set else _SHAPE[1:]
+            wanted = {"normalize", *layers}
+        missing += [f"{section}.{key}" for key in type(own).model_fields if key in wanted - own.model_fields_set]
+    return missing
+
+
+def table(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Rho of every host (rows) against every agent, as lines of text; what learning changed, with what it was."""
+    agents = after["agents"]
+    rows = [["rho", *agents]]
+    for i, host in enumerate(after["hosts"]):
+        cells = []
+        for j, agent in enumerate(agents):
+            new = f"{after['rho'][i][j]:.3f}"
+            if NETWORK in (host, agent) and host in before["hosts"] and agent in before["agents"]:
+                was = before["rho"][before["hosts"].index(host)][before["agents"].index(agent)]
+                new = f"{was:.3f} > {new}"
+            cells.append(new)
+        rows.append([host, *cells])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    shares = [f"{role}: {' '.join(f'{n:,}' for n in counts)}" for role, counts in after["actions"].items()]
+    return "\n".join([*lines, f"actions chosen by the networks, by number: {'; '.join(shares)}"])
+
+
+def picture(before: Mapping[str, Any], after: Mapping[str, Any]) -> bytes:
+    """The matrix before and after as a PNG, side by side on one scale of colours."""
+    import io
+
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 0.42 * len(after["hosts"]) + 1.8), layout="constrained")
+    top = max(np.max(before["rho"]), np.max(after["rho"]))
+    for place, (title, told) in enumerate((("before", before), ("after", after))):
+        axes, rho = figure.add_subplot(1, 2, place + 1), np.array(told["rho"])
+        image = axes.imshow(rho, cmap="viridis", vmin=0.0, vmax=top, aspect="auto")
+        axes.set_title(f"{title}: {told['decisions']:,} decisions")
+        axes.set_xticks(range(len(told["agents"])), told["agents"], rotation=30, ha="right")
+        axes.set_yticks(range(len(told["hosts"])), told["hosts"])
+        for (i, j), value in np.ndenumerate(rho):
+            colour = "white" if value < 0.6 * top else "black"
+            axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=8, color=colour)
+    figure.colorbar(image, label="rho: games by turns")
+    held = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(held)  # type: ignore[no-untyped-call]
+    return held.getvalue()
+
+
+def player_of(role: Role, name: str) -> tuple[Player, Setting | None]:
+    """A fixed player by name, or the network of a run (its folder) and the games that it learned.
+
+    Raises:
+        SettingsError, CheckpointError: there is neither.
+    """
+    folder = Path(name)
+    if not folder.is_dir():
+        if not Path("results", name).is_dir():
+            return found(role, name), None
+        folder = Path("results", name)
+    settings = load_batched(folder / "configuration.yaml")
+    own = settings.environment
+    if own.name != "hironaka":
+        raise SettingsError(f"'{folder}' is a run of {own.name}, not of hironaka; name one that is")
+    policy = settings.policies[role]
+    if policy.player is not None:
+        return found(role, policy.player), None
+    env = make(own.name, 1, **own.arguments)
+    assert isinstance(env, Hironaka)
+    spec = spec_of(role, env.observation_space, env.action_space)
+    setup = LearnerSetup(spec, env.action_space, policy, 1, 1, settings.max_steps, 0, torch.device("cpu"))
+    learner = make_learner(setup)
+    latest = latest_checkpoint(RunFolder(folder, resumed=True).checkpoints, role)
+    if latest.checkpoint is None:
+        raise CheckpointError(f"'{folder}' has no checkpoint of its {role}; name a run that was saved")
+    facts = {**latest.checkpoint.manifest["learner"]["algorithm"]}
+    facts.pop("trainer_type")
+    learner.load(latest.checkpoint.tensors, facts)
+    arguments = own.arguments
+    rules = Rules(reposition=arguments["reposition"], rescale=arguments["scale_observation"])
+    sizes = arguments["dimension"], arguments["max_num_points"], arguments["max_value"]
+    return Best(learner, env), Setting(*sizes, 1000, rules)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import json
+
+    try:
+        told: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told
