@@ -56,6 +56,10 @@ Runs that differ in nothing but their seed are one line with a band; others have
 _ANIMATE = """Show a run's policy at play, as a GIF or MP4.
 
 It plays an environment of Gymnasium that can draw itself: gym:ID. Nothing of the run changes."""
+_PLAY = """Play a game turn by turn between fixed players and networks of runs.
+
+The game is hironaka. What the host names, what the agent takes and which points are left is printed for every turn; \
+--playoff counts games instead, and --tree draws every reply."""
 _HUB = "Put a run on the Hugging Face Hub, or restore one from there."
 _HEADLESS = """Run the headless engine alone, for any trainer.
 
@@ -81,6 +85,7 @@ _COMMANDS = (
     ("report", "tau_trainer.cli.report:report_command", _RESULT, _REPORT),
     ("plot", "tau_trainer.cli.plot:plot_command", _RESULT, _PLOT),
     ("animate", "tau_trainer.cli.animate:animate_command", _RESULT, _ANIMATE),
+    ("play", "tau_trainer.cli.play:play_command", _RESULT, _PLAY),
     ("hub", "tau_trainer.cli.hub:app", _RESULT, _HUB),
     ("headless", "tau_trainer.cli.headless:headless", _PARTS, _HEADLESS),
     ("check-env", "tau_trainer.cli.check_env:check_env_command", _PARTS, _CHECK_ENV),

@@ -14,6 +14,8 @@ from tau_trainer.envs.batched import BatchedEnv, BatchedStep, Draws, Outcome, St
 from tau_trainer.envs.batched.draws import mixed
 from tau_trainer.envs.polyhedra.env import Polyhedra
 from tau_trainer.envs.polyhedra.players import Player, Role, View
+from tau_trainer.envs.polyhedra.points import PADDING, repositioned, rescaled
+from tau_trainer.envs.polyhedra.rules import Rules
 from tau_trainer.errors import SettingsError
 
 
@@ -74,7 +76,9 @@ class Hironaka(BatchedEnv):
                 step_threshold=step_threshold,
                 **{**options, "seed": mixed(self._seeds + number)},
             )
-        self._dimension, self._numbers = dimension, max(2**dimension - dimension - 1, dimension)
+        self._rules = Rules(reposition=reposition, rescale=scale_observation)
+        self.dimension, self.max_num_points, self.max_value = dimension, max_num_points, max_value
+        self._numbers = max(map(self.actions_of, ("host", "agent")))
         self.observation_space = spaces.Box(-1.0, np.inf, ((max_num_points + 1) * dimension,), np.float32)
         self.action_space = spaces.Discrete(self._numbers)
 
@@ -84,9 +88,23 @@ class Hironaka(BatchedEnv):
             if other != role:
                 side.opponent = player
 
+    def actions_of(self, role: str) -> int:
+        """How many actions a side has; they come first."""
+        return 2**self.dimension - self.dimension - 1 if role == "host" else self.dimension
+
     def seen(self, view: View) -> tuple[torch.Tensor, torch.Tensor]:
-        """A player's view as an observation [B, D] of these spaces, and what it may choose, bool [B, k]."""
+        """A player's view as an observation [B, D] of these spaces, and what it may choose, bool [B, k].
+
+        Points are shifted and scaled as in the games here, and may be fewer, whatever the rules where they are from:
+        that changes no turn's outcome.
+        """
         role: Role = "host" if view.coords is None else "agent"
+        missing = self.max_num_points - view.points.shape[1]
+        view = view._replace(points=torch.nn.functional.pad(view.points, (0, 0, 0, missing), value=PADDING))
+        if self._rules.reposition:
+            view = view._replace(points=repositioned(view.points))
+        if self._rules.rescale:
+            view = view._replace(points=rescaled(view.points))
         return self._padded(view.observation()), self._choices(role, view.choices, len(view.points))
 
     @override
@@ -143,8 +161,7 @@ class Hironaka(BatchedEnv):
     def _choices(self, role: Role, allowed: torch.Tensor | None, rows: int) -> torch.Tensor:
         """Bool [rows, k], where a side has fewer actions than there are numbers."""
         if allowed is None:
-            own = 2**self._dimension - self._dimension - 1 if role == "host" else self._dimension
-            allowed = torch.ones(rows, own, dtype=torch.bool, device=self.device)
+            allowed = torch.ones(rows, self.actions_of(role), dtype=torch.bool, device=self.device)
         return torch.nn.functional.pad(allowed, (0, self._numbers - allowed.shape[1]))
 
     def _of(self, state: State, role: Role) -> State:

@@ -6,7 +6,10 @@ turns, of networks and fixed players alike. Much of it speaks for the host, litt
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +18,16 @@ import torch
 from pydantic import BaseModel
 from typing_extensions import override
 
-from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, make_learner
-from tau_trainer.algorithms.batched.acting import spec_of
+from tau_trainer.algorithms.batched import BatchedLearner
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Rules, View, found
-from tau_trainer.envs.polyhedra.rho import Setting, rho_matrix
-from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.envs.polyhedra.rho import Rho, Setting, rho_matrix
+from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.metrics import MetricsHub, RunReport
-from tau_trainer.settings.batched import BatchedSettings, PolicySettings, load_batched
+from tau_trainer.settings.batched import BatchedSettings, PolicySettings
 from tau_trainer.training.batched.run import BatchedRun, Seat
-from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 
 NETWORK = "network"
@@ -35,6 +36,11 @@ NUMBERS = "rho.json"
 PICTURE = "rho.png"
 _NOT_ASKED = {"reward_signal_steps_per_update", "prioritized", "n_step", "hindsight", "noisy"}
 """Hyperparameters that nothing on tensors reads."""
+_KNOWN = {"host": HOSTS, "agent": AGENTS}
+_MARKS = {"host": ("random", "zeillinger", NETWORK), "agent": ("random", "choose_first", NETWORK)}
+"""Whom networks are measured by while they learn."""
+_SEED = 2**31
+"""Added to the run's: no game of an evaluation is one of the training's."""
 _OTHER_GAMES = {"morin"}
 """Players that need weights, which the variant ``thom`` alone has."""
 _SHAPE = "net_arch", "hidden_units", "num_layers"
@@ -44,16 +50,17 @@ class Best:
     """The network of a learner as a player: its best action, as it stands whenever it is asked.
 
     Attributes:
+        env: of the sizes that it has learned.
         counts: int64 [k]: how often it chose each action, in games of two points and more.
     """
 
     def __init__(self, learner: BatchedLearner, env: Hironaka) -> None:
-        self._learner, self._env = learner, env
+        self._learner, self.env = learner, env
         self.counts = torch.zeros(int(env.action_space.n), dtype=torch.int64, device=env.device)  # type: ignore[union-attr]
 
     def __call__(self, view: View) -> torch.Tensor:
         """See :data:`Player`."""
-        rows, choices = self._env.seen(view)
+        rows, choices = self.env.seen(view)
         actions = self._learner.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
         going = ((view.points[..., 0] >= 0).sum(dim=1) > 1).to(torch.int64)
         self.counts = self.counts.index_add(0, actions, going)
@@ -110,42 +117,33 @@ class HironakaRun(BatchedRun):
 
     @override
     def _evaluate(self) -> None:
-        """Rho of the networks, into the curves."""
+        """Rho of the networks against each other and those whom hironaka evaluates them by, into the curves."""
         self._evaluated = self.decisions
-        matrix = self._told["after"] = self._matrix(whole=self.done or self.asked.is_set())
-        rho = np.array(matrix["rho"])
-        for role, names, others in (("host", matrix["hosts"], "agents"), ("agent", matrix["agents"], "hosts")):
-            if role in self._networks:
-                row = rho[names.index(NETWORK)] if role == "host" else rho[:, names.index(NETWORK)]
-                for other, value in zip(matrix[others], row, strict=True):
-                    self.hub.add(role, f"Rho/{other}", float(value))
+        for role, network in self._networks.items():
+            other = "agent" if role == "host" else "host"
+            others = {name: one for name, one in self._players(other).items() if name in _MARKS[other]}
+            sides: dict[str, dict[str, str | Player]] = {role: {NETWORK: network}, other: others}
+            rho = self._rho(sides["host"], sides["agent"]).rho.flatten().tolist()
+            for name, value in zip(others, rho, strict=True):
+                self.hub.add(role, f"Rho/{name}", value)
 
-    def _matrix(self, *, whole: bool = True) -> dict[str, Any]:
-        """Rho of every host against every agent, or of the networks and what they meet alone; as JSON can hold it."""
+    def _players(self, role: str) -> dict[str, str | Player]:
+        """All of one side by name, the network last."""
+        players: dict[str, str | Player] = {name: name for name in _KNOWN[role] if name not in _OTHER_GAMES}
+        return players | ({NETWORK: self._networks[role]} if role in self._networks else {})
+
+    def _rho(self, hosts: Mapping[str, str | Player], agents: Mapping[str, str | Player]) -> Rho:
+        own = self.settings.evaluation.episodes
+        return rho_matrix(hosts, agents, own, self._setting, seed=self.settings.seed + _SEED, device=self.env.device)
+
+    def _matrix(self) -> dict[str, Any]:
+        """Rho of every host against every agent, as JSON can hold it."""
         for network in self._networks.values():
             network.counts.zero_()
-        players: dict[str, dict[str, str | Player]] = {}
-        for role, known in (("host", HOSTS), ("agent", AGENTS)):
-            fixed = {name: name for name in known if name not in _OTHER_GAMES}
-            players[role] = {**fixed, NETWORK: self._networks[role]} if role in self._networks else {**fixed}
-        if not whole:
-            few = {"host": ("random", "zeillinger", NETWORK), "agent": ("random", "choose_first", NETWORK)}
-            players = {role: {n: one for n, one in known.items() if n in few[role]} for role, known in players.items()}
-        found_ = rho_matrix(
-            players["host"],
-            players["agent"],
-            self.settings.evaluation.episodes,
-            self._setting,
-            seed=self.settings.seed + 2**31,
-            device=self.env.device,
-        )
-        return {
-            "decisions": self.decisions,
-            "hosts": [*players["host"]],
-            "agents": [*players["agent"]],
-            **{name: values.cpu().numpy().round(5).tolist() for name, values in found_._asdict().items()},
-            "actions": {role: network.counts.tolist() for role, network in self._networks.items()},
-        }
+        hosts, agents = self._players("host"), self._players("agent")
+        values = {name: one.cpu().numpy().round(5).tolist() for name, one in self._rho(hosts, agents)._asdict().items()}
+        chosen = {role: one.counts[: self.env.actions_of(role)].tolist() for role, one in self._networks.items()}
+        return {"decisions": self.decisions, "hosts": [*hosts], "agents": [*agents], **values, "actions": chosen}
 
     @property
     def _setting(self) -> Setting:
@@ -161,8 +159,10 @@ class HironakaRun(BatchedRun):
 
     @override
     def finish(self) -> RunReport:
+        if self.error is None:
+            self._told["after"] = self._matrix()
         report = super().finish()
-        if "after" not in self._told:
+        if self.error is not None:
             return report
         path = self.folder.path
         atomic_write_json(path / NUMBERS, self._told)
@@ -171,13 +171,11 @@ class HironakaRun(BatchedRun):
 
     @override
     def report(self, models: Mapping[str, Path], others: Mapping[str, Path]) -> RunReport:
-        import dataclasses
-
+        if self.error is not None:
+            return super().report(models, others)
         files = {**others, "rho": self.folder.path / NUMBERS, "picture": self.folder.path / PICTURE}
-        told = super().report(models, files if "after" in self._told else others)
-        if "after" not in self._told:
-            return told
-        return dataclasses.replace(told, verdict=table(self._told["before"], self._told["after"]))
+        verdict = table(self._told["before"], self._told["after"])
+        return replace(super().report(models, files), verdict=verdict)
 
 
 def check(settings: BatchedSettings) -> None:
@@ -232,8 +230,6 @@ def table(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 def picture(before: Mapping[str, Any], after: Mapping[str, Any]) -> bytes:
     """The matrix before and after as a PNG, side by side on one scale of colours."""
-    import io
-
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -254,44 +250,7 @@ def picture(before: Mapping[str, Any], after: Mapping[str, Any]) -> bytes:
     return held.getvalue()
 
 
-def player_of(role: Role, name: str) -> tuple[Player, Setting | None]:
-    """A fixed player by name, or the network of a run (its folder) and the games that it learned.
-
-    Raises:
-        SettingsError, CheckpointError: there is neither.
-    """
-    folder = Path(name)
-    if not folder.is_dir():
-        if not Path("results", name).is_dir():
-            return found(role, name), None
-        folder = Path("results", name)
-    settings = load_batched(folder / "configuration.yaml")
-    own = settings.environment
-    if own.name != "hironaka":
-        raise SettingsError(f"'{folder}' is a run of {own.name}, not of hironaka; name one that is")
-    policy = settings.policies[role]
-    if policy.player is not None:
-        return found(role, policy.player), None
-    env = make(own.name, 1, **own.arguments)
-    assert isinstance(env, Hironaka)
-    spec = spec_of(role, env.observation_space, env.action_space)
-    setup = LearnerSetup(spec, env.action_space, policy, 1, 1, settings.max_steps, 0, torch.device("cpu"))
-    learner = make_learner(setup)
-    latest = latest_checkpoint(RunFolder(folder, resumed=True).checkpoints, role)
-    if latest.checkpoint is None:
-        raise CheckpointError(f"'{folder}' has no checkpoint of its {role}; name a run that was saved")
-    facts = {**latest.checkpoint.manifest["learner"]["algorithm"]}
-    facts.pop("trainer_type")
-    learner.load(latest.checkpoint.tensors, facts)
-    arguments = own.arguments
-    rules = Rules(reposition=arguments["reposition"], rescale=arguments["scale_observation"])
-    sizes = arguments["dimension"], arguments["max_num_points"], arguments["max_value"]
-    return Best(learner, env), Setting(*sizes, 1000, rules)
-
-
 def _read(path: Path) -> dict[str, Any]:
-    import json
-
     try:
         told: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
