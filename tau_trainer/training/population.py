@@ -202,8 +202,10 @@ class PopulationTrainer(ParallelTrainer):
         """What a checkpoint keeps of a pair: its learner's state, and where its copies stand."""
         arrays, facts = self.population.state_of(index)
         own = slice(index * self._copies, (index + 1) * self._copies)
-        arrays |= {f"{_WORLD}{name}": values[own].cpu().numpy() for name, values in self._env.state.items()}
-        return arrays | {f"{_WORLD}sum.{name}": sums[own].copy() for name, sums in self._sums.items()}, facts
+        world = {name: values[own].cpu().numpy() for name, values in self._env.state.items()}
+        world |= {f"sum.{name}": sums[own] for name, sums in self._sums.items()}
+        # Whose copies met NaN is frozen, and what it has learned is worth keeping all the same.
+        return arrays | {f"{_WORLD}{name}": np.nan_to_num(values, nan=0.0) for name, values in world.items()}, facts
 
     @override
     async def cancel(self, grace_s: float = 0.0) -> None:
