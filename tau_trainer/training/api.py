@@ -58,15 +58,15 @@ def wait_in_foreground(session: Session) -> RunReport:
     def end() -> None:
         again = next(pressed) > 1
         if not session.plays:
-            session.say("saving; evaluation and export are left out" if again else _ENDING)
+            session.say(HURRYING if again else ENDING)
         session.cancel(at_once=again)
 
     with on_interrupt(end):
         return session.wait()
 
 
-_ENDING = "saving, evaluating; press again to skip"
-"""What Ctrl-C is answered at once."""
+ENDING, HURRYING = "saving, evaluating; press again to skip", "saving; evaluation and export are left out"
+"""What Ctrl-C is answered at once, and the second one."""
 
 
 _ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")

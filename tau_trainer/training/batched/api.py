@@ -48,7 +48,7 @@ def train_batched(
             atomic_write_text(folder.configuration, dump_batched(lasting(settings)))
             atomic_write_json(folder.run_json, provenance(settings.seed, command_line))
             first = run.decisions
-            with on_interrupt(run.asked.set):
+            with on_interrupt(run.stop):
                 run.run()
                 if run.decisions == first:
                     raise run.error or SettingsError("the run ended before anything was learned, so nothing is kept")

@@ -24,6 +24,7 @@ from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, RunReport, RunSnap
 from tau_trainer.settings.batched import BatchedSettings, Compile, PolicySettings
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
+from tau_trainer.training.api import ENDING, HURRYING
 from tau_trainer.training.batched.assignment import assigned
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.evaluation import Evaluation
@@ -74,6 +75,8 @@ class BatchedRun:
         self.settings, self.folder, self.hub = settings, folder, hub
         self.asked = threading.Event()
         """Set once somebody wants it to end."""
+        self.hurried = threading.Event()
+        """Set once they want it to end without evaluation and export."""
         self.error: TauError | None = None
         self.failures: list[str] = []
         self.env = self._make_env(settings.environment.num_envs, settings.seed)
@@ -190,6 +193,13 @@ class BatchedRun:
                 "buffer_size / (num_envs x agents) of one as a multiple of the other's"
             )
 
+    def stop(self) -> None:
+        """Let it end once everything that was played is learned from, saved and evaluated; twice: saved alone."""
+        if self.asked.is_set():
+            self.hurried.set()
+        self.asked.set()
+        self.hub.event("note", message=HURRYING if self.hurried.is_set() else ENDING)
+
     def run(self) -> None:
         """Play and learn to the end; what fails is in :attr:`error`."""
         try:
@@ -199,7 +209,7 @@ class BatchedRun:
                 if self._due(self._flushed, self.settings.summary_every) or (self.done and self._round_over):
                     self.flush()
                 if self._round_over and self._due(self._evaluated, self.settings.evaluation.interval):
-                    self._evaluate()
+                    self._evaluate(self.asked)
                 if self._round_over and self._due(self._saved, self.settings.checkpoint_interval) and not self.done:
                     self.save()
                 if time.monotonic() - looked > _SNAPSHOT_S:
@@ -265,9 +275,9 @@ class BatchedRun:
                 seat.told.clear()
             self.hub.flush(seat.name, self.steps_of(seat), training=not self.done)
 
-    def _evaluate(self) -> None:
+    def _evaluate(self, ended: threading.Event) -> None:
         self._evaluated = self.decisions
-        for name, score in self.evaluation.run(stopped=self.asked.is_set).items():
+        for name, score in self.evaluation.run(stopped=ended.is_set).items():
             self.hub.add(name, keys.EPISODE_RETURN, score)
 
     def save(self) -> None:
@@ -382,14 +392,16 @@ class BatchedRun:
 
         models: dict[str, Path] = {}
         if self.error is None:
-            self.save()
-            if self.settings.evaluation.episodes:
-                self._evaluate()
+            if self._saved != self.decisions:
+                self.save()
+            if self.settings.evaluation.episodes and not self.hurried.is_set():
+                self._evaluate(self.hurried)
                 for seat in self.seats:
                     if seat.learns:
                         self.hub.flush(seat.name, self.steps_of(seat), training=False)
         for seat in self.seats:
-            policy = seat.learner.policy(seat.updates) if seat.learns and self.error is None else None
+            wanted = seat.learns and self.error is None and not self.hurried.is_set()
+            policy = seat.learner.policy(seat.updates) if wanted else None
             if policy is not None:
                 try:
                     models[seat.name] = export_onnx(policy, seat.spec, self.folder.onnx(seat.name))

@@ -62,14 +62,15 @@ def same(one: Checkpoint, other: Checkpoint) -> None:
     assert one.manifest == other.manifest
 
 
-def cut(file: Path, run_id: str, steps: int, **more: Any) -> RunReport:
-    """A run that somebody ends after so many steps of every copy."""
+def cut(file: Path, run_id: str, steps: int, times: int = 1, **more: Any) -> RunReport:
+    """A run that somebody ends after so many steps of every copy, by pressing Ctrl-C so many times."""
     advance = BatchedRun._advance
 
     def end(run: BatchedRun) -> None:
         advance(run)
         if run.collector.steps >= steps:
-            run.asked.set()
+            for _ in range(times - run.asked.is_set() - run.hurried.is_set()):
+                run.stop()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BatchedRun, "_advance", end)
@@ -124,10 +125,21 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) ->
     stopped = cut(file, "cut", steps=12)
     # It went on until both had learned from all that they did.
     assert (stopped.outcome, stopped.decisions) == ("cancelled", 16 * 16)
+    # A moment is saved once, also where a checkpoint was due just then.
+    assert "left-128.2" not in {path.name for path in (stopped.folder / "checkpoints").iterdir()}
     resumed = train(file, "cut", checkpoint_settings__resume=True)
     assert (resumed.outcome, resumed.decisions) == ("completed", 640)
     for policy in ("left", "right"):
         same(newest(straight, policy), newest(resumed, policy))
+
+
+def test_who_presses_twice_waits_for_no_evaluation(file: Path) -> None:
+    once, twice = cut(file, "once", steps=8), cut(file, "twice", steps=8, times=2)
+    for report, rest in ((once, True), (twice, False)):
+        assert newest(report, "left").step == 64
+        assert ("policy left" in report.files, "trace" in report.files) == (rest, rest)
+    said = [one["fields"]["message"] for one in read_log(twice.folder / "log.jsonl") if one.get("kind") == "note"]
+    assert said == ["saving, evaluating; press again to skip", "saving; evaluation and export are left out"]
 
 
 def test_what_cannot_be_read_is_passed_over_for_a_moment_that_is_whole(file: Path) -> None:
@@ -251,6 +263,7 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
         "checkpoint_settings.results_dir": str(tmp_path),
         "checkpoint_settings.run_id": "drawn",
         "environment.num_envs": 8,
+        "seed": 1,
         "max_steps": 64,
         "policies.agent.hyperparameters.buffer_size": 64,
         "policies.agent.hyperparameters.batch_size": 64,
@@ -259,7 +272,11 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
     }
     report = train_batched(load_batched("cartpole_batch", overrides), "quiet")
     with np.load(report.files["trace"]) as trace, Image.open(report.files["animation"]) as picture:
-        assert getattr(picture, "n_frames", 1) == len(trace["over"])
+        shown = 0
+        for index in range(getattr(picture, "n_frames", 1)):
+            picture.seek(index)
+            shown += picture.info["duration"]  # pictures that are the same are one that stays longer
+        assert shown == 40 * len(trace["over"])
 
 
 @pytest.mark.parametrize(
