@@ -195,6 +195,9 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         ),
         f"--env {path} trains independent pairs as one computation; add --policy independent, or share one policy with "
         "--env headless:tau": task.shared,
+        f"--env {path} shows one behavior, and the settings name {len(settings.behaviors)}; leave the others out": (
+            len(settings.behaviors) > 1
+        ),
         f"--env {path} trains all pairs at once; leave --max-concurrent (tau.max_concurrent) out": (
             task.max_concurrent is not None
         ),

@@ -53,13 +53,18 @@ _NOTHING = Work({})
 
 
 class Copies:
-    """A pair's environment, as whoever watches pairs sees it: nothing that starts, fails or ends."""
+    """The pairs' environment, as whoever watches pairs sees it: nothing that starts, fails or ends."""
 
     restarts = 0
     waits_for: str | None = "the population"
 
-    def __init__(self) -> None:
-        self.exchanges = 0
+    def __init__(self, moves: Callable[[], int]) -> None:
+        self._moves = moves
+
+    @property
+    def exchanges(self) -> int:
+        """Something that grows as long as the population moves."""
+        return self._moves()
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -104,21 +109,24 @@ class PopulationTrainer(ParallelTrainer):
         after_round: Callable[[], Awaitable[bool]],
         evaluate: Callable[[AgentTrainerPair], Awaitable[None]] | None = None,
     ) -> None:
-        self._copies_of = [Copies() for _ in range(plan.pairs)]
+        self._stack: Population | None = None
         self._mirrors = [DistantTrainer(index, hub) for index in range(plan.pairs)]
-        pairs = [
-            AgentTrainerPair(cast(Environment, copies), mirror, done, lambda pair: {})
-            for copies, mirror in zip(self._copies_of, self._mirrors, strict=True)
-        ]
+        copies = cast(Environment, Copies(lambda: 0 if self._stack is None else self._stack.moves))
+        pairs = [AgentTrainerPair(copies, mirror, done, lambda pair: {}) for mirror in self._mirrors]
         super().__init__(pairs, plan.pairs, hub, deterministic=True, evaluate=evaluate)
         assert plan.task is not None
         self._plan, self._pool, self._task = plan, pool, plan.task
         self._written = after_round
         self._laps = Laps(hub.timers.part("population"))
         self._thread = ThreadPoolExecutor(1, "population", torch.set_num_threads, (1,))
-        self.population: Population
         self._learners: list[Learner] = []
         self._members: list[MemberLearner] = []
+
+    @property
+    def population(self) -> Population:
+        """All policies, once there are some."""
+        assert self._stack is not None
+        return self._stack
 
     @override
     async def run(self) -> None:
@@ -146,8 +154,8 @@ class PopulationTrainer(ParallelTrainer):
                 self._end(pair, PairState.FAILED)
         finally:
             self._thread.shutdown()
-            if hasattr(self, "population"):
-                self.population.close()
+            if self._stack is not None:
+                self._stack.close()
 
     def _begin(self) -> None:
         """Make the learners, and the stack and the copies of all. Raises SettingsError, DataError, CheckpointError."""
@@ -161,7 +169,7 @@ class PopulationTrainer(ParallelTrainer):
         copies = self._task.copies
         self._env = self._task.batched_env(torch.cat([seeds_of(seed + pair.id, copies) for pair in self.pairs]), device)
         self._copies = copies
-        self.population = Population([cast(PPO, one.algorithm) for one in members], copies, os.cpu_count() or 1)
+        self._stack = Population([cast(PPO, one.algorithm) for one in members], copies, os.cpu_count() or 1)
         self._observations = self._env.reset()
         self._sums = {name: np.zeros(len(self._observations)) for name in _SUMS}
         horizon = self.population.horizon
@@ -288,8 +296,6 @@ class PopulationTrainer(ParallelTrainer):
                 for name, value in values.items():
                     columns_of.setdefault(name, []).append(value)
             self._observations = found.observations
-            for one in self._copies_of:
-                one.exchanges += 1
         lived = {name: torch.stack(values) for name, values in columns.items()}
         paid, scores = self._pay(lived)
         rollout = TensorRollout(

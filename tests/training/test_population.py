@@ -22,7 +22,7 @@ from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.population import PopulationTrainer
 from tau_trainer.training.stored import evaluate_run, export_run
-from tests.training.fakes import Memory, begin, tau_settings, train
+from tests.training.fakes import Memory, begin, sac_settings, tau_settings, train
 
 STEPS = 800
 POPULATION: dict[str, Any] = {
@@ -184,6 +184,7 @@ def _spoiled(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:
     [
         ({"tau__policy": "shared"}, "add --policy independent"),
         ({"tau__max_concurrent": 2}, "leave --max-concurrent"),
+        ({"behaviors__Other__max_steps": 9}, "shows one behavior, and the settings name 2"),
         ({"env_settings__env_path": "batched:cartpole"}, "play batched:tau; `tau-train batch`"),
         ({"env_settings__env_args": ["--step-ms", "1"]}, "leave --env-args out"),
         ({"environment_parameters": {"split": 1.0}}, "reads no environment_parameters"),
@@ -195,6 +196,12 @@ def test_what_no_population_does_is_refused_at_once(tmp_path: Path, more: dict[s
     with pytest.raises(SettingsError, match=told) as caught:
         make_plan("parallel", settings(tmp_path, **more), tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_other_trainers_are_refused(tmp_path: Path) -> None:
+    other = sac_settings(tmp_path, env_settings__env_path="batched:tau", tau__policy="independent")
+    with pytest.raises(SettingsError, match="trains by ppo alone"):
+        make_plan("parallel", other, tmp_path)
 
 
 def test_what_its_learning_cannot_do_is_refused_and_nothing_is_left(tmp_path: Path) -> None:

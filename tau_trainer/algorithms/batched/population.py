@@ -109,6 +109,8 @@ class Population(BatchedLearner):
         self.frozen = torch.zeros(count, dtype=torch.bool, device=self._device)
         self.steps = 0
         """Decisions of each copy so far."""
+        self.moves = 0
+        """Grows with every decision and every minibatch, for who asks whether anything goes on."""
         self._seeds = torch.cat([seeds_of(one.seed, copies, self._device) for one in members])
         self._age = torch.zeros(count * copies, dtype=torch.int64, device=self._device)
         """Of each copy the decisions since its episode began or its trace was cut."""
@@ -234,6 +236,7 @@ class Population(BatchedLearner):
         parts = zip(*self._each(decide, self._parts), strict=True)
         actions, raw, discrete, log_prob = (torch.cat(part).flatten(0, 1).unsqueeze(1) for part in parts)
         self.steps += 1
+        self.moves += 1
         return Acted(actions, {"continuous": raw, "discrete": discrete, "log_prob": log_prob})
 
     def _decide(
@@ -396,6 +399,7 @@ class Population(BatchedLearner):
 
     def _step(self, group: _Group, learning_rate: float, number: int) -> None:
         """The optimizer's: what :meth:`FlatParameters.descend` does to one member. ``number``: of this update."""
+        self.moves += 1
         step = max(self._taken[group.members]) + number
         rows, own = group.rows, self._own
         if own.weight_decay > 0.0:
