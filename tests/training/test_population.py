@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,10 @@ def test_pairs_leave_what_pairs_leave(tmp_path: Path, memory: Memory) -> None:
         assert {"Tau/Mean Reward", keys.POLICY_LOSS, keys.VALIDATION_ACCURACY} <= curves[1].statistics.keys()
         assert "Tau/Mean Reward" in curves[1].pairs[str(pair)]
         assert (report.folder / f"TauAgent-pair{pair}").is_dir()
+        rates = [one.statistics[keys.LEARNING_RATE].mean for one in curves if keys.LEARNING_RATE in one.statistics]
+        assert rates[:2] == pytest.approx([1e-3 * (1 - 64 / STEPS), 1e-3 * (1 - 128 / STEPS)], rel=1e-5)
+    losses = [one.statistics[keys.POLICY_LOSS].mean for one in memory.summaries if one.step == 128]
+    assert len(set(losses)) == 2, "each has its own"
     assert memory.states(1) == ["Preparing", "Training", "Evaluating", "Completed"]
     written = json.loads((report.folder / "evaluation.json").read_text("utf-8"))
     assert evaluate_run(report.folder).to_dict()["accuracy"] == written["accuracy"]
@@ -135,6 +140,25 @@ def test_a_resumed_run_is_the_one_that_was_never_interrupted(
         assert_same(newest(resumed, pair), newest(whole, pair))
         assert newest(resumed, pair).manifest["learner"]["best"] == newest(whole, pair).manifest["learner"]["best"]
     assert any(keys.CUMULATIVE_REWARD in one.statistics for one in memory.summaries)
+
+
+def test_windows_of_rewards_begin_anew_with_every_checkpoint(tmp_path: Path) -> None:
+    """So a run that was killed goes on from its newest whole ones as if it had not been."""
+    more = {
+        "tau__reward__predicate": "positive",
+        "tau__reward__window": 5,
+        "tau__reward__learn_from": "aggregate",
+        "behaviors__TauAgent__checkpoint_interval": 128,
+    }
+    whole = train(settings(tmp_path, **more))
+    before = [newest(whole, pair) for pair in range(2)]
+    late = [*whole.folder.glob("checkpoints/*-800"), *whole.folder.glob("checkpoints/TauAgent-pair0-768")]
+    assert len(late) == 3, "killed while it saved"
+    for path in late:
+        shutil.rmtree(path)
+    resumed = train(settings(tmp_path, checkpoint_settings__resume=True, **more))
+    for pair in range(2):
+        assert_same(newest(resumed, pair), before[pair])
 
 
 def _short_episodes(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:
