@@ -2,7 +2,7 @@
 
 from tau_trainer.envs.polyhedra.env import Polyhedra
 from tau_trainer.envs.polyhedra.players import AGENTS, HOSTS, Player, Role, View, found
-from tau_trainer.envs.polyhedra.rules import Position, Rules, begun, over, played
+from tau_trainer.envs.polyhedra.rules import Position, Rules, begun, ordered, over, played
 from tau_trainer.envs.polyhedra.sides import Hironaka
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "View",
     "begun",
     "found",
+    "ordered",
     "over",
     "played",
 ]

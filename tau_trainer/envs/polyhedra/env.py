@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
-from tau_trainer.envs.polyhedra.players import Player, Role, View, found, view_of
+from tau_trainer.envs.polyhedra.players import Player, Role, View, found, observation, view_of
 from tau_trainer.envs.polyhedra.points import count, subsets
 from tau_trainer.envs.polyhedra.rules import (
     Position,
@@ -33,7 +33,7 @@ Rewards = Literal["trainer", "gym"]
 class Polyhedra(BatchedEnv):
     """The polyhedra game, played by one agent named ``host`` or ``agent``.
 
-    Observations are a View's (see :meth:`View.observation`): points, the largest first coordinate first, rows without
+    Observations are points, the largest first coordinate first, rows without
     a point -1; an agent also sees which coordinates the host named (0 or 1). Actions of a host are numbers of
     :func:`~tau_trainer.envs.polyhedra.points.subsets`, those of an agent coordinates, and the mask allows those named.
     Starts are drawn uniformly from 0 ... ``max_value`` and reduced; a few (1 in 100 with 20 points in 3
@@ -159,9 +159,8 @@ class Polyhedra(BatchedEnv):
         return Outcome(self._state(after, draws), rewards[:, None], ended[:, None], cut[:, None])
 
     def observe(self, state: State) -> torch.Tensor:
-        """See :class:`View`."""
-        nothing = Draws(state["seed"], state["episode"], state["step"])
-        return View(state["points"], nothing, state.get("coords"), state.get("weights")).observation()[:, None]
+        """What :func:`observation` makes of the state."""
+        return observation(state["points"], state.get("coords"), state.get("weights"))[:, None]
 
     def allowed(self, state: State) -> torch.Tensor | None:
         """For an agent what the host named; for a host what the variant lets it name."""

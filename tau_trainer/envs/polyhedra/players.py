@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 
 from tau_trainer.envs.batched import Draws
-from tau_trainer.envs.polyhedra.points import action_of, available, subsets
+from tau_trainer.envs.polyhedra.points import action_of, available, features, subsets
 from tau_trainer.envs.polyhedra.rules import Position, Rules, allowed_axes, allowed_subsets
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.problems import did_you_mean
@@ -29,7 +29,7 @@ class View(NamedTuple):
     """What a player sees when it is its turn, in every game."""
 
     points: torch.Tensor
-    """[B, n, d]; in rollouts ordered, see :func:`tau_trainer.envs.polyhedra.rules.ordered`."""
+    """[B, n, d], rows in any order."""
     draws: Draws
     coords: torch.Tensor | None = None
     """bool [B, d]: what the host named; None: it is the host's turn."""
@@ -41,9 +41,14 @@ class View(NamedTuple):
     """See :class:`Rules`."""
 
     def observation(self) -> torch.Tensor:
-        """float32 [B, n * d (+ d) (+ d)]: ``points``, ``coords`` and ``weights``."""
-        parts = [self.points.flatten(1), *(one for one in self[2:4] if one is not None)]
-        return torch.cat([part.to(torch.float32) for part in parts], dim=1)
+        """What :func:`observation` makes of it, once points are ordered."""
+        return observation(features(self.points)[0], self.coords, self.weights)
+
+
+def observation(points: torch.Tensor, coords: torch.Tensor | None, weights: torch.Tensor | None) -> torch.Tensor:
+    """float32 [B, n * d (+ d) (+ d)]: ordered points, what the host named, weights."""
+    parts = [points.flatten(1), *(one for one in (coords, weights) if one is not None)]
+    return torch.cat([part.to(torch.float32) for part in parts], dim=1)
 
 
 def view_of(position: Position, draws: Draws, coords: torch.Tensor | None, rules: Rules) -> View:

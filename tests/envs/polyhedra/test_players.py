@@ -156,7 +156,7 @@ def test_players_are_found_by_name() -> None:
 
 def test_what_is_observed_is_points_then_coordinates_then_weights() -> None:
     view = View(
-        torch.tensor([[[5.0, 0.0], [1.0, 9.0]]]),
+        torch.tensor([[[1.0, 9.0], [5.0, 0.0]]]),
         moment(1),
         torch.tensor([[True, True]]),
         torch.tensor([[3.0, 4.0]]),
