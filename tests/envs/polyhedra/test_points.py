@@ -17,7 +17,7 @@ from tau_trainer.envs.polyhedra.points import (
     rescaled,
     subsets,
 )
-from tau_trainer.envs.polyhedra.rules import Position, Rules, over, played
+from tau_trainer.envs.polyhedra.rules import Position, Rules, ordered, over, played
 
 Game = Sequence[Sequence[float]]
 CPU = torch.device("cpu")
@@ -102,6 +102,14 @@ def test_rows_are_seen_by_their_first_coordinate() -> None:
     points, order = features(padded([[1, 9], [5, 0], [-1, -1], [3, 2], [5, 7]]))
     assert points.tolist() == [[[5, 0], [5, 7], [3, 2], [1, 9], [-1, -1]]]
     assert order.tolist() == [[1, 4, 3, 0, 2]]
+
+
+def test_ordering_takes_the_distinguished_point_along() -> None:
+    points = padded([[1, 9], [5, 0], [3, 2]], [[1, 1], [2, 0]])
+    position = ordered(Position(points, distinguished=torch.tensor([2, -1])))
+    assert left(position.points) == [[[5, 0], [3, 2], [1, 9]], [[2, 0], [1, 1]]]
+    assert position.distinguished is not None
+    assert position.distinguished.tolist() == [1, -1]
 
 
 def test_the_distinguished_point_is_tracked_until_it_goes() -> None:
