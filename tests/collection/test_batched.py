@@ -100,3 +100,22 @@ def test_scores_are_of_the_episodes_that_ended() -> None:
     assert wanted[:, 0].min() > 3.0
     assert collector.scores.take().tolist() == wanted.tolist()
     assert collector.scores.take().tolist() == [[0.0] * 3] * 2
+
+
+def test_another_goes_on_where_one_stood() -> None:
+    learners = [Drawn(0), Drawn(0)]
+    one, other = (BatchedCollector(Counting(3), {"all": (learner, (0, 1))}) for learner in learners)
+    one.collect(7)
+    learners[1].generator.set_state(learners[0].generator.get_state())
+    state = {name: values.clone() for name, values in one.scores.state().items()}
+    other.go_on(one.steps, dict(one._env.state), state)
+    rollouts = [collector.collect(9)["all"] for collector in (one, other)]
+    assert torch.equal(rollouts[0].observations, rollouts[1].observations)
+    assert torch.equal(rollouts[0].actions, rollouts[1].actions)
+    assert torch.equal(one.scores.take(), other.scores.take())
+    assert one.steps == other.steps == 16
+
+
+def test_only_what_is_kept_is_stored() -> None:
+    learners = {"one": (Drawn(0), (0,)), "other": (Drawn(1), (1,))}
+    assert BatchedCollector(Counting(3), learners, kept=["other"]).collect(2).keys() == {"other"}

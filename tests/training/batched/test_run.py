@@ -241,6 +241,31 @@ def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
             assert not np.array_equal(got["random.generator"], one.tensors["random.generator"])
 
 
+def test_policies_of_one_kind_begin_with_weights_of_their_own(file: Path) -> None:
+    started: list[dict[str, Any]] = []
+    run = BatchedRun.run
+
+    def look(self: BatchedRun) -> None:
+        started.extend(seat.learner.state()[0] for seat in self.seats)
+        run(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchedRun, "run", look)
+        for seed in (3, 9):
+            train(file, f"seed-{seed}", policies__right=LEFT | {"agents": ["right"]}, seed=seed, max_steps=64)
+    weights = [one["model.body.0.weight"].tobytes() for one in started]
+    assert len(set(weights)) == 4
+
+
+def test_an_evaluation_counts_one_episode_of_each_copy(file: Path) -> None:
+    report = train(file, "first", evaluation__episodes=1)
+    with np.load(report.files["trace"]) as trace:
+        rewards = trace["rewards"].sum(axis=0)
+    log = [one for one in read_log(report.folder / "log.jsonl") if one["type"] == "summary"]
+    last = {one["behavior"]: one["values"]["Evaluation/Episode return"] for one in log[-2:]}
+    assert last == {"left": pytest.approx(rewards[0]), "right": pytest.approx(rewards[1])}
+
+
 def test_one_episode_is_kept_as_arrays(file: Path) -> None:
     report = train(file, "first")
     assert report.files["trace"] == report.folder / "trace.npz"
