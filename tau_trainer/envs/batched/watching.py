@@ -306,7 +306,7 @@ def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
     if name not in ("__getitem__", "__setitem__"):
         return False
     index = args[1] if isinstance(args[1], tuple) else (args[1],)
-    masked = any(isinstance(one, torch.Tensor) and one.dtype == torch.bool and one.dim() for one in index)
+    masked = any(isinstance(one, torch.Tensor) and one.dtype == torch.bool for one in index)
     return masked and not (name == "__setitem__" and not (isinstance(args[2], torch.Tensor) and args[2].numel() > 1))
 
 

@@ -104,6 +104,16 @@ def paid_by_share(env: Counting, state: State, actions: torch.Tensor, draws: Dra
     return found._replace(rewards=state["present"] / state["present"])
 
 
+def masked(values: torch.Tensor, by: Any) -> None:
+    """One number fills a mask without being waited for; one for each place does not."""
+    mine = values.clone()
+    mine[mine >= 0] = by
+
+
+def for_those_who_are_there(env: Counting, state: State) -> torch.Tensor:
+    return Drawing.allowed(env, state) & state["present"][:, :, None]
+
+
 def unlucky(env: Counting, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
     found = Drawing.advance(env, state, actions, draws)  # type: ignore[arg-type]
     bad = state["present"] & (state["step"] == 2)[:, None]
@@ -276,6 +286,7 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
             "tensors",
             "advance truncates, but the class says it never does",
         ),
+        (type("Changed", (outcome(truncated=lambda x: x.terminated),), {"truncates": False}), "", ""),
         # What they change.
         (
             doing("advance", shift),
@@ -324,6 +335,9 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
             "asked",
             "a constant is on the CPU where the environment is on another device; make constants in __init__",
         ),
+        (doing("advance", lambda _, state, *__: masked(state["sum"], state["sum"])), "asked", r"\(setitem, "),
+        (doing("advance", lambda _, state, *__: masked(state["sum"], 0)), "", ""),
+        (doing("advance", lambda _, state, *__: masked(state["sum"], torch.zeros_like(state["sum"][0]))), "", ""),
         # What may be chosen.
         (
             answering("allowed", lambda x: x[:, :, :2]),
@@ -341,6 +355,7 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
             "masks",
             "allowed returns a mask, but actions are of a Box, which has none; return None",
         ),
+        (type("Changed", (Drawing,), {"allowed": for_those_who_are_there}), "", ""),
         # Who left.
         (
             type("Changed", (Drawing,), {"advance": paid_by_share}),

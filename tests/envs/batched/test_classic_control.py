@@ -90,6 +90,25 @@ def test_a_thousand_steps_each_from_the_same_state(name: str, dtype: torch.dtype
 
 
 @EVERY
+def test_a_step_from_anywhere(name: str) -> None:
+    """Also from where play does not lead: at the goal and on the way back, beyond the track."""
+    env, twin, generator = opened(name), registry.twin(name), np.random.default_rng(5)
+    widest = {"cartpole": [3.0, 3.0, 0.3, 3.0], "acrobot": [3.1, 3.1, 12.0, 28.0], "pendulum": [9.0, 8.0]}
+    high = np.array(widest.get(name, [0.6, 0.07]))
+    low = -high if name in widest else np.array([-1.2, -0.07])
+    env.action_space.seed(5)
+    for motion in generator.uniform(low, high, (400, len(high))):
+        action = env.action_space.sample()
+        state = {MOTION: torch.as_tensor(motion[None]), "step": torch.tensor([1])}
+        found = moved(env, state, action)
+        row = {MOTION: motion, "step": np.array(1)}
+        after, rewards, terminated, _ = twin.advance(row, np.array([action]))
+        np.testing.assert_allclose(found.state[MOTION][0], after[MOTION], rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(found.rewards[0], rewards, rtol=1e-5)
+        assert found.terminated[0].tolist() == terminated.tolist()
+
+
+@EVERY
 def test_whole_episodes_from_the_same_start(name: str) -> None:
     """Nothing is put right on the way, in double precision: single precision is another world after some swings."""
     env, theirs, generator = opened(name), oracle(name), np.random.default_rng(4)

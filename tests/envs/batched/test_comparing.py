@@ -133,16 +133,26 @@ def test_a_tolerance_lets_small_differences_be() -> None:
     assert found.quantity == "rewards"
 
 
-def test_each_step_begins_where_the_first_stands() -> None:
-    """So rounding does not add up; and a difference in a state is no difference in every step after it."""
+class Growing(Counting):
+    """Its state grows a little faster, or slower, in every step."""
 
-    class Drifting(Counting):
-        def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
-            return super().advance(state | {"sum": state["sum"]}, actions, draws)
+    def __init__(self, num_envs: int, *, rate: float, **options: Any) -> None:
+        super().__init__(num_envs, limit=100, **options)
+        self.rate = rate
 
-    one, other = Counting(3, seed=4), Drifting(3, seed=4)
-    assert compare(one, other, **GAME) is None
-    assert (one.state["sum"] == other.state["sum"]).all()
+    def begin(self, draws: Draws) -> State:
+        return {"sum": draws.integers(0, 0, 1), "size": draws.uniform(0, low=100.0, high=101.0)}
+
+    def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
+        found = super().advance(state, actions * 0, draws)
+        return found._replace(state=found.state | {"size": state["size"] * self.rate})
+
+
+def test_each_step_begins_where_the_first_stands_so_that_rounding_does_not_add_up() -> None:
+    assert compare(Growing(3, rate=1.0), Growing(3, rate=1.00003), **GAME) is None
+    found = compare(Growing(3, rate=1.0), Growing(3, rate=1.0003), **GAME)
+    assert found is not None
+    assert (found.step, found.quantity) == (1, "state['size']")
 
 
 def test_a_difference_is_one_sentence() -> None:
