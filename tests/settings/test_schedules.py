@@ -54,6 +54,7 @@ def test_formulas(given: object, wanted: dict[float, float]) -> None:
         {"mode": "linear", "initial": 0.5},
         {"mode": "exponential", "initial": 0.5, "rate": 0.9},
         {"mode": "exponential", "initial": 1.5, "final": 0, "rate": 0.9},
+        {"mode": "exponential", "initial": 0.5, "final": 1.5, "rate": 0.9},
         {"mode": "exponential", "initial": 0.5, "final": 0, "rate": 1.1},
         {"mode": "inverse", "initial": 0.5, "rate": 0},
         {"mode": "inverse", "initial": 0.5, "rate": 1, "final": 0},

@@ -310,6 +310,7 @@ def test_begins_from_what_was_learned_alone() -> None:
             if name != "clock":
                 torch.testing.assert_close(network.state_dict()[name], values)
     assert (fresh.epsilon, fresh._taken, fresh.ring) == (1.0, 0, None)
+    assert fresh.module.network.get_buffer("clock").tolist() == [0.0]
 
 
 def test_what_does_not_fit_changes_nothing() -> None:

@@ -15,21 +15,26 @@ def rows(numbers: list[int]) -> dict[str, torch.Tensor]:
     return {"number": one, "vector": one[:, None].float().expand(-1, 3) + torch.arange(3) / 4, "flag": one % 2 == 0}
 
 
+def on(device: str, columns: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: values.to(device) for name, values in columns.items()}
+
+
 def held(ring: Ring) -> list[int]:
     numbers: list[int] = ring.state()["number"].tolist()
     return numbers
 
 
-def test_holds_the_newest_rows_whatever_the_pieces() -> None:
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_holds_the_newest_rows_whatever_the_pieces(device: str) -> None:
     generator = np.random.default_rng(0)
     for capacity in (1, 5, 16):
-        ring, wanted, count = Ring(capacity, rows([0])), list[int](), 0
+        ring, wanted, count = Ring(capacity, on(device, rows([0]))), list[int](), 0
         for _ in range(60):
             n = int(generator.integers(1, 2 * capacity + 2))
             kept = generator.random(n) < 0.7
             numbers = list(range(count, count + n))
             count += n
-            ring.append(rows(numbers), torch.from_numpy(kept))
+            ring.append(on(device, rows(numbers)), torch.from_numpy(kept).to(device))
             wanted = [*wanted, *(one for one, keep in zip(numbers, kept, strict=True) if keep)][-capacity:]
             assert sorted(held(ring)) == wanted
             assert int(ring.size) == len(wanted)
@@ -83,8 +88,7 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:
 
 @pytest.mark.gpu
 def test_neither_appending_nor_drawing_waits_for_the_device() -> None:
-    ring = Ring(8, {name: values.cuda() for name, values in rows([0]).items()})
-    more = {name: values.cuda() for name, values in rows([1, 2, 3]).items()}
+    ring, more = Ring(8, on("cuda", rows([0]))), on("cuda", rows([1, 2, 3]))
     generator = torch.Generator("cuda")
     torch.cuda.set_sync_debug_mode("error")
     try:

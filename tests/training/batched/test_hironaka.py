@@ -18,7 +18,7 @@ from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.settings.batched import load_batched
 from tau_trainer.settings.shipped import find_config
 from tau_trainer.training.batched import train_batched
-from tau_trainer.training.batched.hironaka import HironakaRun, table
+from tau_trainer.training.batched.hironaka import Best, HironakaRun, table
 from tau_trainer.training.batched.polyhedra import Game, Table, player_of
 from tau_trainer.training.batched.run import BatchedRun
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
@@ -83,8 +83,12 @@ def test_a_run_says_what_all_pairs_are_worth(values: dict[str, Any], tmp_path: P
     again = rho_matrix({"network": host}, {"network": agent}, 20, setting, seed=3 + 2**31)
     assert after["rho"][-1][-1] == pytest.approx(float(again.rho), abs=1e-5)
     assert before["rho"][-1] != after["rho"][-1]
-    assert set(after["actions"]) == {"host", "agent"}
-    assert len(after["actions"]["agent"]) == 3
+    assert isinstance(host, Best)
+    assert isinstance(agent, Best)
+    for one in (host, agent):
+        one.counts.zero_()
+    rho_matrix({**hosts, "network": host}, {**agents, "network": agent}, 20, setting, seed=3 + 2**31)
+    assert after["actions"] == {"host": host.counts.tolist(), "agent": agent.counts.tolist()[:3]}
     assert min(map(sum, after["actions"].values())) > 100
     assert (report.folder / "rho.png").read_bytes()[:4] == b"\x89PNG"
     assert report.verdict == table(before, after)
