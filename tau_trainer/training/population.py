@@ -278,7 +278,7 @@ class PopulationTrainer(ParallelTrainer):
         """So many decisions of all copies; None: the run was to end meanwhile, and everything is as before."""
         env, population = self._env, self.population
         before = env.state, self._observations, population.steps
-        foresees = population.foresees
+        foresees, likeliest = population.foresees, self._learners[0].settings.network_settings.deterministic
         columns: dict[str, list[torch.Tensor]] = {}
         kept: dict[str, list[torch.Tensor]] = {}
         for step in range(steps):
@@ -286,7 +286,7 @@ class PopulationTrainer(ParallelTrainer):
                 env.state, self._observations, population.steps = before
                 return None
             self._seen[step] = self._observations
-            acted = population.act(self._observations, None)
+            acted = population.act(self._observations, None, deterministic=likeliest)
             row = {"target": self._task.batched_target(env)} if any(self._hidden) else {}
             found = env.step(acted.actions)
             row |= {"actions": acted.actions, "rewards": found.rewards}

