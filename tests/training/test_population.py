@@ -144,7 +144,7 @@ def test_a_resumed_run_is_the_one_that_was_never_interrupted(
 
 def test_windows_of_rewards_begin_anew_with_every_checkpoint(tmp_path: Path) -> None:
     """So a run that was killed goes on from its newest whole ones as if it had not been."""
-    more = {
+    more: dict[str, Any] = {
         "tau__reward__predicate": "positive",
         "tau__reward__window": 5,
         "tau__reward__learn_from": "aggregate",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -116,7 +117,7 @@ class HironakaRun(BatchedRun):
         return seat
 
     @override
-    def _evaluate(self) -> None:
+    def _evaluate(self, ended: threading.Event) -> None:
         """Rho of the networks against each other and those whom hironaka evaluates them by, into the curves."""
         self._evaluated = self.decisions
         for role, network in self._networks.items():
