@@ -207,10 +207,19 @@ def test_a_chaser_turns_to_the_nearest_runner_and_stops_there(heading: float, tu
     assert chase(torch.zeros(1), None, env.state).tolist() == [[[5, turn]]]
 
 
-def test_a_chaser_goes_where_the_runner_will_be() -> None:
-    env = Square(num_runners=1, max_speed=2, num_turn_levels=3, max_turn=math.pi / 4, min_turn=-math.pi / 4)
-    env.put(x=[5, 6], y=[5, 4], direction=[0, math.pi / 2], speed=[1, 2])
-    assert make_player("chaser", env, env.tagger_ids.tolist())(torch.zeros(1), None, env.state)[0, 0, 1] == 3
+@pytest.mark.parametrize(("x", "y", "along"), [(6, 4, math.pi / 2), (7, 6, math.pi)])
+def test_a_chaser_goes_where_the_runner_will_be(x: float, y: float, along: float) -> None:
+    env = Square(num_runners=1, max_speed=2, num_turn_levels=5, max_turn=math.pi / 4, min_turn=-math.pi / 4)
+    env.put(x=[5, x], y=[5, y], direction=[0, along], speed=[1, 2])
+    if along == math.pi:  # from (7, 6) to (5, 6)
+        env.put(direction=[math.pi / 4, along])
+    assert make_player("chaser", env, env.tagger_ids.tolist())(torch.zeros(1), None, env.state)[0, 0, 1] == 5
+
+
+def test_a_chaser_that_cannot_turn_enough_stops() -> None:
+    env = Square(num_runners=1, num_turn_levels=0, num_acceleration_levels=5, max_speed=2)
+    env.put(x=[5, 8], y=[5, 5], direction=[math.pi, 0], speed=[1, 0])
+    assert make_player("chaser", env, env.tagger_ids.tolist())(torch.zeros(1), None, env.state).tolist() == [[[1, 0]]]
 
 
 @pytest.mark.parametrize(

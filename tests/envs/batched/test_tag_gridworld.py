@@ -107,12 +107,19 @@ def test_a_chaser_goes_the_longer_way_first(runner: tuple[int, int], action: int
         ((0, 3), (2, 3), {3, 4}),
         ((6, 6), (5, 6), {4}),
         ((6, 3), (5, 2), {3}),
+        ((1, 2), (2, 1), {3}),  # as far as to the edge
     ],
 )
 def test_an_evader_goes_where_it_is_farthest(runner: Any, tagger: Any, actions: set[int]) -> None:
+    env = TagGridworld(1, num_taggers=1, grid_length=6)
+    seen = placed(env, [tagger[0], runner[0]], [tagger[1], runner[1]])
+    assert make_player("evader", env, [1])(seen[:, 1:], None, env.state).item() in actions
+
+
+def test_an_evader_minds_the_nearest_of_several() -> None:
     env = TagGridworld(1, num_taggers=2, grid_length=6)
-    seen = placed(env, [tagger[0], 0, runner[0]], [tagger[1], 0, runner[1]])
-    assert make_player("evader", env, [2])(seen[:, 2:], None, env.state).item() in actions
+    seen = placed(env, [0, 4, 3], [3, 3, 3])
+    assert make_player("evader", env, [2])(seen[:, 2:], None, env.state).item() == 2
 
 
 def test_a_picture_shows_who_is_where() -> None:
