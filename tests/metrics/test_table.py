@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from tau_trainer.metrics import PairMetrics, PairState, RunSnapshot, RunView
+from tau_trainer.metrics import BehaviorSnapshot, PairMetrics, PairState, RunSnapshot, RunView
 from tau_trainer.metrics.table import merge_pairs, state_counts
 from tau_trainer.metrics.trend import Trend
 
@@ -167,3 +167,13 @@ def test_merging_weights_by_decisions() -> None:
     assert (state_counts(pairs), state_counts(pairs[:2])) == ("2 Training, 1 Failed", "Training")
     idle = [PairMetrics(0, PairState.IDLE, 0, 1.0), PairMetrics(1, PairState.IDLE, 0, 3.0)]
     assert merge_pairs(idle).mean_reward == 2.0
+
+
+def test_behaviors_show_the_length_of_episodes_where_it_is_told(console: Consoles, text_of: TextOf) -> None:
+    target = console(100, 30)
+    behaviors = (BehaviorSnapshot("tagger", 1000, 2000, 3, 0.7, 123.4), BehaviorSnapshot("runner", 1000, 2000))
+    target.print(RunView(RunSnapshot("r", "batch", behaviors=behaviors, figures=("5 environment steps/s",))))
+    text = text_of(target)
+    assert "tagger · step 1,000 / 2,000 · 3 episodes · mean reward 0.700 · episode length 123" in text
+    assert text.count("episode length") == 1
+    assert "5 environment steps/s" in text
