@@ -91,11 +91,12 @@ class HironakaRun(BatchedRun):
             if role not in self._fixed
         }
         self._networks: dict[str, Best] = {}
-        super().__init__(settings.model_copy(update={"policies": seated}), folder, hub)
+        # A compiled step would hold on to the other side as it was.
+        super().__init__(settings.model_copy(update={"policies": seated, "compile": "off"}), folder, hub)
         self._told: dict[str, Any] = {}
         if settings.checkpoint_settings.resume:
-            self._told = _read(folder.path / NUMBERS)
-        if "before" not in self._told:
+            self._told = {"before": _read(folder.path / NUMBERS).get("before")}
+        if self._told.get("before") is None:
             self._told["before"] = self._matrix()
 
     @override
@@ -160,10 +161,10 @@ class HironakaRun(BatchedRun):
 
     @override
     def finish(self) -> RunReport:
-        if self.error is None:
+        if self.error is None and not self.hurried.is_set():
             self._told["after"] = self._matrix()
         report = super().finish()
-        if self.error is not None:
+        if "after" not in self._told:
             return report
         path = self.folder.path
         atomic_write_json(path / NUMBERS, self._told)
@@ -172,7 +173,7 @@ class HironakaRun(BatchedRun):
 
     @override
     def report(self, models: Mapping[str, Path], others: Mapping[str, Path]) -> RunReport:
-        if self.error is not None:
+        if "after" not in self._told:
             return super().report(models, others)
         files = {**others, "rho": self.folder.path / NUMBERS, "picture": self.folder.path / PICTURE}
         verdict = table(self._told["before"], self._told["after"])
