@@ -172,6 +172,8 @@ def test_actions_are_drawn_as_their_log_probabilities_say() -> None:
             here = chosen[:, branch] == level
             share = float(here.float().mean())
             assert share == pytest.approx(float(log_prob[here, branch].exp().mean()), abs=4 * np.sqrt(0.15 / 4000))
+    both = torch.corrcoef(chosen.double().T)
+    assert abs(float(both[0, 1])) < 4 / np.sqrt(4000), "every component is drawn for itself"
     torch.testing.assert_close(acted.actions[:, 0], chosen * (2.0 / 6) - 1.0)
     best = learner.act(observation, None, deterministic=True).actions[:1, 0].numpy()
     policy = learner.empty(0).snapshot()
