@@ -116,7 +116,7 @@ def test_a_resumed_run_is_the_one_that_was_never_interrupted(
     tmp_path: Path, memory: Memory, reward: dict[str, Any]
 ) -> None:
     """Asked to end in the middle of a rollout, which is given up; episodes end on the way."""
-    more = {"behaviors__TauAgent__reward_signals__extrinsic__gamma": 0.5, **reward}
+    more: dict[str, Any] = {"behaviors__TauAgent__reward_signals__extrinsic__gamma": 0.5, **reward}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TauTask, "batched_env", _short_episodes)
         whole = train(settings(tmp_path, "whole", **more))
