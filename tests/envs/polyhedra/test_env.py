@@ -121,6 +121,22 @@ def test_a_cut_game_costs_a_host_its_steps_with_gym_and_points_that_go_pay() -> 
         assert torch.equal(step.truncated[running, 0], (~ended & (turn == 3))[running])
 
 
+def test_both_sides_draw_at_the_same_moment() -> None:
+    env, bits = Polyhedra(4), []
+
+    def opponent(view: View) -> torch.Tensor:
+        bits.append(view.draws.bits(9))
+        return torch.zeros(4, dtype=torch.int64)
+
+    env.opponent = opponent
+    env.reset()
+    for _ in range(2):
+        ours = env.view().draws.bits(9)
+        env.step(torch.zeros(4, 1, dtype=torch.int64))
+        assert torch.equal(ours, bits[-1])
+    assert not torch.equal(bits[0], bits[1])
+
+
 def test_a_great_entry_cuts_a_game() -> None:
     env = Polyhedra(2, opponent="choose_first", scale_observation=False, dimension=2, value_threshold=9.0)
     with_points(env, [[5.0, 4.0], [1.0, 7.0]], [[5.0, 5.0], [1.0, 7.0]])

@@ -39,6 +39,8 @@ def test_zeillinger_as_published() -> None:
     assert twin.character((5, 0, -3)) == (8, 2)
     assert twin.character((1, 1, -1, -1)) == (2, 4)
     assert named("zeillinger", [(1, 1, 1)]) == [{0, 1}]
+    # Differences (2,2,-2,-2,0) and, with fewer extreme entries, (0,0,0,2,-2).
+    assert named("zeillinger", [(2, 2, 0, 0, 20), (0, 0, 2, 2, 20), (9, 9, 9, 2, 0), (9, 9, 9, 0, 2)]) == [{3, 4}]
 
 
 def test_zeillinger_of_equal_pairs_the_first_and_lex_the_least_coordinates() -> None:
