@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
-from torch.nn.functional import pad
 
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.polyhedra.points import (
@@ -103,11 +102,7 @@ def played(position: Position, coords: torch.Tensor, axis: torch.Tensor, rules: 
     if position.weights is not None:
         coords = coords & allowed_axes(position, coords, rules).gather(1, axis[:, None])
     points, weights, distinguished = position
-    rows = points.shape[1]
-    if points.device.type == "cpu":  # looking costs nothing here: the last rows, which no game needs, are left out
-        points = points[:, : 1 + int((available(points).any(dim=0) * torch.arange(rows)).max())]
     points = _settled(moved(points, coords, axis, rules.unit if rules.variant == "original" else 0.0), rules)
-    points = pad(points, (0, 0, 0, rows - points.shape[1]), value=PADDING)
     if weights is not None:
         others = coords & (torch.arange(coords.shape[1], device=coords.device) != axis[:, None])
         weights = torch.where(others, weights - weights.gather(1, axis[:, None]), weights)
