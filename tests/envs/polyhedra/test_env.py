@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tau_trainer.envs.batched import registry
+from tau_trainer.envs.batched.checking import check
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.polyhedra import HOSTS, Polyhedra, View
 from tau_trainer.envs.polyhedra.points import available, count
@@ -184,6 +185,21 @@ def test_a_reset_touches_nobody_else() -> None:
     for name, values in before.items():
         assert torch.equal(env.state[name][[0, 2, 3]], values[[0, 2, 3]])
     assert not torch.equal(env.state["points"][1], before["points"][1])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"role": "host", "opponent": "choose_last"},
+        {"role": "agent", "opponent": "zeillinger", "reposition": True},
+        {"role": "agent", "variant": "thom"},
+        {"role": "host", "variant": "original", "scale_observation": False},
+    ],
+    ids=str,
+)
+def test_the_checker_of_batched_environments_finds_no_fault(arguments: dict[str, Any]) -> None:
+    findings = check(lambda copies, **options: registry.make("polyhedra", copies, **options, **arguments), steps=30)
+    assert findings.sentences == []
 
 
 def test_points_stay_ordered_and_thoms_weights_are_seen() -> None:
