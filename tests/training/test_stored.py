@@ -10,6 +10,7 @@ import pytest
 
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import RunReport, keys
+from tau_trainer.models import Policy
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.stored import evaluate_run, export_run
 from tests.training.fakes import Stage, tau_settings, train
@@ -66,13 +67,16 @@ def test_a_run_of_independent_policies(stage: Stage, tmp_path: Path) -> None:
 
 @pytest.fixture
 def declining(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunReport:
-    """A run whose second policy was its best by validation."""
-    scores = {1: 0.2, 2: 0.9}
-    monkeypatch.setattr(
-        TauTask,
-        "quick_scores",
-        lambda task, policy: {keys.VALIDATION_ACCURACY: scores.get(policy.version, 0.1), keys.VALIDATION_REWARD: 0.0},
-    )
+    """A run whose second policy that was looked at was its best by validation; it looks at few in a hurry."""
+    looked: list[int] = []
+
+    def scores(task: TauTask, policy: Policy) -> dict[str, float]:
+        if policy.version not in looked:
+            looked.append(policy.version)
+        accuracy = {0: 0.2, 1: 0.9}.get(looked.index(policy.version), 0.1)
+        return {keys.VALIDATION_ACCURACY: accuracy, keys.VALIDATION_REWARD: 0.0}
+
+    monkeypatch.setattr(TauTask, "quick_scores", scores)
     return train(tau_settings(tmp_path, tau__pairs=1))
 
 
