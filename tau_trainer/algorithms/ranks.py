@@ -7,6 +7,7 @@ the ranks are one learner of all copies, to the order in which numbers are added
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import torch
@@ -25,10 +26,12 @@ class Ranks:
     Attributes:
         rank: its number; 0 writes and talks.
         count: of all.
+        death: says which rank has died and how, where one has; a sum then has failed, or never ends.
     """
 
     def __init__(self, rank: int = 0, count: int = 1) -> None:
         self.rank, self.count = rank, count
+        self.death: Callable[[], str | None] = lambda: None
         self._control: dist.ProcessGroup | None = None
 
     @classmethod
@@ -75,8 +78,10 @@ class Ranks:
 
     def agree(self, number: int) -> int:
         """What rank 0 says. On the CPU: the device is not waited for."""
-        if self.alone:
-            return number
-        told = torch.tensor([number])
-        dist.broadcast(told, 0, group=self._control)
-        return int(told)
+        return number if self.alone else int(self.copied(torch.tensor([number])))
+
+    def copied(self, values: torch.Tensor) -> torch.Tensor:
+        """Rank 0's numbers over those of ``values``, which are on the CPU, in place."""
+        if not self.alone:
+            dist.broadcast(values, 0, group=self._control)
+        return values

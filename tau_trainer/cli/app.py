@@ -26,6 +26,10 @@ _BATCH = """Train the policies of an environment whose copies are tensors on one
 
 Acting, stepping and learning never leave it. The file names the environment and its policies; cartpole_batch is one \
 that comes along. Everything about the run lands in results/RUN-ID. Ctrl-C: save, evaluate and export."""
+_SCALE = """Find how many copies of a batched environment, and how large a batch, train fastest here.
+
+Sizes are doubled while a doubling pays, then bisected; each is tried in a process of its own, so that memory may run \
+out. The file stays as it is: a copy of it gets the figures. Ctrl-C keeps what was found."""
 _CHECK = """Say what a file would train, and what is wrong with it.
 
 Takes the flags of learn and starts nothing. Tells what would run on which engines, what differs from mlagents-learn, \
@@ -76,6 +80,7 @@ _COMMANDS = (
     ("parallel", "tau_trainer.cli.parallel:parallel", _TRAIN, _PARALLEL),
     ("learn", "tau_trainer.cli.learn:learn", _TRAIN, _LEARN),
     ("batch", "tau_trainer.cli.batch:batch", _TRAIN, _BATCH),
+    ("scale", "tau_trainer.cli.scale:scale", _TRAIN, _SCALE),
     ("check", "tau_trainer.cli.check:check", _TRAIN, _CHECK),
     ("find", "tau_trainer.cli.find:app", _TRAIN, _FIND),
     ("upgrade", "tau_trainer.cli.upgrade:upgrade_command", _TRAIN, _UPGRADE),

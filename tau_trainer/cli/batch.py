@@ -7,22 +7,49 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.options import BatchFlags, OutputFlags
+from tau_trainer.cli.options import RUN, BatchFlags, OutputFlags
 from tau_trainer.cli.running import prepare
+from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
     from tau_trainer.metrics import TerminalMode
+    from tau_trainer.settings.batched import BatchedSettings
 
 Config = Annotated[str | None, Parameter(help="YAML file, or the name of a shipped one.")]
 
 
-def batch(config: Config = None, /, *, run: BatchFlags | None = None, output: OutputFlags | None = None) -> int:
+def batch(
+    config: Config = None,
+    /,
+    *,
+    run: BatchFlags | None = None,
+    auto_scale: Annotated[
+        bool, Parameter(help="First find the fastest numbers of copies and batch, as tau-train scale does.", group=RUN)
+    ] = False,
+    output: OutputFlags | None = None,
+) -> int:
     """Resolve the settings, train, and show the report; returns the exit code."""
     from tau_trainer.cli.resolving import batched_settings
 
     shown = prepare(output)
     settings = batched_settings(config, run or BatchFlags(), shown)
+    if auto_scale:
+        settings = _scaled(settings, shown)
     from tau_trainer.training.batched.api import train_batched
 
     mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
     return train_batched(settings, mode, ["tau-train", *sys.argv[1:]]).exit_code
+
+
+def _scaled(settings: BatchedSettings, shown: OutputFlags) -> BatchedSettings:
+    """With the sizes that are fastest here. Raises SettingsError where the run has its sizes already."""
+    from tau_trainer.cli.scale import ScaleFlags, search, show
+    from tau_trainer.search.sizes import resized
+
+    if settings.checkpoint_settings.resume:
+        raise SettingsError("--auto-scale is for a new run; one that is resumed goes on with the sizes that it has")
+    silent = shown.quiet or shown.json
+    found = search(settings, ScaleFlags(), silent=silent)
+    if not silent:
+        show(found)
+    return resized(settings, found.sizes)

@@ -292,6 +292,11 @@ class BatchFlags:
         _text("Where everything is computed: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
         Sets("torch_settings.device"),
     ] = None
+    devices: Annotated[
+        Text,
+        _number("Processes that train together, each with its share of the copies; on GPUs one each. [default: 1]"),
+        Sets("devices"),
+    ] = None
     compile: Annotated[
         Literal["auto", "on", "off"] | None,
         Parameter(help="Compile stepping and acting: where a probe finds it faster, always, never. [default: auto]"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,14 +66,25 @@ class Normalizer(torch.nn.Module):
         self.squares.copy_(torch.from_numpy(squares + batch_squares + delta**2 * (count * rows / total)))
         self.count.fill_(float(total))
 
-    def take_in(self, rows: torch.Tensor) -> None:
-        """The same for a tensor [n, D] that is on this module's device, which is not waited for."""
-        rows = rows.to(torch.float64)
-        mean = rows.mean(dim=0)
-        squares = (rows - mean).square().sum(dim=0)
-        total, delta = self.count + len(rows), mean - self.mean
-        self.mean += delta * (len(rows) / total)
-        self.squares += squares + delta.square() * (self.count * len(rows) / total)
+    def take_in(
+        self,
+        rows: torch.Tensor,
+        count: int | None = None,
+        add: Callable[[torch.Tensor], torch.Tensor] = lambda values: values,
+    ) -> None:
+        """The same for a tensor [n, D] that is on this module's device, which is not waited for.
+
+        Args:
+            rows: of this process.
+            count: of all processes that take in theirs; None: it is alone.
+            add: adds up over them.
+        """
+        rows, count = rows.to(torch.float64), len(rows) if count is None else count
+        mean = add(rows.sum(dim=0)) / count
+        squares = add((rows - mean).square().sum(dim=0))
+        total, delta = self.count + count, mean - self.mean
+        self.mean += delta * (count / total)
+        self.squares += squares + delta.square() * (self.count * count / total)
         self.count.copy_(total)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -76,8 +76,9 @@ def scaled(
 ) -> Scaling:
     """Double from ``first`` while each doubling is faster by the share ``gain``, then bisect down to an eighth.
 
-    A doubling that seems not to pay is measured twice: a busy moment of the machine ends nothing. Where ``first``
-    itself is too large, it is halved until it runs. Between two doublings a size pays by its share of a doubling.
+    Where a doubling seems not to pay, both sizes are measured again, and that counts: a busy moment of the machine
+    ends nothing. Where ``first`` itself is too large, it is halved until it runs. Between two doublings a size pays by
+    its share of a doubling.
 
     Args:
         measure: tries a size.
@@ -112,7 +113,8 @@ def scaled(
             break
         one = tried(size)
         if one.failure is None and not _pays(low, one, gain) and not stopped():
-            one = max(one, tried(size), key=lambda probe: probe.rate)
+            one, again = tried(size), tried(low.size)
+            low = low if again.failure else again
         if _pays(low, one, gain):
             low = one
             result.best = one.size

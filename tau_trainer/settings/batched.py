@@ -16,6 +16,7 @@ from tau_trainer.settings.hyperparameters import (
     A2CHyperparameters,
     BatchedDQNHyperparameters,
     Hyperparameters,
+    OffPolicyHyperparameters,
     PPOHyperparameters,
 )
 from tau_trainer.settings.kinds import Bool, Fraction, Int, NaturalInt, PositiveInt, Section, Text
@@ -166,6 +167,8 @@ class BatchedSettings(Section):
     """Newest checkpoints kept; 0 or less keeps all."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """Episodes beside learning."""
+    devices: PositiveInt = 1
+    """Processes that train together, each with its share of the copies: on GPUs one each, else on the CPU."""
     compile: Compile = "auto"
     """Whether stepping and acting are compiled."""
     seed: Int = -1
@@ -182,6 +185,11 @@ class BatchedSettings(Section):
         """Where the tensors are."""
         return self.torch_settings.device or "cpu"
 
+    def on(self, device: str) -> BatchedSettings:
+        """The same on that device."""
+        chosen = self.torch_settings.model_copy(update={"device": device})
+        return self.model_copy(update={"torch_settings": chosen})
+
     @property
     def summary_every(self) -> int:
         """Decisions between two points: summary_freq, but for runs so short that few would come."""
@@ -196,6 +204,18 @@ class BatchedSettings(Section):
         if chosen.inference:
             text = "checkpoint_settings.inference is for engines; set evaluation.trace to see a policy play"
             raise PydanticCustomError("inference", text)
+        return self
+
+    @model_validator(mode="after")
+    def _shared_out(self) -> Self:
+        if self.environment.num_envs % self.devices:
+            text = "cannot share {copies} copies out to {devices} devices; make environment.num_envs a multiple of it"
+            raise PydanticCustomError("devices", text, {"copies": self.environment.num_envs, "devices": self.devices})
+        if self.devices > 1:
+            for name, policy in self.policies.items():
+                if policy.learns and isinstance(policy.hyperparameters, OffPolicyHyperparameters):
+                    text = "has devices, and policies.{name} a trainer_type that learns in one process; remove devices"
+                    raise PydanticCustomError("devices", text, {"name": name})
         return self
 
 
@@ -261,13 +281,18 @@ def _policy(problems: Problems, place: Location, entry: Any) -> PolicySettings |
         return None
 
 
-def dump_batched(settings: BatchedSettings) -> str:
-    """YAML with every value written out; loading it gives equal settings."""
+def plain_batched(settings: BatchedSettings) -> dict[str, Any]:
+    """Every value as JSON has it; validating it gives equal settings."""
     values = settings.model_dump(mode="json")
     for name, policy in settings.policies.items():
         if policy.player is not None:
             values["policies"][name] = {"agents": values["policies"][name]["agents"], "player": policy.player}
-    text: str = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    return values
+
+
+def dump_batched(settings: BatchedSettings) -> str:
+    """YAML with every value written out; loading it gives equal settings."""
+    text: str = yaml.safe_dump(plain_batched(settings), sort_keys=False, allow_unicode=True)
     return text
 
 

@@ -69,25 +69,15 @@ def gathered(
     listening = socket.create_server((_HOST, 0))
     port = listening.getsockname()[1]
     others: list[ChildProcess] = []
-    threads = torch.get_num_threads()
     watch = _Watch(others, count, lost)
     try:
-        share = str(max(1, threads // count))
         for rank in range(1, count):
             place = {"rank": rank, "count": count, "port": port, "device": str(device_of(rank, count, device))}
-            child = ChildProcess(
-                __name__,
-                [],
-                logs / f"Rank-{rank}.log",
-                (),
-                {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", share)},
-            )
+            child = ChildProcess(__name__, [], logs / f"Rank-{rank}.log", ())
             others.append(child)
             with contextlib.suppress(OSError):  # it has ended already, which is seen below
                 child.sink.write(json.dumps({**place, "work": work, "asked": dict(asked)}).encode() + b"\n")
                 child.sink.flush()
-        if device.type == "cpu":
-            torch.set_num_threads(int(share))
         watch.start()
         store = TCPStore(
             _HOST,
@@ -98,22 +88,25 @@ def gathered(
             wait_for_workers=False,
             master_listen_fd=listening.detach(),
         )
-        yield Ranks.joined(0, count, store, device)
-        watch.over.set()
+        ranks = Ranks.joined(0, count, store, device)
+        ranks.death = lambda: watch.reason(_PATIENCE_S)
+        yield ranks
+    except TauError:
+        raise
     except Exception as error:
-        reason = watch.reason(wait_s=0.0 if isinstance(error, TauError) else _PATIENCE_S)
+        reason = watch.reason(_PATIENCE_S)
         if reason is not None:
             raise LearnerError(reason) from error
         raise
     finally:
         watch.over.set()
-        torch.set_num_threads(threads)
-        with contextlib.suppress(Exception):  # a dead rank's
-            Ranks.leave()
         for child in others:
             with contextlib.suppress(OSError):
                 child.sink.close()
+        for child in others:
             child.end()
+        with contextlib.suppress(Exception):  # a dead rank's
+            Ranks.leave()
 
 
 def local_only() -> None:
@@ -147,8 +140,8 @@ class _Watch(threading.Thread):
             for rank, child in enumerate(self._others, 1):
                 if not child.running:
                     return (
-                        f"rank {rank} of {self._count} ended {child.how()}; the run ends, and goes on from its last "
-                        "checkpoint with --resume"
+                        f"rank {rank} of {self._count} ended {child.how()}; the run ends, and what was saved of it "
+                        "goes on with --resume"
                     )
             if time.monotonic() >= until:
                 return None

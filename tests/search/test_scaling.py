@@ -26,8 +26,8 @@ def test_it_doubles_while_that_pays_and_bisects_what_is_left() -> None:
     machine = Machine(knee=100.0)
     found = scaled(machine, 16)
     # From n a doubling brings 10 % while (n + 100) / (n + 50) >= 1.1, up to n = 450; half a doubling counts as half.
-    # What seems too slow is measured twice; then halfway between 512 and 1024, and so on.
-    assert machine.asked == [16, 32, 64, 128, 256, 512, 1024, 1024, 768, 896, 832]
+    # What seems too slow is measured again, with what it is compared to; then halfway between 512 and 1024, and so on.
+    assert machine.asked == [16, 32, 64, 128, 256, 512, 1024, 1024, 512, 768, 896, 832]
     assert found.best == 768
     assert found.rate == pytest.approx(1000.0 / (1.0 + 100.0 / 768))
     assert found.ended == "832 brings less than 10% a doubling"
@@ -91,6 +91,18 @@ def test_one_busy_moment_ends_nothing() -> None:
     assert found.ended == "256 is the most there can be"
 
 
+def test_a_machine_that_gets_busier_is_asked_again() -> None:
+    """From the third probe on everything is four times slower."""
+    asked: list[int] = []
+
+    def measure(size: int) -> Probe:
+        asked.append(size)
+        return Probe(size, size / (4.0 if len(asked) > 2 else 1.0))
+
+    assert scaled(measure, 8, most=64).best == 64
+    assert asked == [8, 16, 32, 32, 16, 64]
+
+
 def test_the_most_need_be_no_double() -> None:
     found = scaled(lambda size: Probe(size, float(size)), 8, most=100)
     assert [one.size for one in found.probes] == [8, 16, 32, 64, 100]
@@ -100,7 +112,7 @@ def test_the_most_need_be_no_double() -> None:
 def test_a_loss_of_speed_is_not_taken_for_a_gain() -> None:
     found = scaled(lambda size: Probe(size, 1000.0 / size), 8)
     assert found.best == 8
-    assert [one.size for one in found.probes] == [8, 16, 16, 12, 10, 9]
+    assert [one.size for one in found.probes] == [8, 16, 16, 8, 12, 10, 9]
 
 
 def test_what_was_found_when_it_is_stopped_stays() -> None:

@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from tau_trainer import plugins
 from tau_trainer.algorithms.base import State
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.columns import Arrays
 from tau_trainer.models import Policy
 from tau_trainer.settings.batched import PolicySettings
@@ -74,7 +75,7 @@ class LearnerSetup:
     """Of one agent."""
     settings: PolicySettings
     num_envs: int
-    """``E``."""
+    """``E``, those of all ranks."""
     agents: int
     """``A``: agents that the policy has in each copy."""
     max_steps: int
@@ -82,6 +83,8 @@ class LearnerSetup:
     seed: int
     """Of weights, samples, and the order in which is learned."""
     device: torch.device
+    ranks: Ranks = field(default_factory=Ranks)
+    """Who learns together."""
 
 
 class BatchedLearner(ABC):
@@ -116,6 +119,11 @@ class BatchedLearner(ABC):
     @abstractmethod
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`; nothing is changed unless everything fits. Raises CheckpointError."""
+
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """What it learns, to be looked at; None: nothing."""
+        return None
 
     def compile(self) -> None:  # noqa: B027 whoever has nothing to compile does nothing
         """Let :meth:`act` be compiled, where it is not deterministic."""

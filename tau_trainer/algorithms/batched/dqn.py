@@ -61,7 +61,7 @@ class DQNLearner(BatchedLearner):
         self._own = own = cast("BatchedDQNHyperparameters", setup.settings.hyperparameters)
         each = setup.num_envs * setup.agents
         self.horizon = max(1, math.ceil(own.steps_per_update / each))
-        self.module = ActionValues(
+        self._both = ActionValues(
             setup.spec,
             setup.settings.network_settings,
             own.exploration,
@@ -69,9 +69,9 @@ class DQNLearner(BatchedLearner):
             noisy=False,
             generator=torch.Generator().manual_seed(setup.seed),
         ).to(self.device)
-        self._network = self.module.network
+        self._network = self._both.network
         self.parameters = FlatParameters(self._network, self.device, own)
-        self.target = FlatParameters(self.module.target, self.device)
+        self.target = FlatParameters(self._both.target, self.device)
         """Laid out alike, so it follows in one operation."""
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         """Of exploration and of what is drawn from the ring."""
@@ -94,6 +94,11 @@ class DQNLearner(BatchedLearner):
         """How often any action is taken, now; 0 where exploration has no such number that changes."""
         numbers = cast("Any", self._network.exploration).numbers(self._steps, np.zeros(0))
         return float(numbers[0]) if len(numbers) else 0.0
+
+    @property
+    @override
+    def module(self) -> ActionValues:
+        return self._both
 
     @override
     @torch.no_grad()
@@ -175,7 +180,7 @@ class DQNLearner(BatchedLearner):
         batch = self._transitions(self.ring.draw(own.batch_size, self.generator))
         gradient.zero_()
         with torch.enable_grad():
-            wrong, values = temporal_differences(self.module, batch, self._gamma, double=own.double)
+            wrong, values = temporal_differences(self._both, batch, self._gamma, double=own.double)
             limit = min(math.inf if own.loss == "mse" else 1.0, own.clip_td_err or math.inf)
             limited = wrong.detach().clamp(-limit, limit)
             (wrong * limited).mean().backward()  # type: ignore[no-untyped-call]
@@ -196,7 +201,7 @@ class DQNLearner(BatchedLearner):
             return
         self.target.optimizer.parameters.lerp_(self.parameters.optimizer.parameters, tau)
         sources = dict(self._network.named_buffers())
-        for name, kept in self.module.target.named_buffers():
+        for name, kept in self._both.target.named_buffers():
             kept.lerp_(sources[name], tau)
 
     def _transitions(self, drawn: Mapping[str, torch.Tensor]) -> Transitions:
@@ -272,7 +277,7 @@ class DQNLearner(BatchedLearner):
 
     def _targets(self) -> dict[str, torch.Tensor]:
         """The target's weights and statistics, by name; to be written to."""
-        return self.module.target.state_dict()
+        return self._both.target.state_dict()
 
     def _new_ring(self, names: Container[str]) -> Ring:
         """An empty one with columns of these names."""

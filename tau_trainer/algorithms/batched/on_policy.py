@@ -18,9 +18,10 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batch import Samples, new_statistics, normalized, shuffled
+from tau_trainer.algorithms.batch import Samples, new_statistics, shuffled
 from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw, forbidden_of, noise_of
 from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, LearnerSetup, TensorRollout
+from tau_trainer.algorithms.batched.sharing import Rows, SharedRows
 from tau_trainer.algorithms.fused import FusedEpochs, Numbers
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, scheduled
@@ -30,6 +31,7 @@ from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
 from tau_trainer.models.distributions import evaluate_actions
+from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.settings import PPOHyperparameters
 from tau_trainer.settings.hyperparameters import A2CHyperparameters
 from tau_trainer.specs import ActionSpec
@@ -113,8 +115,14 @@ class OnPolicyLearner(BatchedLearner):
         if still:
             drawn = self._decide(rows, forbidden, None)
         else:
-            drawn = self._sampled(rows, forbidden, noise_of(self.network.action, len(rows), self.generator))
+            drawn = self._sampled(rows, forbidden, self._noise(envs, agents))
         return Acted(self._to_env(drawn, envs, agents), self._kept(drawn, envs, agents))
+
+    def _noise(self, envs: int, agents: int) -> torch.Tensor:
+        """Of this rank's copies: drawn for those of all."""
+        ranks, head = self._setup.ranks, self.network.action
+        noise = noise_of(head, envs * ranks.count * agents, self.generator)
+        return noise.view(envs * ranks.count, agents, -1)[ranks.share(envs * ranks.count)].flatten(0, 1)
 
     @override
     def compile(self) -> None:
@@ -138,24 +146,33 @@ class OnPolicyLearner(BatchedLearner):
     def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
         rows = rollout.observations.flatten(0, 2).flatten(1)
         there = slice(None) if rollout.present.shape[2] == 1 else rollout.present.flatten().nonzero().squeeze(1)
+        shared = self._rows(there, rollout.present)
         normalizer = self.network.normalizer
         first = normalizer is not None and not self._touched
         if normalizer is not None and first:
-            normalizer.take_in(rows[there])
+            self._take_in(normalizer, rows[there], shared)
             self._touched = True
         samples, values = self._samples(rollout, rows, there)
         if first:  # they were decided without statistics
             samples = samples._replace(log_prob=self._log_prob(samples))
-        told = self._descend(samples, progress)
+        told = self._descend(samples, shared, progress)
         if normalizer is not None and not first:
-            normalizer.take_in(rows[there])
+            self._take_in(normalizer, rows[there], shared)
         returns = samples.returns
-        spread = returns.var(correction=0)
-        unexplained = (returns - values).var(correction=0)
+        spread, unexplained = shared.variance(returns), shared.variance(returns - values)
         return told | {
-            keys.value_estimate(_STREAM): values.mean(),
+            keys.value_estimate(_STREAM): shared.mean(values),
             keys.EXPLAINED_VARIANCE: torch.where(spread > 1e-12, 1.0 - unexplained / spread.clamp(min=1e-12), 0.0),
         }
+
+    def _rows(self, there: torch.Tensor | slice, present: torch.Tensor) -> Rows:
+        """Which rows are learned from, among those of all ranks."""
+        if self._setup.ranks.alone:
+            return Rows(present.numel() if isinstance(there, slice) else len(there))
+        return SharedRows(self._setup.ranks, torch.ones_like(present) if isinstance(there, slice) else present)
+
+    def _take_in(self, normalizer: Normalizer, rows: torch.Tensor, shared: Rows) -> None:
+        normalizer.take_in(rows, shared.count, self._setup.ranks.add)
 
     def _samples(
         self, rollout: TensorRollout, rows: torch.Tensor, there: torch.Tensor | slice
@@ -229,8 +246,13 @@ class OnPolicyLearner(BatchedLearner):
         return torch.randperm(count, generator=self.generator, device=self.device)
 
     @abstractmethod
-    def _descend(self, samples: Samples, progress: float) -> dict[str, torch.Tensor]:
+    def _descend(self, samples: Samples, shared: Rows, progress: float) -> dict[str, torch.Tensor]:
         """Change the network; statistics."""
+
+    @property
+    @override
+    def module(self) -> torch.nn.Module:
+        return self.network
 
     @override
     def policy(self, version: int) -> Policy:
@@ -274,17 +296,20 @@ class PPOLearner(OnPolicyLearner):
     def __init__(self, setup: LearnerSetup) -> None:
         super().__init__(setup)
         self._own = cast("PPOHyperparameters", self._settings.hyperparameters)
-        kind = FusedEpochs if self.network.plain else AutogradEpochs
-        self._epochs = kind(self.network, self.parameters)
+        self._epochs: FusedEpochs | AutogradEpochs
+        if self.network.plain and setup.ranks.alone:
+            self._epochs = FusedEpochs(self.network, self.parameters)
+        else:
+            self._epochs = AutogradEpochs(self.network, self.parameters, setup.ranks)
 
     @override
-    def _descend(self, samples: Samples, progress: float) -> dict[str, torch.Tensor]:
-        own, count, steps = self._own, len(samples.returns), self._setup.max_steps
+    def _descend(self, samples: Samples, shared: Rows, progress: float) -> dict[str, torch.Tensor]:
+        own, count, steps = self._own, shared.count, self._setup.max_steps
         batch = min(own.batch_size, count)
         if not batch:
             return {}
         if own.normalize_advantage == "buffer":
-            samples = samples._replace(advantage=normalized(samples.advantage))
+            samples = samples._replace(advantage=shared.normalized(samples.advantage))
         numbers = Numbers(
             continuous=self._choices.continuous_size,
             branches=list(self._choices.discrete_branches),
@@ -297,13 +322,15 @@ class PPOLearner(OnPolicyLearner):
         rows = minibatches * batch
         told = []
         for _ in range(own.num_epoch):
-            epoch = shuffled(samples, self._order(count)[:rows])
+            epoch, sizes = shared.minibatches(samples, self._order(count)[:rows], batch)
             if own.normalize_advantage == "minibatch":
-                stacked = epoch.advantage.view(minibatches, batch, 1)
-                epoch = epoch._replace(advantage=normalized(stacked).view(rows, 1))
-            statistics = new_statistics(epoch, rows, minibatches)
-            self._epochs.run(numbers, epoch, statistics, batch)
-            told.append(summarize_epoch(epoch, statistics, numbers.epsilon))
+                epoch = epoch._replace(advantage=shared.normalized(epoch.advantage, sizes, batch))
+            statistics = new_statistics(epoch, sum(sizes), minibatches)
+            if isinstance(self._epochs, FusedEpochs):
+                self._epochs.run(numbers, epoch, statistics, batch)
+            else:
+                self._epochs.run(numbers, epoch, statistics, batch, sizes)
+            told.append(shared.summed(summarize_epoch(epoch, statistics, numbers.epsilon), sum(sizes), rows))
             if own.target_kl is not None and bool(told[-1][3] > own.target_kl):  # whoever asks for it waits for it
                 break
         mean = torch.stack(told).mean(dim=0)
@@ -351,24 +378,27 @@ class A2CLearner(OnPolicyLearner):
         self._own = cast("A2CHyperparameters", self._settings.hyperparameters)
 
     @override
-    def _descend(self, samples: Samples, progress: float) -> dict[str, torch.Tensor]:
-        own, count = self._own, len(samples.returns)
+    def _descend(self, samples: Samples, shared: Rows, progress: float) -> dict[str, torch.Tensor]:
+        own, count = self._own, shared.count
         if not count:
             return {}
         if own.normalize_advantage:
-            samples = samples._replace(advantage=normalized(samples.advantage))
+            samples = samples._replace(advantage=shared.normalized(samples.advantage))
         if own.normalize_return:
-            samples = samples._replace(returns=normalized(samples.returns))
+            samples = samples._replace(returns=shared.normalized(samples.returns))
         rate = self._learning_rate(progress)
         steps = self._setup.max_steps
         entropy_coeff = scheduled(own.entropy_coeff, own.entropy_coeff_schedule, progress, BETA_FLOOR, steps)
         batch = min(own.batch_size, count)
+        sizes = [len(samples.returns)]
         if batch < count:
-            samples = shuffled(samples, self._order(count))
-        told = []
-        for begin in range(0, count - batch + 1, batch):
-            rows = slice(begin, begin + batch)
-            told.append(self._step(samples.map(lambda values, rows=rows: values[rows]), entropy_coeff, rate))  # type: ignore[misc]
+            samples, sizes = shared.minibatches(samples, self._order(count)[: count // batch * batch], batch)
+        told, end = [], 0
+        for size in sizes:
+            rows = slice(end, end + size)
+            end += size
+            part = samples.map(lambda values, rows=rows: values[rows])  # type: ignore[misc]
+            told.append(self._step(part, batch, entropy_coeff, rate))
         mean = torch.stack(told).mean(dim=0)
         return {
             keys.POLICY_LOSS: mean[0],
@@ -379,19 +409,25 @@ class A2CLearner(OnPolicyLearner):
             keys.POLICY_BETA: self._number(entropy_coeff),
         }
 
-    def _step(self, samples: Samples, entropy_coeff: float, rate: float) -> torch.Tensor:
-        """One step along the mean gradient of all ``samples``, a piece at a time; loss parts and gradient norm [4]."""
-        own, count = self._own, len(samples.returns)
+    def _step(self, samples: Samples, batch: int, entropy_coeff: float, rate: float) -> torch.Tensor:
+        """One step along the mean gradient of a ``batch``, of which ``samples`` are here, a piece at a time.
+
+        Returns:
+            Loss parts and gradient norm [4].
+        """
+        own, ranks = self._own, self._setup.ranks
         gradient = self.parameters.optimizer.gradient
         gradient.zero_()
         told = torch.zeros(3, device=self.device)
-        for begin in range(0, count, _ROWS):
+        for begin in range(0, len(samples.returns), _ROWS):
             piece = samples.map(lambda values, begin=begin: values[begin : begin + _ROWS])  # type: ignore[misc]
-            share = len(piece.returns) / count
+            share = len(piece.returns) / batch
             with torch.enable_grad():
                 loss, parts = a2c_loss(self.network, piece, own.vf_loss_coeff, entropy_coeff)
                 (loss * share).backward()  # type: ignore[no-untyped-call]
             told += share * parts
+        ranks.add(gradient)
+        ranks.add(told)
         norm = torch.linalg.vector_norm(gradient)
         if own.max_grad_norm is not None:
             gradient.mul_(torch.clamp(own.max_grad_norm / (norm + 1e-6), max=1.0))

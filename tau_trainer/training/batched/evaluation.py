@@ -19,7 +19,7 @@ from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.training.batched.players import FixedPlayer
 
 if TYPE_CHECKING:
-    from tau_trainer.training.batched.run import Seat
+    from tau_trainer.training.batched.playing import Seat
 
 _SEED = 2**31
 """Added to the run's: no copy of an evaluation is one of the training's."""

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from typing_extensions import override
 
 from tau_trainer.algorithms.batched import BatchedLearner
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Rules, View, found
@@ -28,7 +29,8 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
-from tau_trainer.training.batched.run import BatchedRun, Seat
+from tau_trainer.training.batched.playing import Seat
+from tau_trainer.training.batched.run import BatchedRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 
 NETWORK = "network"
@@ -77,7 +79,9 @@ class HironakaRun(BatchedRun):
 
     env: Hironaka
 
-    def __init__(self, settings: BatchedSettings, folder: RunFolder, hub: MetricsHub) -> None:
+    def __init__(
+        self, settings: BatchedSettings, folder: RunFolder, hub: MetricsHub, ranks: Ranks | None = None
+    ) -> None:
         check(settings)
         self._fixed: dict[Role, Player] = {}
         roles: tuple[Role, Role] = ("host", "agent")
@@ -92,7 +96,7 @@ class HironakaRun(BatchedRun):
         }
         self._networks: dict[str, Best] = {}
         # A compiled step would hold on to the other side as it was.
-        super().__init__(settings.model_copy(update={"policies": seated, "compile": "off"}), folder, hub)
+        super().__init__(settings.model_copy(update={"policies": seated, "compile": "off"}), folder, hub, ranks)
         self._told: dict[str, Any] = {}
         if settings.checkpoint_settings.resume:
             self._told = {"before": _read(folder.path / NUMBERS).get("before")}
@@ -100,7 +104,7 @@ class HironakaRun(BatchedRun):
             self._told["before"] = self._matrix()
 
     @override
-    def _make_env(self, num_envs: int, seed: int) -> BatchedEnv:
+    def _make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
         own = self.settings.environment
         arguments = {**own.arguments, "sides": tuple(self.settings.policies)}
         options = {"seed": seed, "device": self.settings.device, "starts": own.starts, "pool": own.pool}
@@ -181,7 +185,12 @@ class HironakaRun(BatchedRun):
 
 
 def check(settings: BatchedSettings) -> None:
-    """Raises SettingsError where the policies are not ``host`` and ``agent``, or one leaves something unsaid."""
+    """Raises SettingsError where the policies are not ``host`` and ``agent``, or one leaves something unsaid.
+
+    Nor can ranks share it: each side plays against the other's network of now, which would have to be sent around.
+    """
+    if settings.devices > 1:
+        raise SettingsError(f"devices {settings.devices}: hironaka's two sides learn in one process; leave it out")
     for name in settings.policies:
         if name not in ("host", "agent"):
             raise SettingsError(f"policies.{name}: hironaka has the policies host and agent alone; rename or remove it")

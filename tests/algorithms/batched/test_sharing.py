@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.algorithms.batch import normalized
+from tau_trainer.algorithms.batch import Samples, normalized
 from tau_trainer.algorithms.batched.sharing import SharedRows
 from tau_trainer.algorithms.ranks import Ranks
 from tests.algorithms.batched.together import together
@@ -18,6 +18,15 @@ def drawn(seed: int, steps: int, copies: int, agents: int) -> torch.Tensor:
     return present
 
 
+def own_rows(rows: SharedRows, order: torch.Tensor, batch: int) -> tuple[torch.Tensor, list[int]]:
+    """The numbers of the rank's rows in that order, and how many of each minibatch."""
+    nothing = torch.zeros(0)
+    numbers = torch.arange(len(rows.places))[:, None]
+    samples = Samples([numbers], nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+    chosen, sizes = rows.minibatches(samples, order, batch)
+    return chosen.inputs[0][:, 0], sizes
+
+
 @given(seed=st.integers(0, 999), count=st.sampled_from([1, 2, 3]), steps=st.integers(1, 5), agents=st.integers(1, 3))
 def test_own_rows_are_those_of_one_process(seed: int, count: int, steps: int, agents: int) -> None:
     present = drawn(seed, steps, 6, agents)
@@ -28,11 +37,11 @@ def test_own_rows_are_those_of_one_process(seed: int, count: int, steps: int, ag
 
     def work(ranks: Ranks) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
         share = ranks.share(6)
-        rows = SharedRows.of(ranks, present[:, share])
+        rows = SharedRows(ranks, present[:, share])
         own = names[:, share][present[:, share]]
         assert rows.count == len(whole)
         assert (whole[rows.places] == own).all()
-        chosen, sizes = rows.own(order, batch)
+        chosen, sizes = own_rows(rows, order, batch)
         return own[chosen], torch.tensor(sizes).cumsum(0), sizes
 
     found = together(count, work)
@@ -55,13 +64,13 @@ def test_normalised_over_all_or_over_each_minibatch() -> None:
 
     def work(ranks: Ranks) -> torch.Tensor:
         share = ranks.share(4)
-        rows = SharedRows.of(ranks, present[:, share])
+        rows = SharedRows(ranks, present[:, share])
         mine = places[:, share][present[:, share]]
         own = values[mine]
         assert rows.normalized(own).numpy() == pytest.approx(normalized(values)[mine].numpy(), abs=1e-4)
         assert float(rows.variance(own)) == pytest.approx(float(values.var(correction=0)), rel=1e-5)
         assert float(rows.mean(own)) == pytest.approx(float(values.mean()), rel=1e-6)
-        chosen, sizes = rows.own(order, batch)
+        chosen, sizes = own_rows(rows, order, batch)
         found = rows.normalized(own[chosen], sizes, batch)
         assert found.dtype == torch.float32
         assert found.numpy() == pytest.approx(wanted[mine[chosen]].numpy(), abs=1e-4)
@@ -75,8 +84,8 @@ def test_a_rank_may_have_nothing_of_a_minibatch() -> None:
     present[:, 0] = True
 
     def work(ranks: Ranks) -> tuple[list[int], list[float]]:
-        rows = SharedRows.of(ranks, present[:, ranks.share(2)])
-        chosen, sizes = rows.own(torch.tensor([2, 0, 1]), 3)
+        rows = SharedRows(ranks, present[:, ranks.share(2)])
+        chosen, sizes = own_rows(rows, torch.tensor([2, 0, 1]), 3)
         own = torch.tensor([[1.0], [2.0], [3.0]])[: len(rows.places)]
         return sizes, rows.normalized(own[chosen], sizes, 3).flatten().tolist()
 

@@ -15,7 +15,7 @@ from tau_trainer.algorithms.ranks import Ranks
 T = TypeVar("T")
 
 
-class _Threads(Ranks):
+class Threads(Ranks):
     def __init__(self, rank: int, count: int, room: dict[int, torch.Tensor], barrier: threading.Barrier) -> None:
         super().__init__(rank, count)
         self._room, self._barrier = room, barrier
@@ -29,10 +29,23 @@ class _Threads(Ranks):
         assert isinstance(total, torch.Tensor)
         return values.copy_(total)
 
+    @override
+    def copied(self, values: torch.Tensor) -> torch.Tensor:
+        if self.first:
+            self._room[0] = values.clone()
+        self._barrier.wait(30.0)
+        values.copy_(self._room[0])
+        self._barrier.wait(30.0)
+        return values
 
-def together(count: int, work: Callable[[Ranks], T]) -> list[T]:
+    def over(self) -> None:
+        """Let the others' next sum fail: nobody leads any more."""
+        self._barrier.abort()
+
+
+def together(count: int, work: Callable[[Threads], T]) -> list[T]:
     """What each of so many ranks comes to."""
     room: dict[int, torch.Tensor] = {}
     barrier = threading.Barrier(count)
     with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(lambda rank: work(_Threads(rank, count, room, barrier)), range(count)))
+        return list(pool.map(lambda rank: work(Threads(rank, count, room, barrier)), range(count)))

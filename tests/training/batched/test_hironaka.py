@@ -146,7 +146,7 @@ def load(values: dict[str, Any]) -> dict[str, Any]:
 
 def test_goes_on_exactly(values: dict[str, Any], tmp_path: Path) -> None:
     whole = train(values, tmp_path, "whole")
-    advance = BatchedRun._advance
+    advance = BatchedRun.advance
 
     def end(run: BatchedRun) -> None:
         advance(run)
@@ -154,7 +154,7 @@ def test_goes_on_exactly(values: dict[str, Any], tmp_path: Path) -> None:
             run.asked.set()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchedRun, "_advance", end)
+        patch.setattr(BatchedRun, "advance", end)
         train(values, tmp_path, "cut")
     resumed = train(values, tmp_path, "cut", checkpoint_settings__resume=True)
     for policy in ("host", "agent"):

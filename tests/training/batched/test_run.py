@@ -64,7 +64,7 @@ def same(one: Checkpoint, other: Checkpoint) -> None:
 
 def cut(file: Path, run_id: str, steps: int, times: int = 1, **more: Any) -> RunReport:
     """A run that somebody ends after so many steps of every copy, by pressing Ctrl-C so many times."""
-    advance = BatchedRun._advance
+    advance = BatchedRun.advance
 
     def end(run: BatchedRun) -> None:
         advance(run)
@@ -73,7 +73,7 @@ def cut(file: Path, run_id: str, steps: int, times: int = 1, **more: Any) -> Run
                 run.stop()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchedRun, "_advance", end)
+        patch.setattr(BatchedRun, "advance", end)
         return train(file, run_id, **more)
 
 

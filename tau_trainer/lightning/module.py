@@ -1,0 +1,145 @@
+"""The policies of a batched environment as a module that Lightning trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from lightning import LightningModule
+from lightning.pytorch.core.optimizer import LightningOptimizer
+from typing_extensions import override
+
+from tau_trainer.algorithms.batched import TensorRollout
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.metrics import keys
+from tau_trainer.settings.batched import BatchedSettings, load_batched, plain_batched, resolve_batched_seed
+from tau_trainer.training.batched.playing import Playing, Seat
+
+_STATE = "tau_trainer"
+"""Of a checkpoint: what is ours in it."""
+
+
+class TauLightningModule(LightningModule):
+    """Plays and learns as ``tau-train batch`` does, to the same numbers, under Lightning's Trainer.
+
+    A *batch* is what all copies lived through since the last one; a *training step* lets the policies learn from it
+    that have enough; ``global_step`` counts updates, those of every policy. Optimizers are this package's own, one a
+    policy, so optimisation is manual: clipping, accumulation and learning rates belong to the policies'
+    ``hyperparameters``. Schedules end where the Trainer does.
+
+    Args:
+        settings: a file for ``tau-train batch``, the name of a shipped one, or its settings.
+        overrides: values over them by dotted key.
+
+    Raises:
+        SettingsError: what is wrong with them.
+    """
+
+    def __init__(
+        self, settings: str | Path | Mapping[str, Any] | BatchedSettings, overrides: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self.settings = resolve_batched_seed(_settings(settings, overrides or {}))
+        self.save_hyperparameters({"settings": plain_batched(self.settings)})
+        self.automatic_optimization = False
+        self.playing = Playing(self.settings)
+        self.learning = [seat for seat in self.playing.seats if seat.learns]
+        self.policies = torch.nn.ModuleList([one for seat in self.learning if (one := seat.learner.module) is not None])
+        """The networks that learn, so that they are counted, and saved under names of their own."""
+        self._updates = 0
+
+    @override
+    def setup(self, stage: str) -> None:
+        """Refuse what would train something else than it says. Raises SettingsError."""
+        trainer = self.trainer
+        if trainer.world_size > 1:
+            raise SettingsError(
+                "Trainer(devices=...) would train every copy of the policies for itself; use one device here, or "
+                "tau-train batch --devices"
+            )
+        if trainer.precision != "32-true":
+            raise SettingsError(f"Trainer(precision='{trainer.precision}') is not for policies; leave it out")
+        here, there = self.playing.env.device, trainer.strategy.root_device
+        if (here.type, here.index or 0) != (there.type, there.index or 0):
+            raise SettingsError(
+                f"the environment is on {here} and the Trainer on {there}; choose Trainer(accelerator='{here.type}'), "
+                f"or torch_settings.device {there.type}"
+            )
+
+    @override
+    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
+        return [_Update(module) for module in self.policies]
+
+    @override
+    def training_step(self, batch: Mapping[str, TensorRollout], batch_idx: int) -> None:
+        """Let the policies learn that have their rollout together."""
+        steps = dict(zip((seat.name for seat in self.learning), self._steps(), strict=True))
+        total = self.trainer.estimated_stepping_batches
+        self._updates += 1
+        progress = min(self._updates / total, 1.0) if total != float("inf") else self.playing.progress
+        for seat, update in self.playing.due(batch, progress):
+            steps[seat.name](update)
+
+    def _steps(self) -> list[Callable[[Callable[[], Any]], Any]]:
+        given = self.optimizers(use_pl_optimizer=True)
+        several = cast("Iterable[LightningOptimizer]", given if isinstance(given, list) else [given])
+        return [lambda update, one=one: one.step(closure=update) for one in several]  # type: ignore[misc]
+
+    def _log(self, seat: Seat, values: Mapping[str, Any], *, shown: bool = False) -> None:
+        """Under the house's names; where several policies learn, after the policy's own."""
+        first = f"{seat.name}/" if len(self.learning) > 1 else ""
+        self.log_dict(
+            {first + name: value for name, value in values.items()},
+            prog_bar=shown,
+        )
+
+    @override
+    def on_train_epoch_end(self) -> None:
+        """Log the means of what updates said, of returns and lengths; where no episode ended, the last that are known.
+
+        Not update by update: Lightning takes a millisecond for every ten numbers.
+        """
+        self.playing.count_episodes()
+        for seat in self.learning:
+            if seat.told:
+                rows = torch.stack([torch.stack(list(told.values())) for told in seat.told])
+                self._log(seat, dict(zip(seat.told[0], rows.mean(dim=0), strict=True)))
+                seat.told.clear()
+            if seat.mean_return is not None:
+                self._log(seat, {keys.CUMULATIVE_REWARD: seat.mean_return}, shown=True)
+                self._log(seat, {keys.EPISODE_LENGTH: seat.mean_length})
+
+    @override
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Everything needed to go on bit for bit: learners, copies, open episodes; tensors and plain values alone."""
+        checkpoint[_STATE] = {**self.playing.state(), "module_updates": self._updates}
+
+    @override
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Go on from there. Raises CheckpointError: it is of other settings."""
+        if _STATE not in checkpoint:
+            raise CheckpointError("the checkpoint was not written by a TauLightningModule; name one that was")
+        self.playing.load(checkpoint[_STATE])
+        self._updates = checkpoint[_STATE]["module_updates"]
+
+
+class _Update(torch.optim.Optimizer):
+    """An update of a policy as Lightning counts it: who learns brings its own optimizer."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__(module.parameters(), {})
+
+    @override
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        assert closure is not None
+        closure()
+
+
+def _settings(given: str | Path | Mapping[str, Any] | BatchedSettings, overrides: Mapping[str, Any]) -> BatchedSettings:
+    if isinstance(given, (str, Path)):
+        return load_batched(given, overrides)
+    if overrides:
+        raise SettingsError("overrides are for a file; give the settings as they should be")
+    return given if isinstance(given, BatchedSettings) else BatchedSettings.model_validate(given)

@@ -1,0 +1,191 @@
+"""One size of a batched run, tried in a process of its own: ``python -m tau_trainer.search.probe``.
+
+What is measured is training as it will be: playing and learning, after every policy has learned once. A probe may take
+all the memory there is, crash, or hang: that is what it finds out, and nothing else is hurt by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tau_trainer.errors import TauError
+from tau_trainer.search.process import Elsewhere, ProcessEndedError, answer
+from tau_trainer.search.scaling import Probe
+from tau_trainer.search.sizes import resized
+from tau_trainer.settings.batched import BatchedSettings, plain_batched
+from tau_trainer.settings.document import Location
+
+_FULL = 0.9
+"""Share of the memory that is free which a probe may take: beyond it the system would end processes of its choice."""
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+"""What torch says where the CPU's memory is full, in a RuntimeError."""
+
+
+class Prober:
+    """Tries sizes, one after another.
+
+    Args:
+        settings: of the run.
+        sizes: settings by place, for a size.
+        seconds: that are measured.
+        limit_s: that a probe may take, from its start on.
+        on_start: told of each size before it is tried.
+        on_end: told of each when it was.
+    """
+
+    def __init__(
+        self,
+        settings: BatchedSettings,
+        sizes: Callable[[int], Mapping[Location, int]],
+        *,
+        seconds: float = 3.0,
+        limit_s: float = 120.0,
+        on_start: Callable[[int], None] = lambda size: None,
+        on_end: Callable[[Probe], None] = lambda probe: None,
+    ) -> None:
+        self.current: Elsewhere | None = None
+        self.stopped = False
+        self._settings, self._sizes = settings, sizes
+        self._seconds, self._limit_s = seconds, limit_s
+        self._on_start, self._on_end = on_start, on_end
+
+    def stop(self) -> None:
+        """End the probe that is under way, and begin no other. Call from any thread."""
+        self.stopped = True
+        if self.current is not None:
+            self.current.stop()
+
+    def __call__(self, size: int) -> Probe:
+        """Try it. Raises nothing: what goes wrong is the probe's failure."""
+        self._on_start(size)
+        probe = self._tried(size)
+        self._on_end(probe)
+        return probe
+
+    def _tried(self, size: int) -> Probe:
+        try:
+            settings = resized(self._settings, self._sizes(size))
+            asked = {"settings": plain_batched(settings), "seconds": self._seconds}
+            self.current = Elsewhere(__name__, asked, limit_s=self._limit_s)
+            if self.stopped:
+                self.current.stop()
+            told = self.current.run(lambda progress: None)
+        except ProcessEndedError as error:
+            if error.late:
+                return Probe(size, failure="time", text=f"it was not done after {self._limit_s:g} s")
+            if sys.platform != "win32" and error.code == -signal.SIGKILL and not self.stopped:
+                return Probe(size, failure="memory", text="it was killed, as the system does where memory is short")
+            return Probe(size, failure="ended", text=f"its process {error}")
+        except (TauError, ValueError) as error:
+            return Probe(size, failure="error", text=str(error))
+        if "error" in told:
+            return Probe(size, failure="error", text=told["error"])
+        if "full" in told:
+            return Probe(size, failure="memory", text=told["full"])
+        return Probe(size, told["rate"], told["memory"])
+
+
+def _measure(asked: dict[str, Any], say: Callable[..., None], on_stop: Callable[[Callable[[], None]], None]) -> None:
+    on_stop(lambda: os._exit(1))
+    settings = BatchedSettings.model_validate(asked["settings"])
+    _be_careful(settings.device)
+    try:
+        say(**_speed(settings, asked["seconds"]))
+    except Exception as error:
+        full = _memory_error(error)
+        if full is None:
+            raise
+        say(full=f"{type(full).__name__}: {str(full).strip().partition(chr(10))[0]}")
+
+
+def _memory_error(error: BaseException) -> BaseException | None:
+    """What says that there was not enough memory: ``error``, or what it was raised from."""
+    import torch
+
+    inner: BaseException | None = error
+    while inner is not None:
+        said = isinstance(inner, RuntimeError) and any(text in str(inner) for text in _NO_MEMORY)
+        if said or isinstance(inner, (MemoryError, torch.OutOfMemoryError)):
+            return inner
+        inner = inner.__cause__
+    return None
+
+
+def _be_careful(device: str) -> None:
+    """Be the first that the system ends where memory is short; and on the CPU, fail before that."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    if device != "cpu":  # a GPU's driver maps far more than it uses
+        return
+    sizes = dict(
+        line.split(":", 1)
+        for name in ("self/status", "meminfo")
+        for line in Path("/proc", name).read_text().splitlines()
+    )
+    have, free = (int(sizes[name].split()[0]) * 1024 for name in ("VmData", "MemAvailable"))
+    most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    limit = have + int(_FULL * free)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if most < 0 else min(limit, most), most))
+
+
+def _speed(settings: BatchedSettings, seconds: float) -> dict[str, Any]:
+    """Decisions a second of a run that has begun, and its memory."""
+    import torch
+
+    from tau_trainer.metrics import MetricsHub
+    from tau_trainer.training.batched.run import BatchedRun
+    from tau_trainer.training.run_folder import RunFolder
+
+    torch.set_num_threads(1)  # as in every run
+    settings = settings.model_copy(update={"compile": "off" if settings.compile == "auto" else settings.compile})
+    device = torch.device(settings.device)
+
+    def wait() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    with tempfile.TemporaryDirectory(prefix="tau-probe-") as place, MetricsHub() as hub:
+        run = BatchedRun(settings, RunFolder(Path(place)), hub)
+        learns = [seat for seat in run.seats if seat.learns]
+        while not all(seat.updates for seat in learns):
+            run.advance()
+        wait()
+        begun, before = time.perf_counter(), run.decisions
+        goal = [seat.updates + 1 for seat in learns]
+        while time.perf_counter() - begun < seconds or any(
+            seat.updates < least for seat, least in zip(learns, goal, strict=True)
+        ):
+            run.advance()
+        wait()
+        rate = (run.decisions - before) / (time.perf_counter() - begun)
+    return {"rate": rate, "memory": _memory(device)}
+
+
+def _memory(device: Any) -> int | None:
+    """Bytes at the peak."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+if __name__ == "__main__":
+    answer(_measure)

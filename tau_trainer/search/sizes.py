@@ -1,0 +1,70 @@
+"""Which settings are sizes: copies of a batched environment, and how much is learned from at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tau_trainer.settings.batched import BatchedSettings, plain_batched
+from tau_trainer.settings.document import Location
+from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters
+
+Sizes = dict[Location, int]
+"""Settings by their place in the file."""
+
+
+def with_copies(settings: BatchedSettings, num_envs: int) -> Sizes:
+    """What changes with the number of copies: on-policy buffers, so that copies play as many steps between updates.
+
+    Where all that was gathered is one batch, it stays one.
+    """
+    sizes: Sizes = {("environment", "num_envs"): num_envs}
+    for name, own in _on_policy(settings).items():
+        place = ("policies", name, "hyperparameters")
+        buffer = max(1, own["buffer_size"] * num_envs // settings.environment.num_envs)
+        sizes[*place, "buffer_size"] = buffer
+        if own["batch_size"] >= min(own["buffer_size"], buffer):
+            sizes[*place, "batch_size"] = buffer
+    return sizes
+
+
+def with_batch(settings: BatchedSettings, batch_size: int) -> Sizes:
+    """What changes with the largest batch of a policy: the others' in proportion, none beyond its buffer."""
+    policies = _on_policy(settings)
+    largest = max(own["batch_size"] for own in policies.values())
+    return {
+        ("policies", name, "hyperparameters", "batch_size"): min(
+            max(1, own["batch_size"] * batch_size // largest), own["buffer_size"]
+        )
+        for name, own in policies.items()
+    }
+
+
+def batch_range(settings: BatchedSettings) -> tuple[int, int] | None:
+    """The largest batch of a policy, and the largest that its buffer allows; None: there is nothing to choose."""
+    policies = _on_policy(settings)
+    if not policies:
+        return None
+    first = max(own["batch_size"] for own in policies.values())
+    most = max(own["buffer_size"] * first // own["batch_size"] for own in policies.values())
+    return None if most <= first else (first, most)
+
+
+def resized(settings: BatchedSettings, sizes: Mapping[Location, int]) -> BatchedSettings:
+    """``settings`` with these sizes."""
+    data = plain_batched(settings)
+    for location, value in sizes.items():
+        inner: Any = data
+        for key in location[:-1]:
+            inner = inner[str(key)]
+        inner[str(location[-1])] = value
+    return BatchedSettings.model_validate(data)
+
+
+def _on_policy(settings: BatchedSettings) -> dict[str, dict[str, int]]:
+    """Batch and buffer of the policies that learn from what they just did."""
+    return {
+        name: {"batch_size": own.batch_size, "buffer_size": own.buffer_size}
+        for name, policy in settings.policies.items()
+        if policy.learns and not isinstance(own := policy.hyperparameters, OffPolicyHyperparameters)
+    }

@@ -1,0 +1,349 @@
+"""What plays and learns: a batched environment and the policies of its agents. Nothing here is written or shown."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+
+from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, TensorRollout, make_learner
+from tau_trainer.algorithms.batched.acting import spec_of
+from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.collection.batched import BatchedCollector
+from tau_trainer.envs.batched.contract import BatchedEnv
+from tau_trainer.envs.batched.draws import seeds_of
+from tau_trainer.envs.batched.registry import make
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.metrics import keys
+from tau_trainer.settings.batched import BatchedSettings, PolicySettings
+from tau_trainer.specs import BehaviorSpec
+from tau_trainer.training.batched.assignment import assigned
+from tau_trainer.training.batched.compiling import choose
+from tau_trainer.training.batched.players import FixedPlayer
+
+_LONGEST_ROUND = 4
+"""Times the longest horizon: a round ends where all policies have learned from all that they did."""
+
+_SUMS = "scores.sums"
+"""What is counted over all copies; everything else is of each."""
+_COUNTS = ("updates", "episodes", "mean_return", "mean_length")
+"""Of a seat, to go on from."""
+
+
+@dataclass(slots=True)
+class Seat:
+    """A policy and its agents."""
+
+    name: str
+    settings: PolicySettings
+    agents: list[int]
+    spec: BehaviorSpec
+    learner: BatchedLearner
+    waiting: list[TensorRollout] = field(default_factory=list)
+    """What it has not learned from yet."""
+    told: list[Mapping[str, torch.Tensor]] = field(default_factory=list)
+    """Statistics of its updates since the last summary."""
+    updates: int = 0
+    episodes: int = 0
+    mean_return: float | None = None
+    mean_length: float | None = None
+
+    @property
+    def learns(self) -> bool:
+        """Whether anything changes it."""
+        return self.settings.learns
+
+
+class Playing:
+    """The copies, who plays them, and who learns. Belongs to one thread.
+
+    Where several ranks train together, the others :meth:`follow`: what rank 0 does here, they do as well.
+
+    Args:
+        settings: with a seed.
+        ranks: who trains together; each has its share of the copies.
+
+    Raises:
+        SettingsError: it cannot begin.
+    """
+
+    def __init__(self, settings: BatchedSettings, ranks: Ranks | None = None) -> None:
+        self.settings = settings
+        self.ranks = ranks or Ranks()
+        self.env = self._make_env(settings.environment.num_envs, settings.seed, self.ranks)
+        self.seats = [self._seat(name, agents) for name, agents in assigned(settings.policies, self.env.agents).items()]
+        self.learning = [seat for seat in self.seats if seat.learns]
+        self.collector = BatchedCollector(
+            self.env,
+            {seat.name: (seat.learner, seat.agents) for seat in self.seats},
+            kept=[seat.name for seat in self.learning],
+        )
+        self.learning_seconds = 0.0
+        self._chunk = math.gcd(*(seat.learner.horizon for seat in self.learning))
+        self._clock = (0, 0.0)
+        self._check_rounds()
+
+    @property
+    def copies(self) -> int:
+        """Of all ranks."""
+        return self.env.num_envs * self.ranks.count
+
+    @property
+    def decisions(self) -> int:
+        """Of all agents so far, in all runs."""
+        return self.collector.steps * self.copies * self.env.num_agents
+
+    @property
+    def progress(self) -> float:
+        """Share of the decisions that are made, 0 to 1."""
+        return min(self.decisions / self.settings.max_steps, 1.0)
+
+    def steps_of(self, seat: Seat) -> int:
+        """Decisions of one policy so far."""
+        return self.collector.steps * self.copies * len(seat.agents)
+
+    def _make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
+        """So many copies; with ``ranks``, this one's share of them."""
+        own = self.settings.environment
+        share = (ranks or Ranks()).share(num_envs)
+        return make(
+            own.name,
+            share.stop - share.start,
+            seed=seeds_of(seed, num_envs)[share],
+            device=self.settings.device,
+            starts=own.starts,
+            pool=own.pool,
+            **own.arguments,
+        )
+
+    def _seat(self, name: str, agents: list[int]) -> Seat:
+        settings, env = self.settings.policies[name], self.env
+        spec = spec_of(name, env.observation_space, env.action_space)
+        if settings.player is not None:
+            return Seat(name, settings, agents, spec, FixedPlayer(settings.player, env, agents))
+        setup = LearnerSetup(
+            spec=spec,
+            action_space=env.action_space,
+            settings=settings,
+            num_envs=self.copies,
+            agents=len(agents),
+            max_steps=self.settings.max_steps,
+            seed=self.settings.seed + list(self.settings.policies).index(name),
+            device=env.device,
+            ranks=self.ranks,
+        )
+        return Seat(name, settings, agents, spec, make_learner(setup))
+
+    def _check_rounds(self) -> None:
+        horizons = {seat.name: seat.learner.horizon for seat in self.learning}
+        if math.lcm(*horizons.values()) > _LONGEST_ROUND * max(horizons.values()):
+            told = ", ".join(f"{name} every {steps}" for name, steps in horizons.items())
+            raise SettingsError(
+                f"policies learn at steps that hardly ever coincide ({told}), so no checkpoint could be exact; choose "
+                "buffer_size / (num_envs x agents) of one as a multiple of the other's"
+            )
+
+    @property
+    def round_over(self) -> bool:
+        """Whether everything that was played has been learned from."""
+        return not any(seat.waiting for seat in self.seats)
+
+    def follow(self) -> NoReturn:
+        """On another rank: do what rank 0 does, for ever."""
+        while True:
+            _FOLLOWED[self.ranks.agree(0)](self)
+
+    def _lead(self, what: Callable[[Playing], object]) -> None:
+        """Let the others do it too."""
+        if self.ranks.first:
+            self.ranks.agree(_FOLLOWED.index(what))
+
+    def share_weights(self) -> None:
+        """Give all ranks the learners of rank 0."""
+        if self.ranks.alone:
+            return
+        self._lead(Playing.share_weights)
+        for seat in self.learning:
+            arrays, facts = seat.learner.state()
+            tensors = {name: self.ranks.copied(torch.from_numpy(np.array(arrays[name]))) for name in sorted(arrays)}
+            if not self.ranks.first:
+                seat.learner.load({name: values.numpy() for name, values in tensors.items()}, facts)
+
+    def advance(self) -> None:
+        """Play, and let those learn who have their rollout together."""
+        self._lead(Playing.advance)
+        rollouts = self.play()
+        for _, update in self.due(rollouts, self.progress):
+            update()
+
+    def play(self) -> dict[str, TensorRollout]:
+        """What the policies that learn lived through since the last time."""
+        return self.collector.collect(self._chunk)
+
+    def due(self, rollouts: Mapping[str, TensorRollout], progress: float) -> Iterator[tuple[Seat, Callable[[], None]]]:
+        """Those who have enough to learn from now, and what lets them learn."""
+        for seat in self.learning:
+            seat.waiting.append(rollouts[seat.name])
+            if len(seat.waiting) * self._chunk >= seat.learner.horizon:
+                yield seat, lambda seat=seat: self._learn(seat, progress)  # type: ignore[misc]
+
+    def _learn(self, seat: Seat, progress: float) -> None:
+        begun = time.perf_counter()
+        seat.told.append(seat.learner.learn(joined(seat.waiting), progress))
+        seat.waiting.clear()
+        seat.updates += 1
+        self.learning_seconds += time.perf_counter() - begun
+
+    def count_episodes(self) -> dict[str, tuple[float, float]]:
+        """Read the episodes that ended since the last time, on all ranks: their mean return and length, by policy.
+
+        The device is waited for.
+        """
+        self._lead(Playing.count_episodes)
+        sums = self.ranks.add(self.collector.scores.take()).cpu().numpy().astype(np.float64)
+        found = {}
+        for seat in self.seats:
+            ended, returns, lengths = sums[seat.agents].sum(axis=0)
+            seat.episodes += int(ended)
+            if ended:
+                found[seat.name] = float(returns / ended), float(lengths / ended)
+                seat.mean_return, seat.mean_length = found[seat.name]
+        return found
+
+    def begin_anew(self) -> None:
+        """Let all copies begin again, from their first episodes; what has not been learned from is dropped."""
+        for seat in self.seats:
+            seat.waiting.clear()
+        self.env.reset()
+        scores = {name: torch.zeros_like(values) for name, values in self.collector.scores.state().items()}
+        self.collector.go_on(self.collector.steps, self.env.state, scores)
+
+    def copies_state(self) -> dict[str, torch.Tensor]:
+        """What the copies of all ranks and their open episodes are, on the CPU."""
+        self._lead(Playing.copies_state)
+        own = self._own_state()
+        return {name: values if name == _SUMS else self._of_all(values) for name, values in own.items()} | {
+            _SUMS: self.ranks.add(own[_SUMS].clone()).cpu()
+        }
+
+    def _own_state(self) -> dict[str, torch.Tensor]:
+        return self.env.state | {f"scores.{name}": values for name, values in self.collector.scores.state().items()}
+
+    def _of_all(self, values: torch.Tensor) -> torch.Tensor:
+        if self.ranks.alone:
+            return values.cpu()
+        kind = torch.uint8 if values.dtype == torch.bool else values.dtype
+        whole = torch.zeros(self.copies, *values.shape[1:], dtype=kind, device=values.device)
+        whole[self.ranks.share(self.copies)] = values.to(kind)
+        return self.ranks.add(whole).to(values.dtype).cpu()
+
+    def load_copies(self, steps: int = 0, found: Mapping[str, torch.Tensor] | None = None) -> None:
+        """Go on from :meth:`copies_state`, after so many steps; on other ranks, as rank 0 does.
+
+        Raises:
+            KeyError: that tensor is missing or other.
+        """
+        own, share, read = self._own_state(), self.ranks.share(self.copies), {}
+        shapes = {name: like.shape if name == _SUMS else (self.copies, *like.shape[1:]) for name, like in own.items()}
+        for name, shape in shapes.items():
+            if found is not None and (name not in found or found[name].shape != shape):
+                raise KeyError(name)
+        self._lead(Playing.load_copies)
+        steps = self.ranks.agree(steps)
+        for name, like in own.items():
+            whole = torch.zeros(shapes[name], dtype=like.dtype) if found is None else found[name].to(like.dtype).cpu()
+            whole = self.ranks.copied(whole.contiguous())
+            if name != _SUMS:
+                whole = whole[share]
+            elif not self.ranks.first:  # counted by rank 0
+                whole = torch.zeros_like(whole)
+            read[name] = whole.to(like.device)
+        scores = {name.removeprefix("scores."): read.pop(name) for name in list(read) if name.startswith("scores.")}
+        self.collector.go_on(steps, read, scores)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on bit for bit: tensors and plain values."""
+        policies = {}
+        for seat in self.learning:
+            arrays, facts = seat.learner.state()
+            tensors = {name: torch.from_numpy(np.array(values)) for name, values in arrays.items()}
+            counts = {name: getattr(seat, name) for name in _COUNTS}
+            policies[seat.name] = {"tensors": tensors, "facts": dict(facts), **counts}
+        return {"policies": policies, "copies": self.copies_state(), "steps": self.collector.steps}
+
+    def load(self, found: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`. Raises CheckpointError: it is of other settings."""
+        if found["policies"].keys() != {seat.name for seat in self.learning}:
+            raise CheckpointError(
+                f"the checkpoint is of the policies {', '.join(found['policies'])}; use the settings that the run was "
+                "started with"
+            )
+        for seat in self.learning:
+            own = found["policies"][seat.name]
+            seat.learner.load({name: values.numpy() for name, values in own["tensors"].items()}, own["facts"])
+            for name in _COUNTS:
+                setattr(seat, name, own[name])
+            seat.waiting.clear()
+        try:
+            self.load_copies(found["steps"], found["copies"])
+        except KeyError as error:
+            raise CheckpointError(
+                f"the checkpoint is of another environment, other arguments or another number of copies (its {error} "
+                "differs); use the settings that the run was started with"
+            ) from None
+
+    def restart_clock(self) -> None:
+        """Let :meth:`speeds` count from here."""
+        self.collector.seconds = dict.fromkeys(self.collector.seconds, 0.0)
+        self.learning_seconds = 0.0
+        self._clock = (self.decisions, time.perf_counter())
+
+    def speeds(self) -> dict[str, float]:
+        """Environment and agent steps a second since :meth:`restart_clock`, and the shares of that time."""
+        parts = self.collector.seconds | {"learning": self.learning_seconds}
+        spent = sum(parts.values())
+        if not spent:
+            return {}
+        rate = (self.decisions - self._clock[0]) / spent
+        told = {keys.ENVIRONMENT_STEPS_PER_SECOND: rate / self.env.num_agents, keys.AGENT_STEPS_PER_SECOND: rate}
+        return told | {keys.share_of_time(name): seconds / spent for name, seconds in parts.items()}
+
+
+def joined(rollouts: list[TensorRollout]) -> TensorRollout:
+    """Rollouts that follow one another as one."""
+    if len(rollouts) == 1:
+        return rollouts[0]
+    values: dict[str, Any] = {}
+    for one in fields(TensorRollout):
+        parts = [getattr(rollout, one.name) for rollout in rollouts]
+        if one.name == "kept":
+            values[one.name] = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        elif one.name in ("after", "after_mask") or parts[0] is None:
+            values[one.name] = parts[-1]
+        else:
+            values[one.name] = torch.cat(parts)
+    return TensorRollout(**values)
+
+
+_FOLLOWED: tuple[Callable[[Playing], object], ...] = (
+    Playing.advance,
+    Playing.count_episodes,
+    Playing.copies_state,
+    Playing.share_weights,
+    Playing.load_copies,
+)
+
+
+def follow(ranks: Ranks, device: torch.device, asked: Mapping[str, Any]) -> None:
+    """Be another rank of a run with these settings."""
+    torch.set_num_threads(1)
+    settings = BatchedSettings.model_validate(asked["settings"]).on(str(device))
+    playing = Playing(settings, ranks)
+    if settings.compile == "on":
+        choose("on", playing.env, [seat.learner for seat in playing.seats], 0)
+    playing.follow()

@@ -1,0 +1,31 @@
+"""The code of docs/guides/scaling.md runs as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "scaling.md"
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec:FutureWarning")
+@pytest.mark.filterwarnings("ignore:GPU available but not used")
+def test_the_guides_code_trains_stops_early_and_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [code] = re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        exec(compile(code, str(GUIDE), "exec"), {})
+    finally:
+        torch.set_num_threads(threads)
+    epoch, reward = capsys.readouterr().out.split()[-2:]
+    assert int(epoch) < 39
+    assert float(reward) >= 100.0
+    assert (tmp_path / "checkpoints" / "last.ckpt").exists()

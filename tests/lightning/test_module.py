@@ -1,0 +1,218 @@
+"""Under Lightning's Trainer a run is the same run, and its users' callbacks do what they are used to."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
+
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.lightning import PerformanceCallback, ResetCallback, TauDataModule, TauLightningModule
+from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.training.batched.playing import Playing
+
+pytestmark = [
+    # Lightning's own use of torch.
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*`checkpoint_callback` dirpath.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty:UserWarning"),
+    pytest.mark.timeout(180),
+]
+RETURN = "Environment/Cumulative Reward"
+CONSTANT = {f"{name}_schedule": "constant" for name in ("learning_rate", "beta", "epsilon")}
+PPO = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 64, "buffer_size": 256, "num_epoch": 2, **CONSTANT}}
+SMALL = {"network_settings": {"hidden_units": 16, "num_layers": 1}}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def settings(environment: str = "cartpole", num_envs: int = 8, **policies: Any) -> BatchedSettings:
+    return BatchedSettings.model_validate(
+        {
+            "environment": {"name": environment, "num_envs": num_envs},
+            "policies": policies or {"agent": {**PPO, **SMALL}},
+            "seed": 3,
+        }
+    )
+
+
+def fit(module: TauLightningModule, tmp_path: Path, epochs: int, batches: int = 3, **options: Any) -> Trainer:
+    ckpt = options.pop("ckpt_path", None)
+    given = {"logger": False, "enable_checkpointing": False} | options
+    trainer = Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        devices=1,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=tmp_path,
+        **given,
+    )
+    trainer.fit(module, TauDataModule(module, batches), ckpt_path=ckpt)
+    return trainer
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one["steps"] == other["steps"]
+    for name, values in one["copies"].items():
+        assert torch.equal(values, other["copies"][name]), name
+    for policy, parts in one["policies"].items():
+        for name, values in parts["tensors"].items():
+            assert torch.equal(values, other["policies"][policy]["tensors"][name]), name
+
+
+def test_it_is_the_same_run_to_the_bit(tmp_path: Path) -> None:
+    module, playing = TauLightningModule(settings()), Playing(settings())
+    trainer = fit(module, tmp_path, epochs=2)
+    for _ in range(6):
+        playing.advance()
+    playing.count_episodes()
+    same(module.playing.state(), playing.state())
+    assert trainer.global_step == 6
+
+
+def test_schedules_end_with_the_trainer(tmp_path: Path) -> None:
+    linear = {"learning_rate": 1e-3, "learning_rate_schedule": "linear", "batch_size": 64, "buffer_size": 256}
+    module = TauLightningModule(settings(agent={"trainer_type": "ppo", "hyperparameters": linear, **SMALL}))
+    trainer = fit(module, tmp_path, epochs=2, batches=4)
+    # Progress is that behind the update: 5, 6, 7 and 8 of 8 in the last epoch, whose mean is logged.
+    assert float(trainer.callback_metrics["Policy/Learning Rate"]) == pytest.approx(1e-3 * (1.0 - 6.5 / 8), rel=1e-3)
+
+
+def test_it_logs_stops_early_and_saves(tmp_path: Path) -> None:
+    module = TauLightningModule("cartpole_batch", {"seed": 3})
+    saved = ModelCheckpoint(tmp_path / "saved", monitor=RETURN, mode="max", save_top_k=2)
+    stop = EarlyStopping(RETURN, mode="max", patience=100, stopping_threshold=100.0)
+    trainer = fit(
+        module,
+        tmp_path,
+        epochs=40,
+        batches=3,
+        logger=CSVLogger(tmp_path, "csv", "0"),
+        log_every_n_steps=1,
+        enable_checkpointing=True,
+        callbacks=[stop, saved, PerformanceCallback()],
+    )
+    assert trainer.current_epoch < 39, "stopped early"
+    assert float(trainer.callback_metrics[RETURN]) >= 100.0
+    assert saved.best_model_score is not None
+    assert float(saved.best_model_score) == float(trainer.callback_metrics[RETURN])
+    assert len(list((tmp_path / "saved").glob("*.ckpt"))) == 2
+    header = (tmp_path / "csv" / "0" / "metrics.csv").read_text().splitlines()[0].split(",")
+    assert {RETURN, "Environment/Episode Length", "Losses/Policy Loss", "Perf/Agent Steps per Second"} <= set(header)
+
+
+def test_it_goes_on_from_a_checkpoint_to_the_bit(tmp_path: Path) -> None:
+    whole = TauLightningModule(settings())
+    fit(whole, tmp_path, epochs=4)
+    first = TauLightningModule(settings())
+    saved = ModelCheckpoint(tmp_path / "saved", save_last=True)
+    fit(first, tmp_path, epochs=2, enable_checkpointing=True, callbacks=[saved])
+    first_saved = shutil.copy(saved.last_model_path, tmp_path / "first.ckpt")
+    resumed = TauLightningModule(settings())
+    callbacks = [ResetCallback(), ModelCheckpoint(tmp_path / "saved", save_last=True)]
+    last = saved.last_model_path
+    trainer = fit(resumed, tmp_path, epochs=4, ckpt_path=last, enable_checkpointing=True, callbacks=callbacks)
+    assert trainer.global_step == 12
+    same(resumed.playing.state(), whole.playing.state())
+    content = torch.load(first_saved, weights_only=True)  # nothing but tensors and plain values
+    assert content["tau_trainer"]["steps"] == first.playing.collector.steps
+    again = TauLightningModule.load_from_checkpoint(first_saved)
+    same(again.playing.state(), first.playing.state())
+
+
+def test_several_policies_have_optimizers_and_names_of_their_own(tmp_path: Path) -> None:
+    halves: dict[str, Any] = {"trainer_type": "a2c", "hyperparameters": {"buffer_size": 64}, **SMALL}
+    policies: dict[str, Any] = {
+        "left": {"agents": ["left"], **halves},
+        "right": {"agents": ["right"], "trainer_type": "a2c", "hyperparameters": {"buffer_size": 128}, **SMALL},
+    }
+    module = TauLightningModule(settings("tests.envs.batched.counting:Counting", **policies))
+    trainer = fit(module, tmp_path, epochs=1, batches=4)
+    assert len(trainer.optimizers) == 2
+    assert trainer.global_step == 4 + 2, "every 8 steps the one, every 16 the other"
+    assert {f"left/{RETURN}", f"right/{RETURN}", "left/Losses/Policy Loss"} <= trainer.callback_metrics.keys()
+    assert [seat.updates for seat in module.learning] == [4, 2]
+
+
+def test_copies_begin_anew_when_the_callback_says_so(tmp_path: Path) -> None:
+    module = TauLightningModule(settings())
+    fit(module, tmp_path, epochs=1)
+    assert (module.playing.env.state["step"] > 0).any()
+    begun: list[bool] = []
+
+    class Look(Callback):
+        def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+            state = module.playing.env.state
+            begun.append(not bool(state["step"].any()) and not bool(state["episode"].any()))
+
+    fit(module, tmp_path, epochs=4, callbacks=[ResetCallback(every_n_epochs=2), Look()])
+    assert begun == [True, False, True, False]
+    with pytest.raises(TypeError, match="LightningModule plays no batched environment"):
+        ResetCallback().on_train_start(SimpleNamespace(ckpt_path=None), LightningModule())  # type: ignore[arg-type]
+
+
+def test_speeds_are_those_of_an_epoch(tmp_path: Path) -> None:
+    trainer = fit(TauLightningModule(settings()), tmp_path, epochs=2, callbacks=[PerformanceCallback()])
+    told = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("Perf/")}
+    assert sum(told[f"Perf/Share of {part}"] for part in ("Acting", "Stepping", "Learning")) == pytest.approx(1.0)
+    assert 10.0 < told["Perf/Agent Steps per Second"] < 1e7
+
+
+@pytest.mark.parametrize(
+    ("trainer", "text"),
+    [
+        ({"world_size": 2}, "use one device here, or tau-train batch --devices"),
+        ({"precision": "bf16-mixed"}, "precision='bf16-mixed'.* is not for policies; leave it out"),
+        ({"device": "cuda:0"}, "the environment is on cpu and the Trainer on cuda:0; choose Trainer.accelerator='cpu'"),
+    ],
+)
+def test_what_would_train_something_else_is_refused(trainer: dict[str, Any], text: str) -> None:
+    module = TauLightningModule(settings())
+    device = torch.device(trainer.pop("device", "cpu"))
+    known = {"world_size": 1, "precision": "32-true", "strategy": SimpleNamespace(root_device=device)}
+    module._trainer = SimpleNamespace(**(known | trainer))  # type: ignore[assignment]
+    module._fabric = None
+    with pytest.raises(SettingsError, match=text):
+        module.setup("fit")
+
+
+def test_checkpoints_of_others_are_refused() -> None:
+    module = TauLightningModule(settings())
+    with pytest.raises(CheckpointError, match="was not written by a TauLightningModule"):
+        module.on_load_checkpoint({})
+    other = TauLightningModule(settings(num_envs=4)).playing.state()
+    with pytest.raises(CheckpointError, match="another number of copies"):
+        module.on_load_checkpoint({"tau_trainer": other | {"module_updates": 0}})
+    named = TauLightningModule(settings(somebody={**PPO, **SMALL})).playing.state()
+    with pytest.raises(CheckpointError, match="is of the policies somebody"):
+        module.on_load_checkpoint({"tau_trainer": named | {"module_updates": 0}})
+
+
+def test_overrides_are_for_files() -> None:
+    with pytest.raises(SettingsError, match="overrides are for a file"):
+        TauLightningModule(settings(), {"seed": 1})
+
+
+def test_without_lightning_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [one for one in sys.modules if one.startswith("tau_trainer.lightning")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "lightning", None)
+    with pytest.raises(SettingsError, match=r"pip install 'tau-trainer\[lightning\]'"):
+        importlib.import_module("tau_trainer.lightning")

@@ -1,0 +1,190 @@
+"""Ranks with a share of the copies each are one process with all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.training.batched.api import train_batched
+from tau_trainer.training.batched.playing import Playing, Seat
+from tests.algorithms.batched.together import Threads, together
+from tests.training.test_ranks import children_of
+
+SLOW = pytest.mark.timeout(240)
+COUNTING = "tests.envs.batched.counting:Counting"
+PPO = {"batch_size": 40, "buffer_size": 192, "num_epoch": 2, "learning_rate": 1e-3}
+
+
+def settings(environment: str = COUNTING, num_envs: int = 12, **policy: Any) -> BatchedSettings:
+    return BatchedSettings.model_validate(
+        {
+            "environment": {"name": environment, "num_envs": num_envs},
+            "policies": {"all": {"network_settings": {"hidden_units": 16, "num_layers": 1}, **policy}},
+            "max_steps": 10_000,
+            "seed": 5,
+        }
+    )
+
+
+def ppo(**numbers: Any) -> dict[str, Any]:
+    return {"trainer_type": "ppo", "hyperparameters": {**PPO, **numbers}}
+
+
+def a2c(**numbers: Any) -> dict[str, Any]:
+    return {"trainer_type": "a2c", "hyperparameters": {"buffer_size": 192, "learning_rate": 1e-2, **numbers}}
+
+
+def trained(chosen: BatchedSettings, ranks: Ranks, updates: int) -> dict[str, Any]:
+    """What one rank comes to."""
+    playing = Playing(chosen, ranks)
+    seat = playing.seats[0]
+    if not ranks.first:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            playing.follow()
+        return {"arrays": seat.learner.state()[0], "told": told_by(seat)}
+    while seat.updates < updates:
+        playing.advance()
+    found = {"episodes": playing.count_episodes(), "copies": playing.copies_state()}
+    if isinstance(ranks, Threads):
+        ranks.over()
+    return {"arrays": seat.learner.state()[0], "told": told_by(seat)} | found
+
+
+def told_by(seat: Seat) -> dict[str, float]:
+    return {name: float(value) for name, value in seat.told[-1].items()}
+
+
+CASES = {
+    "ppo": settings(**ppo()),
+    "minibatches are normalised": settings(**ppo(normalize_advantage="minibatch")),
+    "nothing is clipped": settings(**ppo(max_grad_norm=None, shared_critic=True)),
+    "gradients are clipped": settings(**ppo(max_grad_norm=0.01)),
+    "observations are normalised": settings(**ppo(), network_settings={"normalize": True, "hidden_units": 8}),
+    "continuous actions": settings("pendulum", **ppo(), network_settings={"normalize": True, "hidden_units": 8}),
+    "a2c": settings(**a2c()),
+    "a2c in batches": settings(**a2c(batch_size=50, normalize_advantage=True, normalize_return=True)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("count", [2, 3])
+def test_ranks_are_one_process(case: str, count: int) -> None:
+    chosen = CASES[case]
+    wanted = trained(chosen, Ranks(), 3)
+    found = together(count, lambda ranks: trained(chosen, ranks, 3))
+    assert wanted["episodes"] or case == "continuous actions"
+    for one in found:
+        for name, values in wanted["arrays"].items():
+            assert one["arrays"][name] == pytest.approx(values, rel=1e-3, abs=2e-5), name
+        assert one["told"] == pytest.approx(wanted["told"], rel=1e-3, abs=1e-4)
+    for name, pair in wanted["episodes"].items():
+        assert found[0]["episodes"][name] == pytest.approx(pair)
+    for name, tensor in wanted["copies"].items():
+        assert tensor.dtype == found[0]["copies"][name].dtype
+        assert found[0]["copies"][name].numpy() == pytest.approx(tensor.numpy(), abs=1e-3), name
+    first = found[0]["arrays"]
+    assert all((one["arrays"][name] == first[name]).all() for one in found for name in first), "to the bit on all ranks"
+
+
+def run(tmp_path: Path, run_id: str, **changes: Any) -> BatchedSettings:
+    constant = {f"{name}_schedule": "constant" for name in ("learning_rate", "beta", "epsilon")}
+    chosen = settings("cartpole", 16, **ppo(buffer_size=512, batch_size=128, **constant)).model_dump(mode="json")
+    chosen |= {
+        "evaluation": {"episodes": 0},
+        "checkpoint_settings": {"run_id": run_id, "results_dir": str(tmp_path)},
+        "max_steps": 4096,
+        "summary_freq": 1024,
+    }
+    return BatchedSettings.model_validate(chosen | changes)
+
+
+@SLOW
+def test_two_processes_are_one_with_the_double_batch(tmp_path: Path) -> None:
+    reports = [train_batched(run(tmp_path, f"of {count}", devices=count), "quiet") for count in (1, 2)]
+    assert [report.outcome for report in reports] == ["completed"] * 2
+    assert [report.decisions for report in reports] == [4096, 4096]
+    assert not (tmp_path / "of 1" / "run_logs" / "Rank-1.log").exists()
+    assert (tmp_path / "of 2" / "run_logs" / "Rank-1.log").read_text() == ""
+    models = [sorted((tmp_path / f"of {count}" / "checkpoints").glob("*/*.safetensors")) for count in (1, 2)]
+    assert [one.relative_to(tmp_path / "of 1") for one in models[0]] == [
+        one.relative_to(tmp_path / "of 2") for one in models[1]
+    ], "rank 0 alone writes"
+    from safetensors.numpy import load_file
+
+    one, other = (load_file(files[-1]) for files in models)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert np.asarray(other[name], float) == pytest.approx(np.asarray(one[name], float), rel=1e-3, abs=1e-4), name
+
+
+@SLOW
+def test_it_goes_on_with_any_number_of_devices(tmp_path: Path) -> None:
+    train_batched(run(tmp_path, "whole", max_steps=4096), "quiet")
+    train_batched(run(tmp_path, "parts", max_steps=2048, devices=2), "quiet")
+    chosen = run(tmp_path, "parts", max_steps=4096, devices=2)
+    resumed = chosen.checkpoint_settings.model_copy(update={"resume": True})
+    report = train_batched(chosen.model_copy(update={"checkpoint_settings": resumed}), "quiet")
+    assert report.decisions == 4096
+    from safetensors.numpy import load_file
+
+    one, other = (
+        load_file(max((tmp_path / name / "checkpoints").glob("*4096/*.safetensors"))) for name in ("whole", "parts")
+    )
+    for name in one:
+        assert np.asarray(other[name], float) == pytest.approx(np.asarray(one[name], float), rel=1e-3, abs=1e-4), name
+
+
+@SLOW
+def test_a_dead_rank_ends_the_run_and_what_was_saved_stays(tmp_path: Path) -> None:
+    killed: list[float] = []
+
+    def kill() -> None:
+        while not list((tmp_path / "it" / "checkpoints").glob("*")):
+            time.sleep(0.05)
+        for child in children_of(os.getpid()):
+            os.kill(child, signal.SIGKILL)
+        killed.append(time.monotonic())
+
+    threading.Thread(target=kill, daemon=True).start()
+    report = train_batched(run(tmp_path, "it", max_steps=10**9, checkpoint_interval=1024, devices=2), "quiet")
+    assert time.monotonic() - killed[0] < 15.0
+    assert report.outcome == "failed"
+    assert report.errors[0].startswith("rank 1 of 2 ended by SIGKILL")
+    assert report.exit_code != 0
+    assert list((tmp_path / "it" / "checkpoints").glob("*"))
+
+
+@SLOW
+def test_ctrl_c_saves_once(tmp_path: Path) -> None:
+    def press() -> None:
+        while not list((tmp_path / "it" / "checkpoints").glob("*")):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    report = train_batched(run(tmp_path, "it", max_steps=10**9, checkpoint_interval=1024, devices=2), "quiet")
+    assert report.outcome == "cancelled"
+    assert report.exit_code == 0
+    lines = [json.loads(line) for line in (tmp_path / "it" / "log.jsonl").read_text().splitlines()]
+    steps = [line["fields"]["step"] for line in lines if line.get("kind") == "checkpoint"]
+    assert steps[-1] == report.decisions
+    assert len(steps) == len(set(steps))
+    assert children_of(os.getpid()) == []
+
+
+def test_what_cannot_be_shared_out_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot share 16 copies out to 3 devices"):
+        run(tmp_path, "x", devices=3)
+    with pytest.raises(ValueError, match=r"policies.all a trainer_type that learns in one process; remove devices"):
+        run(tmp_path, "x", devices=2, policies={"all": {"trainer_type": "dqn"}})
