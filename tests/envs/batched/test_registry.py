@@ -118,4 +118,5 @@ def test_twins_by_the_same_name_and_arguments(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_every_environment_that_comes_along_has_a_twin() -> None:
-    assert registry._TWINS.keys() == plugins._OWN["batched"].keys()
+    both_sides = {"hironaka"}  # is two of `polyhedra`
+    assert registry._TWINS.keys() == plugins._OWN["batched"].keys() - both_sides
