@@ -114,6 +114,7 @@ class ActorProcess:
         env = board.plan.settings.env_settings
         self.index = index
         self.waits_for: str | None = f"actor {index} to start"
+        self.absent: str | None = None
         self.receiving_seconds = 0.0
         self._board = board
         self._log = log

@@ -57,6 +57,7 @@ class Copies:
 
     restarts = 0
     waits_for: str | None = "the population"
+    absent: str | None = None
 
     def __init__(self, moves: Callable[[], int]) -> None:
         self._moves = moves
