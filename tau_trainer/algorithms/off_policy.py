@@ -41,6 +41,8 @@ from tau_trainer.specs import BoolArray, FloatArray, ObservationType
 
 _STEPS_AN_UPDATE = 4
 """Gradient steps for which an update is worth beginning: what is done once in each takes longer than one of them."""
+_DECISIONS_AN_UPDATE = 32
+"""Decisions for which it is, however few gradient steps they earn."""
 _STEPS_AT_ONCE = 64
 """Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
 _BYTES_AT_ONCE = 2**26
@@ -126,7 +128,9 @@ class OffPolicy(GradientAlgorithm):
 
     @override
     def ready(self, counters: Counters) -> Work | None:
-        least = counters.push or (_STEPS_AN_UPDATE * self.numbers.steps_per_update if counters.updates else self._first)
+        every = self.numbers.steps_per_update
+        worth = max(every, min(_STEPS_AN_UPDATE * every, _DECISIONS_AN_UPDATE))
+        least = counters.push or (worth if counters.updates else self._first)
         return self.memory.take() if self.memory.completed >= max(least, 1) else None
 
     @property

@@ -147,7 +147,11 @@ def test_there_is_no_fault_in_what_has_none() -> None:
         assert findings.about == "2 agents, observations Box [2] float32, actions Discrete(3)"
 
 
-@pytest.mark.parametrize("name", [name for name in registry.names() if name != "polyhedra"])
+ELSEWHERE = {"polyhedra", "hironaka"}
+"""The first with its own tests; the other is two of it in one, whose games end each for itself."""
+
+
+@pytest.mark.parametrize("name", [name for name in registry.names() if name not in ELSEWHERE])
 def test_there_is_no_fault_in_what_comes_along(name: str) -> None:
     findings = check(lambda copies, **given: registry.make(name, copies, **given), steps=40, copies=4)
     assert findings.sentences == []
