@@ -20,21 +20,23 @@ class Scores:
     Attributes:
         returns: float32 [E, A] of open episodes.
         lengths: float32 [E, A].
-        sums: float32 [A, 3]: episodes that ended since :meth:`take`, the sum of their returns, that of their lengths.
+        sums: float64 [A, 4], where the device has it: episodes that ended since :meth:`take`, and the sums of their
+            returns, of the returns' squares, and of their lengths.
     """
 
     def __init__(self, env: BatchedEnv) -> None:
         shape = env.num_envs, env.num_agents
         self.returns, self.lengths = (torch.zeros(shape, device=env.device) for _ in range(2))
-        self.sums = torch.zeros(env.num_agents, 3, device=env.device)
+        exact = torch.float32 if env.device.type == "mps" else torch.float64  # which Apple's GPUs do not have
+        self.sums = torch.zeros(env.num_agents, 4, dtype=exact, device=env.device)
 
     def add(self, rewards: torch.Tensor, ended: torch.Tensor, present: torch.Tensor) -> None:
         """One step: float32 [E, A], bool [E, A] whose episode ended with it, bool [E, A] who had not left before."""
         self.returns += rewards
         self.lengths += present
         ends = ended.to(torch.float32)
-        told = torch.stack((ends, self.returns * ends, self.lengths * ends), dim=2)
-        self.sums += told.sum(dim=0)
+        returns = (self.returns * ends).to(self.sums.dtype)
+        self.sums += torch.stack((ends, returns, returns.square(), self.lengths * ends), dim=2).sum(dim=0)
         self.returns *= 1.0 - ends
         self.lengths *= 1.0 - ends
 

@@ -7,6 +7,7 @@ every value until the flush, and never waits for a recorder.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -57,6 +58,7 @@ class MetricsHub:
         """Where the run's time goes."""
         self._lock = threading.Lock()
         self._series: dict[str, _SeriesByKey] = {}
+        self._told: dict[str, dict[str, Statistics]] = {}
         self._behaviors: dict[str, _Behavior] = {}
         self._kept: dict[str, float] = {}
         self.losses: list[str] = []
@@ -102,6 +104,12 @@ class MetricsHub:
             if pair is not None:
                 _append(series, str(pair), key, value, aggregation)
 
+    def tell(self, behavior: str, key: str, count: int, mean: float, std: float) -> None:
+        """Say what ``count`` values were, of which nobody has kept each, until the next flush; say it once."""
+        known = Statistics(Aggregation.AVERAGE, count, mean, std, math.nan, math.nan, mean * count, math.nan)
+        with self._lock:
+            self._told.setdefault(behavior, {})[key] = known
+
     def add_all(self, behavior: str, values: Mapping[str, float | ArrayLike], *, pair: PairId | None = None) -> None:
         """Several keys at once, averaged: what an update returns."""
         for key, value in values.items():
@@ -131,7 +139,7 @@ class MetricsHub:
         """
         now = self._clock()
         with self._lock:
-            series = self._series.pop(behavior, {})
+            series, told = self._series.pop(behavior, {}), self._told.pop(behavior, {})
             state = self._behaviors.setdefault(behavior, _Behavior(0, self._started))
             end = now if state.rested is None else state.rested
             seconds, decisions = end - state.time, step - state.step
@@ -139,6 +147,7 @@ class MetricsHub:
             rate = max(decisions, 0) / seconds if seconds > 0 else 0.0
             kept = {keys.DECISIONS_PER_SECOND: rate, **self._kept}
         statistics, pairs = _aggregate(series, kept)
+        statistics |= told
         summary = Summary(
             behavior=behavior,
             step=step,

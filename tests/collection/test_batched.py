@@ -87,7 +87,7 @@ def test_no_final_observations_where_nothing_is_truncated(monkeypatch: pytest.Mo
 def test_scores_are_of_the_episodes_that_ended() -> None:
     collector = BatchedCollector(Counting(4, limit=3), {"all": (Drawn(0), (0, 1))})
     rollout = collector.collect(20)["all"]
-    wanted = torch.zeros(2, 3)
+    wanted = torch.zeros(2, 4)
     for copy in range(4):
         for agent in range(2):
             total = length = 0.0
@@ -95,11 +95,11 @@ def test_scores_are_of_the_episodes_that_ended() -> None:
                 total += float(rollout.rewards[t, copy, agent])
                 length += float(rollout.present[t, copy, agent])
                 if rollout.terminated[t, copy, agent] or rollout.truncated[t, copy, agent]:
-                    wanted[agent] += torch.tensor([1.0, total, length])
+                    wanted[agent] += torch.tensor([1.0, total, total**2, length])
                     total = length = 0.0
     assert wanted[:, 0].min() > 3.0
     assert collector.scores.take().tolist() == wanted.tolist()
-    assert collector.scores.take().tolist() == [[0.0] * 3] * 2
+    assert collector.scores.take().tolist() == [[0.0] * 4] * 2
 
 
 def test_another_goes_on_where_one_stood() -> None:

@@ -254,3 +254,15 @@ def test_the_time_after_the_last_decision_says_nothing_of_the_speed() -> None:
     assert hub.flush("A", 100).decisions_per_second == 10.0
     now = 70.0
     assert hub.flush("A", 150).decisions_per_second == 5.0, "it went on"
+
+
+def test_what_nobody_kept_each_of_is_told() -> None:
+    hub = MetricsHub()
+    hub.add("B", "Losses/Value", 1.0)
+    hub.tell("B", "Environment/Cumulative Reward", 12, 3.0, 0.5)
+    summary = hub.flush("B", 100)
+    found = summary.statistics["Environment/Cumulative Reward"]
+    assert (found.count, found.mean, found.std, found.sum, found.value) == (12, 3.0, 0.5, 36.0, 3.0)
+    assert summary.statistics["Losses/Value"].mean == 1.0
+    assert "Environment/Cumulative Reward" not in hub.flush("B", 200).statistics, "it was of those decisions"
+    hub.close()

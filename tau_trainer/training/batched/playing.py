@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -57,6 +57,16 @@ class Seat:
     def learns(self) -> bool:
         """Whether anything changes it."""
         return self.settings.learns
+
+
+class Episodes(NamedTuple):
+    """Of one policy's agents, that ended."""
+
+    ended: int
+    mean_return: float
+    return_deviation: float
+    """Of all, not of a sample: divided by :attr:`ended`."""
+    mean_length: float
 
 
 class Playing:
@@ -199,20 +209,22 @@ class Playing:
         seat.updates += 1
         self.learning_seconds += time.perf_counter() - begun
 
-    def count_episodes(self) -> dict[str, tuple[float, float]]:
-        """Read the episodes that ended since the last time, on all ranks: their mean return and length, by policy.
+    def count_episodes(self) -> dict[str, Episodes]:
+        """Read the episodes that ended since the last time, on all ranks, by policy.
 
         The device is waited for.
         """
         self._lead(Playing.count_episodes)
-        sums = self.ranks.add(self.collector.scores.take()).cpu().numpy().astype(np.float64)
+        sums = self.ranks.add(self.collector.scores.take()).cpu().numpy()
         found = {}
         for seat in self.seats:
-            ended, returns, lengths = sums[seat.agents].sum(axis=0)
+            ended, returns, squares, lengths = sums[seat.agents].sum(axis=0).tolist()
             seat.episodes += int(ended)
             if ended:
-                found[seat.name] = float(returns / ended), float(lengths / ended)
-                seat.mean_return, seat.mean_length = found[seat.name]
+                mean = returns / ended
+                deviation = math.sqrt(max(squares / ended - mean**2, 0.0))
+                found[seat.name] = Episodes(int(ended), mean, deviation, lengths / ended)
+                seat.mean_return, seat.mean_length = mean, lengths / ended
         return found
 
     def begin_anew(self) -> None:

@@ -30,8 +30,6 @@ from tau_trainer.training.status import write_status
 _SNAPSHOT_S = 0.25
 _ENVIRONMENT = "environment."
 """What the names of the copies' tensors begin with in the checkpoint of the first policy that learns."""
-_LONGEST_ROUND = 4
-"""Times the longest horizon: a round ends where all policies have learned from all that they did."""
 
 
 class BatchedRun(Playing):
@@ -163,8 +161,9 @@ class BatchedRun(Playing):
             self.hub.keep(key, value)
         for seat in self.learning:
             if seat.name in ended:
-                self.hub.add(seat.name, keys.CUMULATIVE_REWARD, ended[seat.name][0])
-                self.hub.add(seat.name, keys.EPISODE_LENGTH, ended[seat.name][1])
+                one = ended[seat.name]
+                self.hub.tell(seat.name, keys.CUMULATIVE_REWARD, one.ended, one.mean_return, one.return_deviation)
+                self.hub.add(seat.name, keys.EPISODE_LENGTH, one.mean_length)
             names = list(seat.told[0]) if seat.told else []
             if names:
                 rows = torch.stack([torch.stack([one[name] for name in names]) for one in seat.told]).cpu().numpy()

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
+from tau_trainer.collection.batched import Scores
 from tau_trainer.errors import CheckpointError, RunExistsError, RunFinishedError, SettingsError
-from tau_trainer.metrics import RunReport, read_log
+from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.settings.batched import load_batched
 from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.run import BatchedRun
@@ -336,3 +338,32 @@ def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
     assert (report.outcome, report.exit_code) == ("failed", 2)
     assert "became NaN or infinite; the checkpoints from before it are kept" in report.errors[0]
     assert not list((report.folder / "checkpoints").glob("left-*"))
+
+
+def test_a_summary_says_how_returns_are_spread(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of any other run: the deviation over episodes, and how many there were."""
+    ended: dict[int, list[float]] = {0: [], 1: []}
+    add = Scores.add
+
+    def watched(scores: Scores, rewards: torch.Tensor, over: torch.Tensor, present: torch.Tensor) -> None:
+        totals = scores.returns + rewards
+        for agent, returns in ended.items():
+            returns += totals[over[:, agent], agent].tolist()
+        add(scores, rewards, over, present)
+
+    monkeypatch.setattr(Scores, "add", watched)
+    report = train(file, "spread", evaluation__episodes=0)
+    for agent, policy in enumerate(("left", "right")):
+        told = [
+            record["statistics"][keys.CUMULATIVE_REWARD]
+            for record in read_log(report.folder / "log.jsonl")
+            if record["type"] == "summary" and record["behavior"] == policy
+        ]
+        assert {one["min"] for one in told} == {None}, "nobody knows"
+        parts = np.split(np.array(ended[agent]), np.cumsum([one["count"] for one in told])[:-1])
+        assert len(parts) == len(told) > 2
+        for one, returns in zip(told, parts, strict=True):
+            assert one["count"] == len(returns)
+            assert one["mean"] == pytest.approx(np.mean(returns))
+            assert one["std"] == pytest.approx(np.std(returns), abs=1e-6)
+        assert max(one["std"] for one in told) > 0.1
