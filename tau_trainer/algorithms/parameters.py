@@ -42,7 +42,7 @@ class OptimizerState(NamedTuple):
     mu_product: torch.Tensor
     """float64 [1]: product of NAdam's momenta so far."""
     step: torch.Tensor
-    """int64 []: steps taken."""
+    """int64 []: steps taken. On the CPU, where every step asks for it, wherever the vectors are."""
     kind: str
     """A value of ``hyperparameters.optimizer``."""
     weight_decay: float
@@ -132,7 +132,7 @@ class FlatParameters:
             self._shapes[name], self._offsets[name] = named[name].shape, size
             size += -(-named[name].numel() // _ALIGNMENT) * _ALIGNMENT
         parameters, gradient, mean, square, scratch = (torch.zeros(size, device=device) for _ in range(5))
-        step = torch.zeros((), dtype=torch.int64, device=device)
+        step = torch.zeros((), dtype=torch.int64, device="cpu")
         self._products = torch.ones(len(parts), dtype=torch.float64, device="cpu")  # read at every step
         kind, decay = ("adam", 0.0) if numbers is None else (numbers.optimizer, numbers.weight_decay)
         self.optimizer = OptimizerState(
@@ -148,7 +148,7 @@ class FlatParameters:
             vector = torch.nn.Parameter(parameters)
             vector.grad = gradient
             self._whole = torch.optim.Adam([vector], eps=1e-8, fused=True)
-            self._whole.state[vector] = {"step": torch.zeros(()), "exp_avg": mean, "exp_avg_sq": square}
+            self._whole.state[vector] = {"step": torch.zeros((), device=device), "exp_avg": mean, "exp_avg_sq": square}
 
     def span(self, *prefixes: str) -> slice:
         """Where in the vector the parts lie that names with these prefixes are in, one behind the other."""
