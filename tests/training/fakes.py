@@ -99,6 +99,7 @@ class SceneEngine:
         self.exchanges = 0
         self.awaited = False
         self.note: str | None = None
+        self.paused: str | None = None
         self.stage = "answer a step"
         self.specs: dict[str, BehaviorSpec] = {}
         self.arguments = parse_args([*launch.program[3:], *launch.env_args])
