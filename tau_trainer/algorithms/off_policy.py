@@ -41,7 +41,7 @@ from tau_trainer.specs import BoolArray, FloatArray, ObservationType
 
 _STEPS_AN_UPDATE = 4
 """Gradient steps for which an update is worth beginning: what is done once in each takes longer than one of them."""
-_DECISIONS_AN_UPDATE = 32
+_DECISIONS_AN_UPDATE = 24
 """Decisions for which it is, however few gradient steps they earn."""
 _STEPS_AT_ONCE = 64
 """Minibatches that are drawn together: large enough for full speed, small enough for the cache."""

@@ -193,7 +193,7 @@ def test_work_is_ready_when_there_is_something_to_learn() -> None:
         work = learner.ready(Counters(1000, updates))
         return work is not None
 
-    assert [after(19, 0), after(20, 0), after(27, 3), after(28, 3)] == [False, True, False, True]
+    assert [after(19, 0), after(20, 0), after(23, 3), after(24, 3)] == [False, True, False, True]
 
 
 def spoilt(work: WorkData, name: str, value: float, record: int = 20) -> WorkData:
