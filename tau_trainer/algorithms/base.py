@@ -85,6 +85,9 @@ class Algorithm(ABC):
     holds_lock: bool = True
     """Whether an update computes with the interpreter's lock in its hands: then it had better have a process of its
     own, lest acting waits for it."""
+    on_policy: bool = True
+    """Whether it learns from what the policy of now did: then agents that act beside an update do so as late as they
+    can, with weights as new as they can be."""
     on_batch: OnBatch | None = None
     """Whom updates tell of their minibatches, if they can; None: nobody asks."""
     exports: bool = True

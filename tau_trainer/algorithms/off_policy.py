@@ -41,8 +41,8 @@ from tau_trainer.specs import BoolArray, FloatArray, ObservationType
 
 _STEPS_AN_UPDATE = 4
 """Gradient steps for which an update is worth beginning: what is done once in each takes longer than one of them."""
-_DECISIONS_AN_UPDATE = 24
-"""Decisions for which it is, however few gradient steps they earn."""
+_DECISIONS_AN_UPDATE = 40
+"""Decisions that may have been made by then, if they earn one step at all: weights should not be old."""
 _STEPS_AT_ONCE = 64
 """Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
 _BYTES_AT_ONCE = 2**26
@@ -69,6 +69,7 @@ class OffPolicy(GradientAlgorithm):
             ``hindsight`` is set; or there are no goals that hindsight could change.
     """
 
+    on_policy = False
     masks_after: bool = False
     """Whether gradient steps ask what was forbidden when the next decision was made."""
     parts: Sequence[str] = ("",)
@@ -129,7 +130,7 @@ class OffPolicy(GradientAlgorithm):
     @override
     def ready(self, counters: Counters) -> Work | None:
         every = self.numbers.steps_per_update
-        worth = max(every, min(_STEPS_AN_UPDATE * every, _DECISIONS_AN_UPDATE))
+        worth = every * max(min(_STEPS_AN_UPDATE, _DECISIONS_AN_UPDATE // every), 1)
         least = counters.push or (worth if counters.updates else self._first)
         return self.memory.take() if self.memory.completed >= max(least, 1) else None
 

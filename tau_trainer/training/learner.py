@@ -250,9 +250,9 @@ class Learner:
         """When agents act on beside the update that begins: late, and just in time to fill the next buffer.
 
         So their weights are as new as they can be. How long both take is known from the last time; where filling a
-        buffer takes longer than an update, agents go on at once.
+        buffer takes longer than an update, or a replay memory does not mind, agents go on at once.
         """
-        ahead = self._last_update_seconds - _MARGIN * self._filling_seconds
+        ahead = self._last_update_seconds - _MARGIN * self._filling_seconds if self.algorithm.on_policy else 0.0
         self._collecting_since = self._held_until = _now() + max(0.0, ahead)
 
     def _too_early(self) -> float:

@@ -175,8 +175,10 @@ def test_so_many_gradient_steps_for_so_many_decisions(
     assert [abs(one - two) <= 0.05 * two + 1 for one, two in zip(found, steps, strict=True)] == [True, True]
 
 
-def test_work_is_ready_when_there_is_something_to_learn() -> None:
-    learner = sac(CONTINUOUS, settings(batch_size=16, buffer_init_steps=20, steps_per_update=7.0))
+@pytest.mark.parametrize(("every", "enough"), [(0.5, 2), (7.0, 28), (13.0, 39), (24.0, 24), (64.0, 64)])
+def test_work_is_ready_when_there_is_something_to_learn(every: float, enough: int) -> None:
+    """Four gradient steps at once, but not of more than 40 decisions, if they are more than one."""
+    learner = sac(CONTINUOUS, settings(batch_size=16, buffer_init_steps=20, steps_per_update=every))
     assert learner.missing == "20 decisions"
     collector = Collector(learner)
 
@@ -193,7 +195,7 @@ def test_work_is_ready_when_there_is_something_to_learn() -> None:
         work = learner.ready(Counters(1000, updates))
         return work is not None
 
-    assert [after(19, 0), after(20, 0), after(23, 3), after(24, 3)] == [False, True, False, True]
+    assert [after(19, 0), after(20, 0), after(enough - 1, 3), after(enough, 3)] == [False, True, False, True]
 
 
 def spoilt(work: WorkData, name: str, value: float, record: int = 20) -> WorkData:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.algorithms import Publish
+from tau_trainer.algorithms.sac import SAC
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import WorkData
 from tau_trainer.metrics import MetricsHub, keys
@@ -259,6 +260,25 @@ def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypat
 
     run(work)
     assert learner._last_update_seconds != 5.0
+
+
+def test_nobody_waits_where_experience_of_an_older_policy_is_as_good(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not SAC.on_policy
+    learner = make(most=1)
+    gate = Gate(learner, monkeypatch)
+    monkeypatch.setattr(learner.algorithm, "on_policy", False)
+
+    async def work() -> None:
+        learner._last_update_seconds, learner._collecting_since = 5.0, learner_module._now() - 2.5
+        collect(learner)
+        await asyncio.wait_for(learner.wait_for_learner(), 1)
+        assert not learner.idle
+        gate.open.set()
+        await learner.drain()
+
+    run(work)
 
 
 def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
