@@ -16,12 +16,13 @@ def scheduled(
     kind: Literal["constant", "linear"],
     progress: float,
     floor: float,
-    max_steps: float = 0.0,
+    max_steps: float,
 ) -> float:
     """The value at ``progress`` (0 = start, 1 = ``max_steps``; values outside are clamped).
 
     ``linear`` is ML-Agents' polynomial decay of power 1: ``(initial - floor) * (1 - progress) + floor``. An initial
-    value below the floor stays where it is instead of rising to it. A number that is a schedule itself follows that.
+    value below the floor stays where it is instead of rising to it. A number that is a schedule itself follows that,
+    by steps out of ``max_steps``.
     """
     progress = min(max(progress, 0.0), 1.0)
     if not isinstance(number, int | float):

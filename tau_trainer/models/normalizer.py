@@ -80,6 +80,8 @@ class Normalizer(torch.nn.Module):
             add: adds up over them.
         """
         rows, count = rows.to(torch.float64), len(rows) if count is None else count
+        if count == 0:
+            return
         mean = add(rows.sum(dim=0)) / count
         squares = add((rows - mean).square().sum(dim=0))
         total, delta = self.count + count, mean - self.mean

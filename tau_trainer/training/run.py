@@ -352,14 +352,17 @@ class TrainingRun:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _show(self) -> None:
-        """Hand the run's picture to the recorders a few times a second."""
-        if self.examiner is not None:
-            examiner = self.examiner
-            self.baselines = await asyncio.get_running_loop().run_in_executor(None, lambda: examiner.baselines)
-            self.hub.baselines(self.baselines)
-        while True:
-            self.hub.snapshot(self.snapshot())
-            await asyncio.sleep(_SNAPSHOT_S)
+        """Hand the run's picture to the recorders a few times a second. What goes wrong there costs no run."""
+        try:
+            if self.examiner is not None:
+                examiner = self.examiner
+                self.baselines = await asyncio.get_running_loop().run_in_executor(None, lambda: examiner.baselines)
+                self.hub.baselines(self.baselines)
+            while True:
+                self.hub.snapshot(self.snapshot())
+                await asyncio.sleep(_SNAPSHOT_S)
+        except Exception as error:
+            self.hub.warning(f"the run goes on, but is shown no longer: {type(error).__name__}: {error}")
 
     async def _after_round(self) -> bool:
         """In a deterministic run, whether a checkpoint was written and environments shall begin anew."""

@@ -35,6 +35,7 @@ from tau_trainer.training.learner import Learner
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.run import TrainingRun
+from tau_trainer.training.snapshots import Snapshots
 from tau_trainer.training.watchdog import watch
 from tests.training.fakes import RAINBOW, Memory, SceneEngine, Stage, begin, sac_settings, tau_settings, train, until
 
@@ -818,6 +819,27 @@ def test_status_while_it_runs(stage: Stage, tmp_path: Path) -> None:
     assert last.validation_accuracy is not None
     assert last.baselines is not None
     assert [behavior.step for behavior in last.behaviors] == [400]
+
+
+def test_what_goes_wrong_in_showing_a_run_is_told_and_costs_no_run(
+    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, failed = Snapshots.take, []
+
+    def fail_once(self: Snapshots) -> RunSnapshot:
+        if not failed and len(memory.snapshots) >= 2:
+            failed.append(1)
+            raise ZeroDivisionError("no seconds")
+        return take(self)
+
+    async def pause(engine: SceneEngine) -> None:
+        await asyncio.sleep(0.01 if not failed else 0.0)
+
+    stage.before_step = pause
+    monkeypatch.setattr(Snapshots, "take", fail_once)
+    report = train(tau_settings(tmp_path), memory)
+    assert (report.outcome, report.decisions) == ("completed", 400)
+    assert "the run goes on, but is shown no longer: ZeroDivisionError: no seconds" in memory.warnings
 
 
 def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: Memory) -> None:

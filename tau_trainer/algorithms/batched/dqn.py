@@ -169,7 +169,8 @@ class DQNLearner(BatchedLearner):
         if self.ring is None:
             self.ring = self._new_ring(columns)
         if self._network.normalizer is not None:
-            self._network.normalizer.take_in(columns["observation"])
+            there = rollout.present.flatten() if rollout.present.shape[2] > 1 else slice(None)
+            self._network.normalizer.take_in(columns["observation"][there])
         self.ring.append(columns, kept.flatten())
         self._held += rollout.decisions
 

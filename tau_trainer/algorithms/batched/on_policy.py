@@ -147,6 +147,8 @@ class OnPolicyLearner(BatchedLearner):
         rows = rollout.observations.flatten(0, 2).flatten(1)
         there = slice(None) if rollout.present.shape[2] == 1 else rollout.present.flatten().nonzero().squeeze(1)
         shared = self._rows(there, rollout.present)
+        if shared.count == 0:  # all of its agents had left, of every copy
+            return {}
         normalizer = self.network.normalizer
         first = normalizer is not None and not self._touched
         if normalizer is not None and first:

@@ -164,17 +164,18 @@ class BatchedRun(Playing):
                 one = ended[seat.name]
                 self.hub.tell(seat.name, keys.CUMULATIVE_REWARD, one.ended, one.mean_return, one.return_deviation)
                 self.hub.add(seat.name, keys.EPISODE_LENGTH, one.mean_length)
-            names = list(seat.told[0]) if seat.told else []
-            if names:
-                rows = torch.stack([torch.stack([one[name] for name in names]) for one in seat.told]).cpu().numpy()
-                if not np.isfinite(rows).all():
-                    wrong = names[int(np.argwhere(~np.isfinite(rows))[0][1])]
+            told = [figure for one in seat.told for figure in one.items()]
+            if told:
+                found: dict[str, list[float]] = {}
+                for (name, _), value in zip(told, torch.stack([value for _, value in told]).tolist(), strict=True):
+                    found.setdefault(name, []).append(value)
+                if wrong := next((name for name, values in found.items() if not np.isfinite(values).all()), None):
                     raise NonFiniteError(
                         f"policy '{seat.name}': {wrong} became NaN or infinite; the checkpoints from before it are "
                         "kept. Lower its learning_rate or the size of the rewards."
                     )
-                for name, column in zip(names, rows.T, strict=True):
-                    self.hub.add(seat.name, name, column)
+                for name, values in found.items():
+                    self.hub.add(seat.name, name, values)
                 seat.told.clear()
             self.hub.flush(seat.name, self.steps_of(seat), training=not self.done)
 

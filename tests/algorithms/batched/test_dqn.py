@@ -17,6 +17,7 @@ from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.exploration import make_exploration
 from tau_trainer.metrics import keys
+from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.settings import NetworkSettings
 from tau_trainer.settings.batched import DQNPolicySettings
 from tau_trainer.settings.hyperparameters import BatchedDQNHyperparameters
@@ -100,6 +101,22 @@ def test_what_is_remembered(masked: bool, final: bool) -> None:
             assert (stored["forbidden_after"][row] == ~allowed.numpy()).all()
         row += 1
     assert row == len(stored["reward"]) > 20
+
+
+def test_who_has_left_is_not_taken_in() -> None:
+    """What stands where no agent is changes nothing of the statistics; a rollout of nobody leaves them alone."""
+    learner, rollout = learner_of(NetworkSettings(net_arch=[8], normalize=True), batch_size=200), rollout_of()
+    learner.learn(rollout, 0.0)
+    normalizer = learner._network.normalizer
+    assert normalizer is not None
+    there = rollout.observations[rollout.present]
+    assert 20 < len(there) < rollout.present.numel()
+    expected = Normalizer(2)
+    expected.merge(there.numpy())
+    rollout.present[:] = False
+    learner.learn(rollout, 0.0)
+    for name, value in expected.named_buffers():
+        assert torch.allclose(normalizer.get_buffer(name), value), name
 
 
 class Textbook:

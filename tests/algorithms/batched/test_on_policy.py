@@ -322,6 +322,19 @@ def test_statistics_take_in_what_was_seen_after_it_was_learned_from() -> None:
     assert float(normalizer.count) == count + int(second.present.sum())
 
 
+@pytest.mark.parametrize("kind", ["a2c", "ppo"])
+def test_a_rollout_of_nobody_changes_nothing(kind: str) -> None:
+    space = SPACES["box"]
+    learner = learner_of(policy(kind, network={"normalize": True}), space)
+    learner.learn(play(learner, space), 0.0)
+    before = {name: tensor.clone() for name, tensor in learner.network.state_dict().items()}
+    rollout = play(learner, space, seed=2)
+    rollout.present[:] = False
+    assert not learner.learn(rollout, 0.5)
+    for name, tensor in learner.network.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+
+
 def test_the_first_rollout_is_compared_with_the_policy_that_has_statistics() -> None:
     space = SPACES["discrete"]
     learner = learner_of(policy("ppo", network={"normalize": True}, learning_rate=1e-9), space)
