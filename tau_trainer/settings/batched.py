@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -23,13 +22,12 @@ from tau_trainer.settings.kinds import Bool, Fraction, Int, NaturalInt, Positive
 from tau_trainer.settings.merging import apply_overrides
 from tau_trainer.settings.networks import NetworkSettings
 from tau_trainer.settings.problems import Problems, did_you_mean, key_path
-from tau_trainer.settings.run import CheckpointSettings, TorchSettings
+from tau_trainer.settings.run import CheckpointSettings, TorchSettings, fixed_seed
 from tau_trainer.settings.shipped import find_config
 from tau_trainer.settings.trainers import LEAST_SUMMARIES
 
 Compile = Literal["auto", "on", "off"]
 """Whether stepping and acting are compiled: where a probe says that it is faster, always, or never."""
-_RANDOM_SEEDS = 10000
 
 
 class EnvironmentSettings(Section):
@@ -298,5 +296,4 @@ def dump_batched(settings: BatchedSettings) -> str:
 
 def resolve_batched_seed(settings: BatchedSettings) -> BatchedSettings:
     """Settings whose seed is a fixed number of at least 0."""
-    seed = secrets.randbelow(_RANDOM_SEEDS) if settings.seed < 0 else settings.seed
-    return settings.model_copy(update={"seed": seed})
+    return settings.model_copy(update={"seed": fixed_seed(settings.seed, settings.checkpoint_settings)})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import itertools
+import json
 import re
 import secrets
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
@@ -153,13 +155,23 @@ def check_device(settings: _OnDevice) -> None:
         ) from None
 
 
+def fixed_seed(seed: int, chosen: CheckpointSettings) -> int:
+    """The seed, if it is one; -1 stands for that of the run that goes on, or for a random one of a new run."""
+    if seed >= 0:
+        return seed
+    if chosen.resume or chosen.inference:
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            told = json.loads((Path(chosen.results_dir) / chosen.run_id / "run.json").read_text(encoding="utf-8"))
+            return max(int(told["seed"]), 0)
+    return secrets.randbelow(_RANDOM_SEEDS)
+
+
 def resolve_seed(settings: RunSettings) -> RunSettings:
     """Settings whose run seed, and that of every sampler, is a fixed number of at least 0.
 
     Samplers without a seed get the run's seed plus a running index over all such parameters, as in ML-Agents.
     """
-    seed = settings.env_settings.seed
-    seed = secrets.randbelow(_RANDOM_SEEDS) if seed < 0 else seed
+    seed = fixed_seed(settings.env_settings.seed, settings.checkpoint_settings)
     index = itertools.count(seed)
 
     def seeded(value: AnyParameter) -> AnyParameter:

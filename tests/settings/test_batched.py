@@ -48,6 +48,14 @@ def test_a_file_survives_being_written(file: Path, tmp_path: Path) -> None:
     assert load_batched(copy) == settings
 
 
+def test_a_run_that_goes_on_keeps_its_seed(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "run.json").write_text('{"seed": 31415}')
+    again = {"results_dir": str(tmp_path), "run_id": "one", "resume": True}
+    settings = load_batched(file, {f"checkpoint_settings.{key}": value for key, value in again.items()})
+    assert resolve_batched_seed(settings).seed == 31415
+
+
 def test_a2c_has_the_numbers_of_warpdrive(file: Path) -> None:
     numbers: Any = load_batched(file, {"policies.tagger.hyperparameters": {}}).policies["tagger"].hyperparameters
     assert (numbers.vf_loss_coeff, numbers.max_grad_norm, numbers.lambd) == (0.01, 0.5, 1.0)

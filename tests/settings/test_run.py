@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -92,6 +95,22 @@ def test_a_random_seed_is_drawn_from_mlagents_range() -> None:
     seeds = {resolve_seed(RunSettings()).env_settings.seed for _ in range(50)}
     assert seeds <= set(range(10000))
     assert len(seeds) > 10
+
+
+@pytest.mark.parametrize("kind", ["resume", "inference"])
+def test_a_run_that_goes_on_keeps_its_seed(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "run.json").write_text(json.dumps({"seed": 31415}))
+    place = {"results_dir": str(tmp_path), "run_id": "one"}
+    again = {"checkpoint_settings": {**place, kind: True}}
+    assert resolve_seed(RunSettings.model_validate(again)).env_settings.seed == 31415
+    given = RunSettings.model_validate(again | {"env_settings": {"seed": 7}})
+    assert resolve_seed(given).env_settings.seed == 7
+    for text in ("", "[]", '{"seed": null}', "{}"):  # of a run that did not tell
+        (tmp_path / "one" / "run.json").write_text(text)
+        assert 0 <= resolve_seed(RunSettings.model_validate(again)).env_settings.seed < 10000
+    seeds = {resolve_seed(RunSettings.model_validate({"checkpoint_settings": place})).env_settings.seed for _ in "123"}
+    assert seeds != {31415}, "a new run has a seed of its own"
 
 
 def test_samplers_without_a_seed_get_the_runs_seed_plus_a_running_index() -> None:

@@ -1,12 +1,12 @@
 """An environment that sleeps 5 ms a step: actors beside the learner, everything in one process, and SubprocVecEnv.
 
-    python tools/bench/asynchronous.py [--actors 1 2 4] [--seeds 1 2 3] [--samples-per-opt 2]
-        [--longest SECONDS] [--ours-only]
+    python tools/bench/asynchronous.py [--task CartPole-v1/dqn] [--actors 1 2 4] [--seeds 1 2 3]
+        [--samples-per-opt 2] [--longest SECONDS] [--ours-only]
 
-Pendulum-v1 with SAC and the settings of `configs/Pendulum.yaml`, to the mark of `gym.py`, at the same number of samples
-for each gradient step everywhere. The environments write down every episode that ends, and count. Samples a second are
-of whole episodes since the last environment was made. What an actor does not do is wait for the learner: with n of
-them there should be n times the samples, until the learner is the slower side.
+A task of `gym.py` with its settings, to its mark (Pendulum-v1 with SAC where none is named), one environment for each
+actor, at the same number of samples for each gradient step everywhere. The environments write down every episode that
+ends, and count. Samples a second are of whole episodes since the last environment was made. What an actor does not do
+is wait for the learner: with n of them there should be n times the samples, until the learner is the slower side.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from tools._bootstrap.progress import SetupError
 from tools.bench import gym, tables, timed_envs, trainers
 from tools.peers import CACHE, ROOT, STABLE_BASELINES3, ensure_peer
 
-TASK = "Pendulum-v1"
+TASKS = ("Pendulum-v1", "CartPole-v1/dqn")
 STEP_SECONDS = 0.005
 
 
 def main() -> int:
     """Runs every way of collecting with every seed and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=TASKS, default=TASKS[0])
     parser.add_argument("--actors", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--samples-per-opt", type=int, default=2, help="everywhere")
@@ -49,29 +50,30 @@ def main() -> int:
     os.environ[timed_envs.STEP_SECONDS] = str(STEP_SECONDS)
     outcomes = []
     for seed in arguments.seeds:
-        for name, command in _ways(program, peer, seed, arguments.actors, arguments.samples_per_opt):
-            outcomes.append(gym.run(TASK, name, seed, command, arguments.longest))
+        for name, command in _ways(arguments, program, peer, seed):
+            outcomes.append(gym.run(arguments.task, name, seed, command, arguments.longest))
             told = f"{gym.line(outcomes[-1])}; {outcomes[-1].samples_per_second:.0f} samples/s; {outcomes[-1].figures}"
             print(told, flush=True)
     text = table(outcomes)
     print("\n" + text)
-    tables.write(arguments, "asynchronous", text, {"outcomes": [asdict(outcome) for outcome in outcomes]})
+    name = f"asynchronous-{arguments.task.replace('/', '-')}"
+    tables.write(arguments, name, text, {"outcomes": [asdict(outcome) for outcome in outcomes]})
     return 0 if all(math.isfinite(one.steps) for one in outcomes if one.trainer.startswith("tau-train")) else 1
 
 
-def _ways(
-    program: str, peer: Path | None, seed: int, actors: list[int], samples_per_opt: int
-) -> Iterator[tuple[str, list[str]]]:
+def _ways(arguments: argparse.Namespace, program: str, peer: Path | None, seed: int) -> Iterator[tuple[str, list[str]]]:
     """Name and command of each."""
-    flags = ["--env", f"gym:tools.bench.timed_envs:Timed{TASK}", "--seed", str(seed), "--run-id", "run", "--quiet"]
-    flags += ["--set", f"behaviors.*.hyperparameters.steps_per_update={samples_per_opt}"]
+    task, actors, samples = arguments.task, arguments.actors, arguments.samples_per_opt
+    flags = ["--env", f"gym:tools.bench.timed_envs:Timed{task.split('/')[0]}", "--seed", str(seed), "--run-id", "run"]
+    flags += ["--set", f"behaviors.*.hyperparameters.steps_per_update={samples}", "--num-areas", "1", "--quiet"]
     yield "tau-train, sync", [program, "learn", "config.yaml", *flags]
     own = ["--execution", "async", "--set", "async_trainer.eval_interval=0", "--set", "async_trainer.n_buffer=20"]
     for count in actors:
         yield f"tau-train, async, {count}", [program, "learn", "config.yaml", *flags, *own, "--actors", str(count)]
     for count in actors if peer is not None else ():
-        words = [str(peer), str(ROOT / "tools" / "bench" / "drive_sb3.py"), TASK, str(seed), str(gym.TASKS[TASK].steps)]
-        yield f"Stable-Baselines3, SubprocVecEnv, {count}", [*words, str(count), str(samples_per_opt)]
+        words = [str(peer), str(ROOT / "tools" / "bench" / "drive_sb3.py"), task, str(seed)]
+        words += [str(gym.TASKS[task].steps), str(count), str(samples)]
+        yield f"Stable-Baselines3, SubprocVecEnv, {count}", words
 
 
 def table(outcomes: list[gym.Outcome]) -> str:

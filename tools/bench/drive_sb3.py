@@ -95,12 +95,13 @@ def main(task: str, seed: int, steps: int) -> None:
 
 
 def main_in_processes(task: str, seed: int, steps: int, environments: int, samples_per_opt: int) -> None:
-    """Trains with SAC, so many samples from all environments together for each gradient step."""
+    """Trains, so many samples from all environments together for each gradient step."""
     algorithm, _, settings = SETTINGS[task]
-    envs = SubprocVecEnv([partial(_timed, task)] * environments)
-    rounds = max(1, samples_per_opt // environments)
+    envs = SubprocVecEnv([partial(_timed, task.split("/")[0])] * environments)
+    rounds = max(1, settings.get("train_freq", samples_per_opt) // environments)
     opts = rounds * environments // samples_per_opt
-    model = algorithm("MlpPolicy", envs, seed=seed, device="cpu", train_freq=rounds, gradient_steps=opts, **settings)
+    settings = settings | {"train_freq": rounds, "gradient_steps": opts}
+    model = algorithm("MlpPolicy", envs, seed=seed, device="cpu", **settings)
     model.learn(steps)
 
 

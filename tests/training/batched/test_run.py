@@ -340,6 +340,17 @@ def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
     assert not list((report.folder / "checkpoints").glob("left-*"))
 
 
+def test_figures_that_not_every_update_has_are_told(file: Path) -> None:
+    """Of the two updates before the second summary, the first has no gradient step yet."""
+    numbers = {"steps_per_update": COPIES, "buffer_init_steps": 4 * COPIES, "batch_size": 8, "buffer_size": 512}
+    report = train(file, "dqn", policies__left={"agents": ["left"], "trainer_type": "dqn", "hyperparameters": numbers})
+    log = list(read_log(report.folder / "log.jsonl"))
+    summaries = [one for one in log if one["type"] == "summary" and one["behavior"] == "left"]
+    assert [one["step"] for one in summaries[:2]] == [2 * COPIES, 4 * COPIES]
+    assert summaries[0]["values"].keys() & {keys.POLICY_EPSILON, keys.Q_LOSS} == {keys.POLICY_EPSILON}
+    assert summaries[1]["values"].keys() > {keys.POLICY_EPSILON, keys.Q_LOSS}
+
+
 def test_a_summary_says_how_returns_are_spread(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of any other run: the deviation over episodes, and how many there were."""
     ended: dict[int, list[float]] = {0: [], 1: []}
