@@ -824,7 +824,8 @@ def test_status_while_it_runs(stage: Stage, tmp_path: Path) -> None:
 def test_what_goes_wrong_in_showing_a_run_is_told_and_costs_no_run(
     stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take, failed = Snapshots.take, []
+    take = Snapshots.take
+    failed: list[int] = []
 
     def fail_once(self: Snapshots) -> RunSnapshot:
         if not failed and len(memory.snapshots) >= 2:
