@@ -103,10 +103,7 @@ class TauLightningModule(LightningModule):
         """
         self.playing.count_episodes()
         for seat in self.learning:
-            if seat.told:
-                rows = torch.stack([torch.stack(list(told.values())) for told in seat.told])
-                self._log(seat, dict(zip(seat.told[0], rows.mean(dim=0), strict=True)))
-                seat.told.clear()
+            self._log(seat, {name: values.mean() for name, values in seat.take_told().items()})
             if seat.mean_return is not None:
                 self._log(seat, {keys.CUMULATIVE_REWARD: seat.mean_return}, shown=True)
                 self._log(seat, {keys.EPISODE_LENGTH: seat.mean_length})

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -212,3 +214,15 @@ def test_parts_take_steps_of_their_own_and_what_is_not_learned_stays(optimizer: 
         torch.testing.assert_close(values, after[name])
         assert torch.equal(values, before[name]) == name.startswith("target")
     assert parted.span("actor.", "q.").stop == parted.span("target.").start
+
+
+def test_a_step_does_not_import_torchs_compiler() -> None:
+    """It takes most of a second, with which every run would begin."""
+    code = """
+import sys
+import torch
+from tau_trainer.algorithms.parameters import FlatParameters
+FlatParameters(torch.nn.Linear(2, 2), torch.device("cpu")).descend(1e-3)
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -58,6 +58,13 @@ class Seat:
         """Whether anything changes it."""
         return self.settings.learns
 
+    def take_told(self) -> dict[str, torch.Tensor]:
+        """What updates told since the last time, by name, each [of the updates that told it]."""
+        names = dict.fromkeys(name for one in self.told for name in one)
+        found = {name: torch.stack([one[name] for one in self.told if name in one]) for name in names}
+        self.told.clear()
+        return found
+
 
 class Episodes(NamedTuple):
     """Of one policy's agents, that ended."""

@@ -164,19 +164,14 @@ class BatchedRun(Playing):
                 one = ended[seat.name]
                 self.hub.tell(seat.name, keys.CUMULATIVE_REWARD, one.ended, one.mean_return, one.return_deviation)
                 self.hub.add(seat.name, keys.EPISODE_LENGTH, one.mean_length)
-            told = [figure for one in seat.told for figure in one.items()]
-            if told:
-                found: dict[str, list[float]] = {}
-                for (name, _), value in zip(told, torch.stack([value for _, value in told]).tolist(), strict=True):
-                    found.setdefault(name, []).append(value)
-                if wrong := next((name for name, values in found.items() if not np.isfinite(values).all()), None):
-                    raise NonFiniteError(
-                        f"policy '{seat.name}': {wrong} became NaN or infinite; the checkpoints from before it are "
-                        "kept. Lower its learning_rate or the size of the rewards."
-                    )
-                for name, values in found.items():
-                    self.hub.add(seat.name, name, values)
-                seat.told.clear()
+            told = {name: values.cpu().numpy() for name, values in seat.take_told().items()}
+            if wrong := next((name for name, values in told.items() if not np.isfinite(values).all()), None):
+                raise NonFiniteError(
+                    f"policy '{seat.name}': {wrong} became NaN or infinite; the checkpoints from before it are "
+                    "kept. Lower its learning_rate or the size of the rewards."
+                )
+            for name, values in told.items():
+                self.hub.add(seat.name, name, values)
             self.hub.flush(seat.name, self.steps_of(seat), training=not self.done)
 
     def _evaluate(self, ended: threading.Event) -> None:
