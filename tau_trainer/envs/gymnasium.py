@@ -114,6 +114,8 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         spec = BehaviorSpec(name, tuple(sensors(env.single_observation_space)), action_spec(env.single_action_space))
         self.specs = {name: spec}
+        own = env.spec is not None and str(env.spec.entry_point).startswith("gymnasium.envs.")
+        self.harmless = own and env.render_mode is None
 
     def _begin(self, seed: int | None) -> list[StepBatch]:
         env = self._playing

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import gc
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import DTypeLike, NDArray
 
@@ -578,6 +580,83 @@ def test_a_step_that_never_ends_is_not_waited_for_for_ever(slow: type[Slow], mon
     slow.may_go.set()
     thread.join(5)
     assert not thread.is_alive()
+
+
+def threads_of_steps(
+    monkeypatch: pytest.MonkeyPatch, name: str = "CartPole-v1", pause_s: float = 0.0, **how: Any
+) -> list[str]:
+    """In which thread each step of a CartPole was taken."""
+    names: list[str] = []
+    step = CartPoleEnv.step
+
+    def told(self: CartPoleEnv, action: Any) -> Any:
+        names.append(threading.current_thread().name)
+        time.sleep(pause_s)
+        return step(self, action)
+
+    monkeypatch.setattr(CartPoleEnv, "step", told)
+    turns = []
+
+    async def somebody_else() -> None:
+        while True:
+            turns.append(len(names))
+            await asyncio.sleep(0)
+
+    environment = environment_of(lambda: gymnasium.make_vec(name, 1, vectorization_mode="sync", **how))
+    steps = 6
+
+    async def work() -> None:
+        batches = await play(environment, await environment.start({}), 3)
+        other = asyncio.create_task(somebody_else())
+        await play(environment, batches, steps)
+        other.cancel()
+
+    run(environment, work)
+    assert set(range(4, 3 + steps)) <= set(turns), "others have their turn between any two steps"
+    return ["the thread" if name.startswith("environment") else "the loop" for name in names]
+
+
+def test_quick_steps_of_gymnasiums_own_are_taken_on_the_spot(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = threads_of_steps(monkeypatch)
+    assert where[0] == "the thread"  # nothing is known of it yet
+    assert where[-1] == "the loop"
+
+
+def test_slow_steps_are_taken_in_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(threads_of_steps(monkeypatch, pause_s=0.01)) == {"the thread"}
+
+
+def test_steps_of_somebody_elses_environment_are_taken_in_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    gymnasium.register("Foreign-v0", entry_point=f"{__name__}:Foreign")
+    try:
+        assert set(threads_of_steps(monkeypatch, "Foreign-v0")) == {"the thread"}
+    finally:
+        gymnasium.registry.pop("Foreign-v0")
+
+
+class Foreign(CartPoleEnv):
+    """Somebody else's: nobody knows whether it hangs one day."""
+
+
+def test_an_environment_that_shows_itself_stays_in_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(threads_of_steps(monkeypatch, render_mode="rgb_array")) == {"the thread"}
+
+
+def test_a_quick_step_that_fails_fails_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = environment_of(lambda: gymnasium.make_vec("CartPole-v1", 1, vectorization_mode="sync"))
+
+    async def work() -> None:
+        batches = await play(environment, await environment.start({}), 3)
+
+        def broken(self: CartPoleEnv, action: Any) -> Any:
+            raise RuntimeError("no more poles")
+
+        monkeypatch.setattr(CartPoleEnv, "step", broken)
+        environment.answer(zeros(environment, batches))
+        with pytest.raises(EngineError, match="environment 0 failed: RuntimeError: no more poles"):
+            await environment.next()
+
+    run(environment, work)
 
 
 def test_close_ends_it_and_a_failure_to_close_is_nobodys_concern(broken: Callable[[int], None]) -> None:

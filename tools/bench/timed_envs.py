@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 import gymnasium
+from gymnasium.envs.registration import WrapperSpec
 
 FOLDER = "TAU_BENCH_EPISODES"
 STEP_SECONDS = "TAU_BENCH_STEP_SECONDS"
@@ -45,10 +47,7 @@ class Timed(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._file.write(f"{time.time():.6f} {self._steps} {self._total:.6f}\n")
 
 
-def make(name: str) -> Timed:
-    """A timed environment."""
-    return Timed(gymnasium.make(name))
-
-
 for _name in NAMES:
-    gymnasium.register(f"Timed{_name}", entry_point=f"{__name__}:make", kwargs={"name": _name})
+    _own = WrapperSpec(Timed.__name__, f"{__name__}:{Timed.__name__}", {})
+    _spec = replace(gymnasium.spec(_name), id=f"Timed{_name}", additional_wrappers=(_own,), vector_entry_point=None)
+    gymnasium.registry[_spec.id] = _spec
