@@ -113,7 +113,7 @@ def ensure_peer(
         SetupError: the interpreter does not run, or something could not be installed.
     """
     version = _python_version(python)
-    folder = cache / f"{peer.name}-py{version}-{peer.fingerprint(version)}"
+    folder = cache.absolute() / f"{peer.name}-py{version}-{peer.fingerprint(version)}"
     interpreter = folder / ("Scripts" if WINDOWS else "bin") / ("python.exe" if WINDOWS else "python")
     if (folder / _DONE).is_file() and interpreter.exists():
         return interpreter

@@ -54,6 +54,11 @@ def test_another_list_is_another_folder(tmp_path: Path) -> None:
     assert second.exists()
 
 
+def test_the_interpreter_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ensure_peer(PEER, cache=Path("near"), progress=FakeProgress()).is_absolute()
+
+
 def test_a_half_made_one_starts_over(tmp_path: Path) -> None:
     broken = FakeProgress()
     broken.fail_at = 3

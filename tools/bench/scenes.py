@@ -62,7 +62,16 @@ TASKS = {
         ("lessons", ("environment_parameters.big_wall_height=8.0", "environment_parameters.small_wall_height=4.0")),
     ),
     "sorter": Task("Sorter", "Sorter", 3.0, 3_000_000, (), ("list", ())),
-    "foodcollector": Task("FoodCollector", "GridFoodCollector", 10.0, 500_000),
+    "foodcollector": Task(
+        "FoodCollector",
+        "GridFoodCollector",
+        10.0,
+        2_000_000,
+        tuple(
+            f"behaviors.GridFoodCollector.hyperparameters.{change}"
+            for change in ("batch_size=256", "buffer_size=5120", "learning_rate=1e-3")
+        ),
+    ),
 }
 
 

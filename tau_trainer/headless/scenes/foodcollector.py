@@ -36,7 +36,15 @@ HALF_WIDTH = 20.0
 """Of an area, in metres."""
 RADIUS = 0.5
 """Of agents and food."""
-STRIDE = 0.5
+FASTEST = 5.0
+"""Metres a second."""
+PUSH, KEPT = 10.0, 2.0 / 3.0
+"""What a full push adds to the velocity in a decision, in m/s, and what is kept of it from one to the next: as in
+Unity, where a third of a push is enough for the greatest speed, and whoever turns round has to brake first."""
+KEPT_FIRING = 0.25
+"""The same of who fires, whose push is half as strong."""
+SECONDS = 0.1
+"""Of a decision."""
 TURN = float(np.deg2rad(30.0))
 LASER_LENGTH, LASER_HALF_WIDTH = 25.0, 2.0
 FROZEN_DECISIONS = 40
@@ -81,6 +89,7 @@ class FoodCollectorScene(LockstepScene):
         self.frozen = np.zeros(agents, np.intp)
         """Decisions for which the agent stays frozen."""
         self._velocity = np.zeros((agents, 2))
+        """Along x and z, m/s."""
         self._firing = np.zeros(agents, np.bool_)
         self._food_random = AgentRandom(-1 - seed, self._areas * (GOOD + BAD))
         self._area = np.arange(agents) // TEAM
@@ -111,10 +120,12 @@ class FoodCollectorScene(LockstepScene):
         ahead, right, left_turn = np.clip(actions.continuous.T.astype(np.float64), -1.0, 1.0) * able
         self._firing = able & (actions.discrete[:, 0] > 0)
         self.heading -= TURN * left_turn
-        speed = np.where(self._firing, 0.5, 1.0) / np.maximum(np.hypot(ahead, right), 1.0)
-        self._velocity = 10.0 * STRIDE * speed[:, None] * np.stack([right, ahead], axis=1)  # ten decisions a second
+        push = np.where(self._firing, 0.5 * PUSH, PUSH) / np.maximum(np.hypot(ahead, right), 1.0)
         side, front = forward(self.heading + np.pi / 2.0), forward(self.heading)
-        self._own += 0.1 * (self._velocity[:, :1] * side + self._velocity[:, 1:] * front)
+        self._velocity *= np.where(self._firing, KEPT_FIRING, KEPT)[:, None]
+        self._velocity += (push * right)[:, None] * side + (push * ahead)[:, None] * front
+        self._velocity *= (able * FASTEST / np.maximum(np.hypot(*self._velocity.T), FASTEST))[:, None]
+        self._own += SECONDS * self._velocity
         np.clip(self._own, RADIUS - HALF_WIDTH, HALF_WIDTH - RADIUS, out=self._own)
         self._fire()
         return self._eat(), np.zeros(self.agents, np.bool_)
@@ -157,7 +168,9 @@ class FoodCollectorScene(LockstepScene):
     def observe(self) -> Observations:
         """See the class's text."""
         grid = (self._cells()[:, None] == np.arange(6, dtype=np.uint8)[:, None, None]) * np.uint8(255)
-        own = np.concatenate([self._velocity, (self.frozen > 0)[:, None], self._firing[:, None]], axis=1)
+        sine, cosine = np.sin(self.heading), np.cos(self.heading)
+        x, z = self._velocity.T
+        own = np.stack([x * cosine - z * sine, x * sine + z * cosine, self.frozen > 0, self._firing], axis=1)
         return grid, own.astype(np.float32)
 
     def _cells(self) -> NDArray[np.uint8]:

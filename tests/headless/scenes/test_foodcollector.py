@@ -139,17 +139,38 @@ def test_a_laser_stays_in_its_area() -> None:
     assert not scene.frozen.any()
 
 
-def test_movement_is_relative_to_the_heading_and_halved_by_firing() -> None:
+def test_a_push_is_relative_to_the_heading_and_halved_by_firing() -> None:
     scene = empty()
     start = scene._own.copy()
-    batch = step(scene, do((1, 0, 0, 0), (0, 1, 0, 0), (3, 3, 0, 0), (-1, 0, 1, 0), (1, 0, 0, 1)))
+    batch = step(scene, do((0.3, 0, 0, 0), (0, 0.3, 0, 0), (0.2, 0.2, 0, 0), (-0.3, 0, 1, 0), (0.3, 0, 0, 1)))
     moved = scene._own - start
-    half = 0.5 / np.sqrt(2.0)
     turned = np.deg2rad(30.0)
-    expected = [(0, 0.5), (0.5, 0), (half, half), (0.5 * np.sin(turned), -0.5 * np.cos(turned)), (0, 0.25)]
+    expected = [(0, 0.3), (0.3, 0), (0.2, 0.2), (0.3 * np.sin(turned), -0.3 * np.cos(turned)), (0, 0.15)]
     np.testing.assert_allclose(moved, expected, atol=1e-6)
     np.testing.assert_allclose(np.rad2deg(scene.heading), [0, 0, 0, -30, 0], atol=1e-9)
-    np.testing.assert_allclose(batch.obs[1][:2, :2], [(0, 5), (5, 0)], atol=1e-6)
+    seen = [(0, 3), (3, 0), (2, 2), (0, -3), (0, 1.5)]  # to the right and ahead, by the heading of now
+    np.testing.assert_allclose(batch.obs[1][:, :2], seen, atol=1e-6)
+
+
+def test_an_agent_keeps_some_of_its_velocity_and_less_where_it_fires() -> None:
+    scene = empty()
+    scene._velocity[:] = (3.0, 0.0)
+    scene.heading[4] = np.pi / 2.0
+    batch = step(scene, do(NONE, (0, 0, 0, 1), (1.0, 0, 0, 0), NONE, NONE))
+    expected = [(2.0, 0.0), (0.75, 0.0), (2.0 / np.hypot(2, 10) * 5.0, 10.0 / np.hypot(2, 10) * 5.0), (2.0, 0.0)]
+    np.testing.assert_allclose(scene._velocity[:4], expected, atol=1e-9)
+    np.testing.assert_allclose(batch.obs[1][:, :2], [*expected, (0.0, 2.0)], atol=1e-6)
+    scene.frozen[0] = 5
+    batch = step(scene, do(*[NONE] * 5))
+    assert batch.obs[1][0].tolist() == [0.0, 0.0, 1.0, 0.0]  # who is frozen stands
+
+
+def test_nobody_is_faster_than_five_metres_a_second_or_leaves_the_area() -> None:
+    scene = empty()
+    start = scene._own.copy()
+    for count in range(1, 6):
+        step(scene, do(*[(3.0, 3.0, 0.0, 0)] * 5))
+        np.testing.assert_allclose(np.hypot(*(scene._own - start).T), 0.5 * count, atol=1e-9)
     for _ in range(100):
         step(scene, do(*[(1.0, 1.0, 0.0, 0)] * 5))
     assert np.abs(scene._own).max() == 19.5
