@@ -587,7 +587,7 @@ def threads_of_steps(
 ) -> list[str]:
     """In which thread each step of a CartPole was taken."""
     names: list[str] = []
-    step = CartPoleEnv.step
+    step: Any = CartPoleEnv.step
 
     def told(self: CartPoleEnv, action: Any) -> Any:
         names.append(threading.current_thread().name)
