@@ -49,13 +49,15 @@ def exported_returns(report: RunReport, name: str, output: str, seed: int) -> fl
     model = onnxruntime.InferenceSession(report.models[0])
     environments = gymnasium.make_vec(name, 100, vectorization_mode="sync")
     space = environments.single_action_space
-    masks = {"action_masks": np.ones((100, space.n), np.float32)} if isinstance(space, gymnasium.spaces.Discrete) else {}
+    masks = {}
+    if isinstance(space, gymnasium.spaces.Discrete):
+        masks = {"action_masks": np.ones((100, space.n), np.float32)}
     seen, _ = environments.reset(seed=seed)
     returns, playing = np.zeros(100), np.ones(100, np.bool_)
     while playing.any():
         (chosen,) = model.run([output], {"obs_0": seen.astype(np.float32)} | masks)
         # A continuous action is within [-1, 1], as Unity's are.
-        actions = chosen[:, 0] if masks else chosen * space.high
+        actions = chosen * space.high if isinstance(space, gymnasium.spaces.Box) else chosen[:, 0]
         seen, reward, terminated, truncated, _ = environments.step(actions)
         returns += reward * playing
         playing &= ~(terminated | truncated)

@@ -96,7 +96,7 @@ class BatchedCollector:
         for _ in range(steps):
             observations, mask, present = self._observations, env.mask, env.state["present"]
             with self._timed("acting"):
-                actions = self._act(observations, mask, rows)
+                actions = self._act(observations, mask, present, rows)
             with self._timed("stepping"):
                 step = env.step(actions)
             for name in self._kept:
@@ -115,11 +115,17 @@ class BatchedCollector:
         self.steps += steps
         return {name: rows[name].rollout(self._policies[name][1], self._observations, env.mask) for name in self._kept}
 
-    def _act(self, observations: torch.Tensor, mask: torch.Tensor | None, rows: dict[str, _Rows]) -> torch.Tensor:
+    def _act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor,
+        rows: dict[str, _Rows],
+    ) -> torch.Tensor:
         """Actions of all agents, in their order."""
         parts, order = [], []
         for name, (learner, agents) in self._policies.items():
-            acted = learner.act(_of(observations, agents), _of(mask, agents))
+            acted = learner.act(_of(observations, agents), _of(mask, agents), _of(present, agents))
             if name in rows:
                 rows[name].acted.append(acted)
             parts.append(acted.actions)

@@ -23,12 +23,22 @@ class Drawn(BatchedLearner):
 
     def __init__(self, seed: int) -> None:
         self.seen: list[torch.Tensor] = []
+        self.present: list[torch.Tensor] = []
         self.generator = torch.Generator().manual_seed(seed)
 
     @override
-    def act(self, observations: torch.Tensor, mask: torch.Tensor | None, *, deterministic: bool = False) -> Acted:
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        deterministic: bool = False,
+    ) -> Acted:
         assert mask is not None
+        assert present is not None
         self.seen.append(observations)
+        self.present.append(present)
         drawn = torch.rand(mask.shape, generator=self.generator) * mask
         return Acted(drawn.argmax(dim=2), {"best": drawn.amax(dim=2)})
 
@@ -75,6 +85,8 @@ def test_rollouts_are_what_was_played(shares: dict[str, tuple[int, ...]]) -> Non
         for name, agents in shares.items():
             assert (part[name].after == observations[:, list(agents)]).all()
             assert part[name].decisions == steps * 3 * len(agents)
+            begin = 0 if part is first else 7
+            assert (part[name].present == torch.stack(learners[name].present[begin : begin + steps])).all()
             assert part[name].kept["best"].shape == (steps, 3, len(agents))
 
 

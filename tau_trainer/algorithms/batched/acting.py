@@ -65,7 +65,7 @@ def draw(head: ActionHead, outputs: torch.Tensor, forbidden: torch.Tensor | None
         head: neither squashed nor deterministic.
         outputs: means, then logits.
         forbidden: bool [n, M], or None.
-        noise: float32 [n, c + M]: of :func:`noise_of`; None: means and most likely values.
+        noise: float32 [n, c + b]: of :func:`noise_of`; None: means and most likely values.
     """
     size = head.choices.continuous_size
     mean, logits = outputs[:, :size], outputs[:, size:]
@@ -78,11 +78,13 @@ def draw(head: ActionHead, outputs: torch.Tensor, forbidden: torch.Tensor | None
     if forbidden is not None:
         logits = logits.masked_fill(forbidden, MASKED_LOGIT)
     chosen = []
-    for begin, end in branch_bounds(head.choices.discrete_branches):
+    for branch, (begin, end) in enumerate(branch_bounds(head.choices.discrete_branches), start=size):
         log_prob = torch.log_softmax(logits[:, begin:end], dim=1)
-        # The largest of log p + Gumbel noise is a sample (Gumbel 1954); here log of p over an exponential.
-        ranks = log_prob if noise is None else log_prob - noise[:, size + begin : size + end]
-        value = ranks.argmax(dim=1, keepdim=True)
+        if noise is None:
+            value = log_prob.argmax(dim=1, keepdim=True)
+        else:  # the first value at which the sum of probabilities is above a share of all that was drawn
+            sums = log_prob.exp().cumsum(dim=1)
+            value = (sums <= noise[:, branch : branch + 1] * sums[:, -1:]).sum(dim=1, keepdim=True)
         chosen.append(value)
         log_probs.append(log_prob.gather(1, value))
     discrete = torch.cat(chosen, dim=1) if chosen else outputs.new_zeros(len(outputs), 0, dtype=torch.int64)
@@ -90,14 +92,14 @@ def draw(head: ActionHead, outputs: torch.Tensor, forbidden: torch.Tensor | None
 
 
 def noise_of(head: ActionHead, rows: int, generator: torch.Generator) -> torch.Tensor:
-    """What :func:`draw` needs for ``rows`` agents: standard normal, then logarithms of exponentials."""
+    """What :func:`draw` needs for ``rows`` agents: standard normal, then uniform in [0, 1), one for each branch."""
     size, device = head.choices.continuous_size, generator.device
-    logits = head.choices.mask_size
+    branches = len(head.choices.discrete_branches)
     parts = []
     if size:
         parts.append(torch.randn(rows, size, generator=generator, device=device))
-    if logits:
-        parts.append(torch.empty(rows, logits, device=device).exponential_(generator=generator).log_())
+    if branches:
+        parts.append(torch.rand(rows, branches, generator=generator, device=device))
     return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 
 

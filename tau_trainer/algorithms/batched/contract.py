@@ -97,8 +97,22 @@ class BatchedLearner(ABC):
     horizon: int
 
     @abstractmethod
-    def act(self, observations: torch.Tensor, mask: torch.Tensor | None, *, deterministic: bool = False) -> Acted:
-        """One decision for every agent of every copy, from [E, A, *obs] and bool [E, A, k]."""
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        deterministic: bool = False,
+    ) -> Acted:
+        """One decision for every agent of every copy.
+
+        Args:
+            observations: [E, A, *obs].
+            mask: bool [E, A, k], what is allowed; None: everything.
+            present: bool [E, A], who has not left: what others do does not matter. None: nobody has.
+            deterministic: the likeliest action instead of a drawn one.
+        """
 
     @abstractmethod
     def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:

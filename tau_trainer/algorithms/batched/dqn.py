@@ -102,7 +102,14 @@ class DQNLearner(BatchedLearner):
 
     @override
     @torch.no_grad()
-    def act(self, observations: torch.Tensor, mask: torch.Tensor | None, *, deterministic: bool = False) -> Acted:
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        deterministic: bool = False,
+    ) -> Acted:
         envs, agents = observations.shape[:2]
         rows = observations.reshape(envs * agents, -1)
         forbidden = torch.zeros(len(rows), sum(self._branches), dtype=torch.bool, device=self.device)

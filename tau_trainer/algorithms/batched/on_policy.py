@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batch import Samples, new_statistics, shuffled
+from tau_trainer.algorithms.batch import Samples, new_statistics
 from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw, forbidden_of, noise_of
 from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, LearnerSetup, TensorRollout
 from tau_trainer.algorithms.batched.sharing import Rows, SharedRows
@@ -107,16 +107,42 @@ class OnPolicyLearner(BatchedLearner):
 
     @override
     @torch.no_grad()
-    def act(self, observations: torch.Tensor, mask: torch.Tensor | None, *, deterministic: bool = False) -> Acted:
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        deterministic: bool = False,
+    ) -> Acted:
         envs, agents = observations.shape[:2]
-        rows = observations.reshape(envs * agents, -1)
-        forbidden = None if mask is None else self._forbidden(mask.reshape(envs * agents, -1))
+        count = envs * agents
+        rows = observations.reshape(count, -1)
+        forbidden = None if mask is None else self._forbidden(mask.reshape(count, -1))
         still = deterministic or self._settings.network_settings.deterministic
-        if still:
-            drawn = self._decide(rows, forbidden, None)
+        noise = None if still else self._noise(envs, agents)
+        decide = self._decide if still else self._sampled
+        some = self._deciding(present)
+        if some is None:
+            drawn = decide(rows, forbidden, noise)
         else:
-            drawn = self._sampled(rows, forbidden, self._noise(envs, agents))
+            picked = (None if values is None else values.index_select(0, some) for values in (forbidden, noise))
+            few = decide(rows.index_select(0, some), *picked)
+            drawn = Drawn(*(one.new_zeros(count, one.shape[1]).index_copy_(0, some, one) for one in few))
         return Acted(self._to_env(drawn, envs, agents), self._kept(drawn, envs, agents))
+
+    def _deciding(self, present: torch.Tensor | None) -> torch.Tensor | None:
+        """Rows int64 [n] of agents that have not left, where it pays to let only those decide; None: let everybody.
+
+        It does not elsewhere than on a CPU, which would have to wait for their number, nor compiled, for every number
+        of rows anew.
+        """
+        alone = present is None or present.shape[1] == 1  # who leaves alone begins anew at once
+        if alone or self.device.type != "cpu" or self._sampled != self._decide:
+            return None
+        assert present is not None
+        there = present.flatten().nonzero().squeeze(1)
+        return None if len(there) == present.numel() else there
 
     def _noise(self, envs: int, agents: int) -> torch.Tensor:
         """Of this rank's copies: drawn for those of all."""
@@ -144,22 +170,22 @@ class OnPolicyLearner(BatchedLearner):
     @override
     @torch.no_grad()
     def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
-        rows = rollout.observations.flatten(0, 2).flatten(1)
         there = slice(None) if rollout.present.shape[2] == 1 else rollout.present.flatten().nonzero().squeeze(1)
         shared = self._rows(there, rollout.present)
         if shared.count == 0:  # all of its agents had left, of every copy
             return {}
+        rows = rollout.observations.flatten(0, 2).flatten(1)[there]
         normalizer = self.network.normalizer
         first = normalizer is not None and not self._touched
         if normalizer is not None and first:
-            self._take_in(normalizer, rows[there], shared)
+            self._take_in(normalizer, rows, shared)
             self._touched = True
         samples, values = self._samples(rollout, rows, there)
         if first:  # they were decided without statistics
             samples = samples._replace(log_prob=self._log_prob(samples))
         told = self._descend(samples, shared, progress)
         if normalizer is not None and not first:
-            self._take_in(normalizer, rows[there], shared)
+            self._take_in(normalizer, rows, shared)
         returns = samples.returns
         spread, unexplained = shared.variance(returns), shared.variance(returns - values)
         return told | {
@@ -181,14 +207,16 @@ class OnPolicyLearner(BatchedLearner):
     ) -> tuple[Samples, torch.Tensor]:
         """What is learned from, and the values [N, 1] of now.
 
-        ``there``: which of the rollout's ``rows`` are of agents that had not left; one alone is there as its copy is.
+        ``rows``: observations [N, D] of agents that had not left, ``there`` among the rollout's; one alone is there as
+        its copy is.
         """
-        steps, envs, agents = rollout.rewards.shape
         inputs = self.network.normalize([rows])
-        values = self._in_pieces(self.network.values, inputs[0]).view(steps, envs, agents)
-        advantage = self._advantages(rollout, values)
+        values = self._in_pieces(self.network.values, inputs[0])
+        everybody = values.new_zeros(rollout.rewards.numel())
+        everybody[there] = values.squeeze(1)
+        advantage = self._advantages(rollout, everybody.view_as(rollout.rewards)).view(-1, 1)[there]
         nothing = torch.zeros(0, device=self.device)
-        flat = {name: kept.flatten(0, 2) for name, kept in rollout.kept.items()}
+        flat = {name: kept.flatten(0, 2)[there] for name, kept in rollout.kept.items()}
         none = rows[:, :0]
         mask = rollout.mask
         samples = Samples(
@@ -196,14 +224,13 @@ class OnPolicyLearner(BatchedLearner):
             state=nothing,
             continuous=flat.get("continuous", none),
             discrete=flat.get("discrete", none.to(torch.int64)),
-            mask=nothing if mask is None else self._forbidden(mask.flatten(0, 2)),
+            mask=nothing if mask is None else self._forbidden(mask.flatten(0, 2)[there]),
             log_prob=flat["log_prob"],
-            advantage=advantage.view(-1, 1),
-            returns=(advantage + values).view(-1, 1),
+            advantage=advantage,
+            returns=advantage + values,
             begins=nothing,
         )
-        samples = samples if isinstance(there, slice) else shuffled(samples, there)
-        return samples, values.view(-1, 1)[there]
+        return samples, values
 
     def _advantages(self, rollout: TensorRollout, values: torch.Tensor) -> torch.Tensor:
         """[T, E, A]."""

@@ -224,7 +224,14 @@ class Population(BatchedLearner):
 
     @override
     @torch.no_grad()
-    def act(self, observations: torch.Tensor, mask: torch.Tensor | None, *, deterministic: bool = False) -> Acted:
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        deterministic: bool = False,
+    ) -> Acted:
         size = observations.shape[-1]
         rows = observations.view(len(self.members), self._copies, size)
         draws = Draws(self._seeds, torch.zeros_like(self._seeds), torch.full_like(self._seeds, self.steps))

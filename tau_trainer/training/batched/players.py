@@ -28,7 +28,14 @@ class FixedPlayer(BatchedLearner):
         self._env, self._player = env, make_player(name, env, agents)
 
     @override
-    def act(self, observations: torch.Tensor, mask: torch.Tensor | None, *, deterministic: bool = False) -> Acted:
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        deterministic: bool = False,
+    ) -> Acted:
         return Acted(self._player(observations, mask, self._env.state))
 
     @override

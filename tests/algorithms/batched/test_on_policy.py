@@ -239,6 +239,36 @@ def test_agents_that_have_left_teach_nothing(kind: str) -> None:
         np.testing.assert_array_equal(values, other.state()[0][name], name)
 
 
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_who_is_there_acts_as_if_all_others_were(
+    space: ActionSpace, deterministic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everybody, some = (learner_of(policy("a2c"), space) for _ in range(2))
+    drawn = torch.Generator().manual_seed(5)
+    observations, present = torch.randn(E, A, D, generator=drawn), torch.rand(E, A, generator=drawn) < 0.5
+    assert 0 < int(present.sum()) < E * A
+    mask = None
+    if isinstance(space, spaces.MultiDiscrete):
+        mask = torch.rand(E, A, int(space.nvec.sum()), generator=drawn) < 0.7
+    rows, decide = [], some._decide
+
+    def counted(*inputs: Any) -> Any:
+        rows.append(len(inputs[0]))
+        return decide(*inputs)
+
+    monkeypatch.setattr(some, "_decide", counted)
+    monkeypatch.setattr(some, "_sampled", counted)
+    for there in (present, torch.ones_like(present), present):  # random numbers are drawn for all
+        wanted = everybody.act(observations, mask, deterministic=deterministic)
+        found = some.act(observations, mask, there, deterministic=deterministic)
+        torch.testing.assert_close(found.actions[there], wanted.actions[there])
+        for name, values in wanted.kept.items():
+            assert found.kept[name].shape == values.shape
+            torch.testing.assert_close(found.kept[name][there], values[there])
+    assert rows == [int(present.sum()), E * A, int(present.sum())]
+
+
 def test_gae_of_one_long_episode_is_its_discounted_return() -> None:
     rewards = torch.rand(50, 3)
     ended = torch.zeros(50, 3, dtype=torch.bool)
