@@ -38,6 +38,8 @@ from tau_trainer.specs import ActionSpec
 
 _ROWS = 8192
 """Rows that go through a network at once: what lies between its layers stays in the cache."""
+_FEW = 0.8
+"""Share of agents below which picking them pays, also beside a compiled decision of all."""
 _STREAM = "extrinsic"
 
 
@@ -121,28 +123,24 @@ class OnPolicyLearner(BatchedLearner):
         forbidden = None if mask is None else self._forbidden(mask.reshape(count, -1))
         still = deterministic or self._settings.network_settings.deterministic
         noise = None if still else self._noise(envs, agents)
-        decide = self._decide if still else self._sampled
         some = self._deciding(present)
         if some is None:
-            drawn = decide(rows, forbidden, noise)
+            drawn = (self._decide if still else self._sampled)(rows, forbidden, noise)
         else:
             picked = (None if values is None else values.index_select(0, some) for values in (forbidden, noise))
-            few = decide(rows.index_select(0, some), *picked)
+            few = self._decide(rows.index_select(0, some), *picked)
             drawn = Drawn(*(one.new_zeros(count, one.shape[1]).index_copy_(0, some, one) for one in few))
         return Acted(self._to_env(drawn, envs, agents), self._kept(drawn, envs, agents))
 
     def _deciding(self, present: torch.Tensor | None) -> torch.Tensor | None:
-        """Rows int64 [n] of agents that have not left, where it pays to let only those decide; None: let everybody.
+        """Rows int64 [n] of agents that have not left, where only those are to decide; None: everybody.
 
-        It does not elsewhere than on a CPU, which would have to wait for their number, nor compiled, for every number
-        of rows anew.
+        Everybody does on other devices, which would have to be waited for.
         """
-        alone = present is None or present.shape[1] == 1  # who leaves alone begins anew at once
-        if alone or self.device.type != "cpu" or self._sampled != self._decide:
+        if present is None or present.shape[1] == 1 or self.device.type != "cpu":  # who leaves alone begins anew
             return None
-        assert present is not None
         there = present.flatten().nonzero().squeeze(1)
-        return None if len(there) == present.numel() else there
+        return there if len(there) < _FEW * present.numel() else None
 
     def _noise(self, envs: int, agents: int) -> torch.Tensor:
         """Of this rank's copies: drawn for those of all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 
 import torch
@@ -38,6 +39,8 @@ def choose(mode: Compile, env: BatchedEnv, learners: Sequence[BatchedLearner], s
         before = _seconds(env, actions)
         if before * steps < _COSTS_S:
             return False, ""
+    # The compiler's own use of what torch has deprecated is nothing that a user could mend.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\._inductor")
     env.played = torch.compile(eager, dynamic=False)  # type: ignore[method-assign]
     try:
         _seconds(env, actions, 2)

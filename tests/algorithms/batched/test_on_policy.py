@@ -247,7 +247,7 @@ def test_who_is_there_acts_as_if_all_others_were(
     everybody, some = (learner_of(policy("a2c"), space) for _ in range(2))
     drawn = torch.Generator().manual_seed(5)
     observations, present = torch.randn(E, A, D, generator=drawn), torch.rand(E, A, generator=drawn) < 0.5
-    assert 0 < int(present.sum()) < E * A
+    assert 0 < int(present.sum()) < 0.8 * E * A
     mask = None
     if isinstance(space, spaces.MultiDiscrete):
         mask = torch.rand(E, A, int(space.nvec.sum()), generator=drawn) < 0.7
