@@ -28,6 +28,18 @@ def test_merging_batches_equals_all_rows_at_once(sizes: list[int], seed: int, of
     torch.testing.assert_close(variance(merged), variance(whole), rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("rows", [0, 1, 8192, 20_000])
+def test_a_tensor_is_taken_in_as_an_array_is(rows: int) -> None:
+    batch = (np.random.default_rng(0).normal(size=(rows, 3)) * [1, 10, 0.1] + [0, 5, 1e3]).astype(np.float32)
+    array, tensor = Normalizer(3), Normalizer(3)
+    for begin in (0, rows // 2):
+        array.merge(batch[begin:])
+        tensor.take_in(torch.from_numpy(batch[begin:]))
+    assert array.count == tensor.count
+    torch.testing.assert_close(tensor.mean, array.mean, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(variance(tensor), variance(array), rtol=1e-7, atol=1e-7)
+
+
 def test_statistics_are_those_of_the_rows_and_one_imagined_row() -> None:
     normalizer = Normalizer(2)
     normalizer.merge(np.array([[1.0, 5.0], [3.0, 5.0]], np.float32))

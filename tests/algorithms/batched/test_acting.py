@@ -68,6 +68,9 @@ def test_what_is_forbidden_is_never_drawn() -> None:
     assert torch.bincount(drawn.discrete[:, 0]).tolist()[1] == 0
     assert set(drawn.discrete[:, 1].tolist()) == {0, 1}
     assert float(drawn.log_prob[0, 0].exp()) == pytest.approx(0.5)
+    others = forbidden_of(torch.tensor([[False, True, False, True, False]]), (3, 2))
+    for least_and_most in (torch.zeros(1, 2), torch.full((1, 2), 1.0 - 2.0**-24)):
+        assert draw(head, outputs[:1], others, least_and_most).discrete.tolist() == [[1, 0]]
 
 
 def test_gaussians_have_their_width() -> None:
