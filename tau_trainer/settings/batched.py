@@ -138,6 +138,11 @@ _POLICIES: dict[str, type[PolicySettings]] = {
 """By ``trainer_type``."""
 
 
+def _as_word(value: object) -> object:
+    """``on`` and ``off``, which YAML reads as true and false."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
 def _of_its_type(value: object) -> object:
     """A plain mapping as the class that its ``trainer_type`` asks for."""
     if not isinstance(value, Mapping):
@@ -167,7 +172,7 @@ class BatchedSettings(Section):
     """Episodes beside learning."""
     devices: PositiveInt = 1
     """Processes that train together, each with its share of the copies: on GPUs one each, else on the CPU."""
-    compile: Compile = "auto"
+    compile: Annotated[Compile, BeforeValidator(_as_word)] = "auto"
     """Whether stepping and acting are compiled."""
     seed: Int = -1
     """Of everything random; -1: a random one."""

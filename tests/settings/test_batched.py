@@ -48,6 +48,16 @@ def test_a_file_survives_being_written(file: Path, tmp_path: Path) -> None:
     assert load_batched(copy) == settings
 
 
+@pytest.mark.parametrize(("said", "read"), [("off", "off"), ("on", "on"), ("'off'", "off"), ("auto", "auto")])
+def test_compile_is_a_word_though_yaml_reads_a_truth(file: Path, tmp_path: Path, said: str, read: str) -> None:
+    file.write_text(f"{FILE}compile: {said}\n")
+    settings = resolve_batched_seed(load_batched(file))
+    assert settings.compile == read
+    copy = tmp_path / "configuration.yaml"
+    copy.write_text(dump_batched(settings))
+    assert load_batched(copy) == settings
+
+
 def test_a_run_that_goes_on_keeps_its_seed(file: Path, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "run.json").write_text('{"seed": 31415}')
