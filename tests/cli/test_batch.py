@@ -52,7 +52,9 @@ def test_machines_read_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None
     assert kinds >= {"summary", "snapshot", "result"}
     last = [one for one in records if one["type"] == "snapshot"][-1]
     assert "agent steps/s" in last["figures"][1]
-    assert last["behaviors"][0]["mean_length"] > 0
+    assert last["behaviors"][0]["step"] > 0
+    assert records[-1]["type"] == "result"
+    assert records[-1]["behaviors"][0]["mean_length"] > 0
 
 
 def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) -> None:
