@@ -259,14 +259,15 @@ def test_who_is_there_acts_as_if_all_others_were(
 
     monkeypatch.setattr(some, "_decide", counted)
     monkeypatch.setattr(some, "_sampled", counted)
-    for there in (present, torch.ones_like(present), present):  # random numbers are drawn for all
+    nobody = torch.zeros_like(present)
+    for there in (present, torch.ones_like(present), nobody, present):  # random numbers are drawn for all
         wanted = everybody.act(observations, mask, deterministic=deterministic)
         found = some.act(observations, mask, there, deterministic=deterministic)
         torch.testing.assert_close(found.actions[there], wanted.actions[there])
         for name, values in wanted.kept.items():
             assert found.kept[name].shape == values.shape
             torch.testing.assert_close(found.kept[name][there], values[there])
-    assert rows == [int(present.sum()), E * A, int(present.sum())]
+    assert rows == [int(present.sum()), E * A, 0, int(present.sum())]
 
 
 def test_gae_of_one_long_episode_is_its_discounted_return() -> None:
