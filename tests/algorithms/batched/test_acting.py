@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, dra
 from tau_trainer.errors import SettingsError
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import NetworkSettings
+from tau_trainer.specs import ActionSpec
 
 SEEN = spaces.Box(-1.0, 1.0, (2, 3), np.float32)
 
@@ -82,6 +85,18 @@ def test_gaussians_have_their_width() -> None:
         assert torch.equal(draw(head, outputs, None, None).continuous, outputs)
     np.testing.assert_allclose(drawn.continuous.mean(dim=0), [1.0, -2.0], atol=0.02)
     np.testing.assert_allclose(drawn.continuous.std(dim=0), [1.0, np.exp(-1.0)], rtol=0.02)
+
+
+def test_whoever_moves_and_chooses_has_numbers_for_each() -> None:
+    spec = replace(spec_of("p", SEEN, spaces.Discrete(2)), actions=ActionSpec(2, (4,)))
+    settings = NetworkSettings(hidden_units=4, num_layers=1)
+    head = ActorCritic(spec, settings, {"extrinsic": 1}, generator=torch.Generator()).action
+    assert noise_of(head, 7, torch.Generator().manual_seed(0)).shape == (7, 3)
+    with torch.no_grad():
+        head.log_sigma.zero_()
+        drawn = draw(head, torch.zeros(1, 6), None, torch.tensor([[-2.0, 0.0, 0.6]]))
+    assert drawn.continuous.tolist() == [[-2.0, 0.0]]
+    assert drawn.discrete.tolist() == [[2]]
 
 
 def test_boxes_get_their_own_bounds() -> None:
