@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 OBSERVATION_CLIP = 5.0
 """Normalised observations stay within this many standard deviations (as in ML-Agents)."""
-_ROWS = 8192
 
 
 class Normalizer(torch.nn.Module):
@@ -80,13 +79,11 @@ class Normalizer(torch.nn.Module):
             count: of all processes that take in theirs; None: it is alone.
             add: adds up over them.
         """
-        count = len(rows) if count is None else count
+        rows, count = rows.to(torch.float64), len(rows) if count is None else count
         if count == 0:
             return
-        mean = add(rows.sum(dim=0, dtype=torch.float64)) / count
-        # In pieces that stay in the cache; a float64 copy of all would go through memory three times.
-        parts = [(piece - mean).square_().sum(dim=0) for piece in torch.split(rows, _ROWS)]
-        squares = add(torch.stack(parts).sum(dim=0))
+        mean = add(rows.sum(dim=0)) / count
+        squares = add((rows - mean).square().sum(dim=0))
         total, delta = self.count + count, mean - self.mean
         self.mean += delta * (count / total)
         self.squares += squares + delta.square() * (self.count * count / total)

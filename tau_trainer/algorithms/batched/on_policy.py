@@ -39,7 +39,7 @@ from tau_trainer.specs import ActionSpec
 _ROWS = 8192
 """Rows that go through a network at once: what lies between its layers stays in the cache."""
 _FEW = 0.8
-"""Share of agents below which picking them pays, also beside a compiled decision of all."""
+"""Share of agents below which only those decide: at 0.9 of 10,000 picking them took as long as it saved."""
 _STREAM = "extrinsic"
 
 
