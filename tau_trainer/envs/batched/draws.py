@@ -11,21 +11,34 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+import numpy as np
 import torch
 
 _GAMMA = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number: 2^64 over the golden ratio
 _FACTORS = -4658895280553007687, -7723592293110705685  # 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _SHIFTS = 30, 27, 31
+_UNSIGNED = [(np.uint64(shift), np.uint64(factor % 2**64)) for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True)]
+_LAST = np.uint64(_SHIFTS[2])
 _FLOAT_BITS = 24
 """Of a float32 in [0, 1) that is spaced evenly."""
 
 
 def mixed(values: torch.Tensor) -> torch.Tensor:
     """Every 64-bit number (int64, any shape) through SplitMix64's finaliser."""
+    if values.device.type == "cpu" and not torch.compiler.is_compiling():
+        return _mixed_by_numpy(values)
     for shift, factor in zip(_SHIFTS, (*_FACTORS, 1), strict=True):
         logical = (values >> shift) & ((1 << (64 - shift)) - 1)  # torch's shift of signed numbers keeps the sign
         values = (values ^ logical) * factor
     return values
+
+
+def _mixed_by_numpy(values: torch.Tensor) -> torch.Tensor:
+    """The same in a quarter of the time for the few copies that begin anew in a step: numpy's calls cost less."""
+    words = values.numpy().view(np.uint64)
+    for shift, factor in _UNSIGNED:
+        words = (words ^ (words >> shift)) * factor
+    return torch.from_numpy((words ^ (words >> _LAST)).view(np.int64))
 
 
 def seeds_of(seed: int, count: int, device: torch.device | str = "cpu") -> torch.Tensor:

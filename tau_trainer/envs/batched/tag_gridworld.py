@@ -82,9 +82,14 @@ class TagGridworld(BatchedEnv):
         self._full = use_full_observation
         self._moves = torch.tensor(MOVES, device=self.device)
         runner = torch.arange(everybody, device=self.device) == num_taggers
-        self._runner = runner.to(torch.float32)
         self._nobody = torch.zeros((), dtype=torch.bool, device=self.device)
-        self._self = torch.eye(everybody, device=self.device)
+        self._blank = torch.zeros(everybody, size, device=self.device)
+        """What an agent sees without what changes."""
+        if use_full_observation:
+            self._blank[:, 2 * everybody : 3 * everybody] = runner
+            self._blank[:, 3 * everybody : -1] = torch.eye(everybody, device=self.device)
+        else:
+            self._blank[:, 4] = runner
         self._tagged_rewards = torch.where(runner, -float(tag_penalty_for_runner), float(tag_reward_for_tagger))
         self._step_rewards = torch.where(runner, float(step_cost_for_tagger), -float(step_cost_for_tagger))
 
@@ -97,11 +102,13 @@ class TagGridworld(BatchedEnv):
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
         """Move, pay, tag."""
-        moved = state["place"] + self._moves[actions].mT
+        moved = state["place"] + functional.embedding(actions, self._moves).mT
         place = moved.clamp(0, self.grid_length)
-        hits = (place != moved).sum(dim=1)
-        tagged = (place[..., :-1] == place[..., -1:]).all(dim=1).any(dim=1, keepdim=True)
-        rewards = torch.where(tagged, self._tagged_rewards, self._step_rewards) - self.wall_hit_penalty * hits
+        hit_x, hit_y = (place != moved).unbind(dim=1)
+        same_x, same_y = (place[..., :-1] == place[..., -1:]).unbind(dim=1)
+        tagged = (same_x & same_y).any(dim=1, keepdim=True)
+        rewards = torch.where(tagged, self._tagged_rewards, self._step_rewards)
+        rewards = rewards - self.wall_hit_penalty * (hit_x.to(torch.float32) + hit_y)
         over = tagged | (state["step"] >= self.episode_length)[:, None]
         terminated = over.expand_as(rewards)
         return Outcome({"place": place}, rewards, terminated, self._nobody.expand_as(rewards))
@@ -109,16 +116,16 @@ class TagGridworld(BatchedEnv):
     def observe(self, state: State) -> torch.Tensor:
         """See ``use_full_observation``."""
         place = state["place"] / self.grid_length
-        count, _, everybody = place.shape
-        shape = count, everybody, -1
-        time = (state["step"] / self.episode_length)[:, None, None].expand(count, everybody, 1)
+        count = len(place)
+        seen = self._blank.expand(count, -1, -1).clone()
+        seen[..., -1] = (state["step"] / self.episode_length)[:, None]
         if self._full:
-            seen = place.view(count, 1, -1), self._runner, self._self, time
+            seen[..., : 2 * self.num_agents] = place.view(count, 1, -1)
         else:
-            runner = state["place"][..., -1:].expand(-1, -1, self.num_taggers)
-            targets = torch.cat((runner, self._nearest(state["place"])), dim=2) / self.grid_length
-            seen = place.mT, targets.mT, self._runner[:, None], time
-        return torch.cat([one.expand(shape) for one in seen], dim=2)
+            seen[..., :2] = place.mT
+            seen[:, :-1, 2:4] = place[:, None, :, -1]
+            seen[:, -1, 2:4] = self._nearest(state["place"]).squeeze(2) / self.grid_length
+        return seen
 
     def _nearest(self, place: torch.Tensor) -> torch.Tensor:
         """Where the tagger is that is nearest to the runner, the first of several, [E, 2, 1]."""

@@ -41,6 +41,15 @@ def test_the_finaliser_for_any_number(value: int) -> None:
     assert int(mixed(torch.tensor([value]))[0]) % 2**64 == splitmix(start, 1)[0]
 
 
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_a_compiled_finaliser_is_the_same(values: list[int]) -> None:
+    words = torch.tensor(values, dtype=torch.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.compiler.is_compiling", lambda: True)
+        compiled = mixed(words)
+    assert torch.equal(compiled, mixed(words))
+
+
 def test_uniform_numbers_are_uniform() -> None:
     found = draws(1000).uniform(0, 100, low=-1.0, high=3.0).flatten()
     assert found.dtype == torch.float32
