@@ -92,7 +92,7 @@ class PPO(OnPolicy):
         stale = np.arange(len(rollout)) if first else np.flatnonzero(rollout.version < self.version)
         samples, values = self._samples(rollout, stale)
         numbers = self.numbers(progress)
-        summary = self._descend(samples, len(rollout) - rollout.older, numbers, publish)
+        summary = self.descend(samples, numbers, len(rollout) - rollout.older, publish)
         if not first:
             self.observe(tuple(sensor[rollout.older :] for sensor in rollout.observations))
         return {
@@ -195,11 +195,17 @@ class PPO(OnPolicy):
             begin += stream.width
         return estimates
 
-    def _descend(self, samples: Samples, new: int, numbers: Numbers, publish: Publish | None) -> UpdateSummary:
-        """Epochs of minibatches over all samples: ``num_epoch`` times as many as the ``new`` ones fill."""
+    def descend(
+        self, samples: Samples, numbers: Numbers, new: int | None = None, publish: Publish | None = None
+    ) -> UpdateSummary:
+        """Epochs of minibatches over all samples: ``num_epoch`` times as many as the ``new`` ones fill; None: all are.
+
+        Raises:
+            NonFiniteError: a loss or a weight is no finite number; the weights are not as before.
+        """
         own, count = self._own, len(samples.returns)
         batch = min(own.batch_size, count)
-        steps = own.num_epoch * max(1, new // batch)
+        steps = own.num_epoch * max(1, (count if new is None else new) // batch)
         per_epoch: list[torch.Tensor] = []
         for done in range(0, steps, count // batch):
             minibatches = min(count // batch, steps - done)

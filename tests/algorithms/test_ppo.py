@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from tau_trainer.algorithms.batch import Samples
-from tau_trainer.algorithms.fused import Numbers
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.statistics import UpdateSummary
 from tau_trainer.memory import Rollout
@@ -243,11 +242,11 @@ def test_only_stale_data_gets_log_probabilities_of_now(monkeypatch: pytest.Monke
     assert 0 < len(stale) <= 5
     seen: list[Samples] = []
 
-    def descend(samples: Samples, new: int, numbers: Numbers, publish: None) -> UpdateSummary:
+    def descend(samples: Samples, *others: object) -> UpdateSummary:
         seen.append(samples)
         return UpdateSummary(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
 
-    monkeypatch.setattr(learner, "_descend", descend)
+    monkeypatch.setattr(learner, "descend", descend)
     learner.learn(rollout, 0.0, None)
     changed = np.flatnonzero((seen[0].log_prob.numpy() != rollout.column("log_prob")).any(axis=1))
     np.testing.assert_array_equal(changed, stale)

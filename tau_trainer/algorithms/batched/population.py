@@ -1,39 +1,39 @@
 """A population: many policies of one shape that learn by PPO side by side, each from its own copies alone.
 
-Their weights are stacked, and one batched product a layer serves all members of a group. Nothing is shared: every
-member has its own weights, moments, normaliser, order of samples and random numbers, so it learns what it would learn
-alone, to float tolerance. What it has learned belongs to an ordinary :class:`PPO`, from which the stack is filled and
-into which it is emptied: whoever reads checkpoints or makes policies meets nothing new.
+Their weights are stacked, and one batched product a layer acts for all members. Nothing is shared: every member has its
+own weights, moments, normaliser, order of samples and random numbers, so it learns what it would learn alone, to float
+tolerance. What it has learned belongs to an ordinary :class:`PPO`, from which the stack is filled and into which it is
+emptied: whoever reads checkpoints or makes policies meets nothing new.
 
-The loss is :mod:`tau_trainer.algorithms.autograd`'s. Members do not meet in it, so the gradient of their sum is each
-one's own. On a CPU learning goes through the stack a group at a time (:data:`GROUP`), a thread for every core: weights,
-moments and samples of all would not fit into its caches. Elsewhere one group is everybody.
+Off a CPU all members learn by one batched product a layer too (:mod:`.stacked`). On a CPU each learns by PPO's own
+epochs, a thread for every core: its weights, moments and samples fit into caches, and scripted epochs do not hold the
+interpreter's lock.
 
-Shapes: ``P`` members with ``E`` copies each, which are theirs in order; ``C`` members of a group; ``N = T * E`` samples
-of a member's rollout, ``B`` of a minibatch; ``R`` numbers in a reward; ``S`` floats of one member's parameters.
+Shapes: ``P`` members with ``E`` copies each, which are theirs in order; ``C`` members that are looked at; ``N = T * E``
+samples of a member's rollout; ``R`` numbers in a reward; ``S`` floats of one member's parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.autograd import loss_of
 from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batch import EpochStatistics, Samples, normalized, shuffled_order
+from tau_trainer.algorithms.batch import Samples, normalized
 from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, TensorRollout
+from tau_trainer.algorithms.batched.stacked import ROWS, StackedEpochs, features, head
 from tau_trainer.algorithms.fused import Numbers
-from tau_trainer.algorithms.parameters import fitting, optimizer_step
+from tau_trainer.algorithms.parameters import fitting
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.algorithms.statistics import summarize_epoch
 from tau_trainer.columns import Arrays
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
-from tau_trainer.errors import SettingsError
+from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_head import ACTION_LIMIT
 from tau_trainer.models.actor_critic import ACTOR
@@ -44,29 +44,10 @@ from tau_trainer.rewards.streams import EXTRINSIC
 if TYPE_CHECKING:
     from tau_trainer.settings import PPOHyperparameters
 
-_FLAT = "continuous", "discrete", "log_prob", "advantage", "returns"
-GROUP = 4
-"""Members whose products are one on a CPU. An update of one member of ``tau3`` took 310, 263, 214 and 203 ms of a core
-in groups of 1, 2, 4 and 8; products of 64 ran at less than half the speed of products of 4."""
 _AGE = "population.age"
-_ROWS = "parameters", "gradient", "exp_avg", "exp_avg_sq"
-
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
-
-
-class _Group(NamedTuple):
-    """Members that learn together."""
-
-    members: slice
-    weights: dict[str, torch.Tensor]
-    """Parameters [C, ...] that gradients are asked for; views of the stack, as all here."""
-    gradients: dict[str, torch.Tensor]
-    rows: dict[str, torch.Tensor]
-    """float32 [C, S], by the names of :class:`OptimizerState`."""
-    adam: torch.optim.Adam | None
-    """torch's own step in one pass; None: the optimizer is another."""
 
 
 class Population(BatchedLearner):
@@ -76,6 +57,7 @@ class Population(BatchedLearner):
         members: what each begins from: plain networks of one shape on one device, with the same settings.
         copies: ``E``.
         threads: that a CPU learns with.
+        stacked: whether all learn by the same products; None: unless they are on a CPU.
 
     Attributes:
         frozen: bool [P]: members that met NaN. They keep the weights from before, and learn no more.
@@ -84,7 +66,7 @@ class Population(BatchedLearner):
         SettingsError: these policies cannot be one population.
     """
 
-    def __init__(self, members: Sequence[PPO], copies: int, threads: int = 1) -> None:
+    def __init__(self, members: Sequence[PPO], copies: int, threads: int = 1, *, stacked: bool | None = None) -> None:
         first = members[0]
         self._refuse(first)
         self.members = list(members)
@@ -95,8 +77,7 @@ class Population(BatchedLearner):
         self._network, self._device = first.network, first.device
         count, parameters = len(members), first.parameters
         shape = count, parameters.optimizer.parameters.numel()
-        self._rows = {name: torch.zeros(shape, device=self._device) for name in _ROWS}
-        self._decayed = parameters.optimizer.decayed
+        self._rows = {name: torch.zeros(shape, device=self._device) for name in ROWS}
         self._taken = [0] * count
         """Steps of the optimizer."""
         self._normalizer: dict[str, torch.Tensor] = {}
@@ -111,16 +92,17 @@ class Population(BatchedLearner):
         self.steps = 0
         """Decisions of each copy so far."""
         self.moves = 0
-        """Grows with every decision and every minibatch, for who asks whether anything goes on."""
+        """Grows with every decision and with what is learned, for who asks whether anything goes on."""
         self._seeds = torch.cat([seeds_of(one.seed, copies, self._device) for one in members])
         self._age = torch.zeros(count * copies, dtype=torch.int64, device=self._device)
         """Of each copy the decisions since its episode began or its trace was cut."""
-        alone = self._device.type == "cpu" and threads > 1
-        self._pool = ThreadPoolExecutor(threads, "population", torch.set_num_threads, (1,)) if alone else None
-        self._parts = self._cut(-(-count // threads)) if alone else [slice(0, count)]
+        on_cpu = self._device.type == "cpu"
+        threaded = on_cpu and threads > 1
+        self._pool = ThreadPoolExecutor(threads, "population", torch.set_num_threads, (1,)) if threaded else None
+        self._parts = self._cut(-(-count // threads)) if threaded else [slice(0, count)]
         """Members that act together."""
-        size = min(GROUP, -(-count // threads)) if self._device.type == "cpu" else count
-        self._groups = [self._group(members) for members in self._cut(size)]
+        stacked = not on_cpu if stacked is None else stacked
+        self._epochs = StackedEpochs(self.members, self._rows) if stacked else None
         for index in range(count):
             self.fill(index)
 
@@ -148,19 +130,6 @@ class Population(BatchedLearner):
     def _cut(self, size: int) -> list[slice]:
         count = len(self.members)
         return [slice(begin, min(begin + size, count)) for begin in range(0, count, size)]
-
-    def _group(self, members: slice) -> _Group:
-        rows = {name: one.data[members] for name, one in self._rows.items()}  # groups' graphs know nothing of others
-        views = self.members[0].parameters.views
-        weights = {name: one.requires_grad_() for name, one in views(rows["parameters"].detach()).items()}
-        adam = None
-        if self._own.optimizer in ("adam", "adamw"):
-            stack = torch.nn.Parameter(rows["parameters"])
-            stack.grad = rows["gradient"]
-            adam = torch.optim.Adam([stack], eps=1e-8, fused=True)
-            kept = {name: rows[name] for name in ("exp_avg", "exp_avg_sq")}
-            adam.state[stack] = {"step": torch.zeros((), device=self._device), **kept}
-        return _Group(members, weights, views(rows["gradient"]), rows, adam)
 
     # Between the stack and its members.
 
@@ -251,16 +220,18 @@ class Population(BatchedLearner):
         self, members: slice, rows: torch.Tensor, noise: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Of [C, E, D]: actions [C, E, c] for the environment; raw samples, branches and log-probabilities as kept."""
-        head, weights = self._network.action, self._views(members)
-        outputs = self._head("action", weights, self._features(weights, self._normalized(members, rows.clone()), ACTOR))
-        if not head.leveled:
+        action, weights = self._network.action, self._views(members)
+        outputs = head(
+            "action", weights, features(self._network, weights, self._normalized(members, rows.clone()), ACTOR)
+        )
+        if not action.leveled:
             mean, log_sigma = outputs, weights["action.log_sigma"].unsqueeze(1)
             sample = torch.zeros_like(mean) if noise is None else noise
             raw = mean + sample * log_sigma.exp()
             log_prob = -0.5 * sample.square() - log_sigma - LOG_SQRT_2PI
             sent = raw.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT
             return torch.nan_to_num(sent), raw, sample.new_zeros((*sample.shape[:2], 0), dtype=torch.int64), log_prob
-        logits = outputs.view(*outputs.shape[:2], head.leveled, -1).log_softmax(dim=3)
+        logits = outputs.view(*outputs.shape[:2], action.leveled, -1).log_softmax(dim=3)
         if noise is None:
             chosen = logits.argmax(dim=3)
         else:  # the first value at which the sum of probabilities is above the number that was drawn
@@ -268,8 +239,8 @@ class Population(BatchedLearner):
             chosen = (sums <= noise.unsqueeze(3) * sums[..., -1:]).sum(dim=3)
         chosen = chosen.clamp_(max=logits.shape[3] - 1)  # where all is NaN
         log_prob = logits.gather(3, chosen.unsqueeze(3)).squeeze(3)
-        assert head.levels is not None
-        return chosen * (2.0 / (head.levels - 1)) - 1.0, outputs[..., :0], chosen, log_prob
+        assert action.levels is not None
+        return chosen * (2.0 / (action.levels - 1)) - 1.0, outputs[..., :0], chosen, log_prob
 
     # Learning.
 
@@ -278,9 +249,11 @@ class Population(BatchedLearner):
         """See the contract; ``rewards`` may be [T, P E, 1, R], and statistics are [P]: NaN of whoever is frozen."""
         numbers = self.members[0].numbers(progress)
         age, self._age = self._ages(rollout)
-        told = self._each(lambda group: self._learn(group, rollout, age, numbers), self._groups)
+        parts = self._cut(1 if self._epochs is None else len(self.members))
+        told = self._each(lambda some: self._learn(some, rollout, age, numbers), parts)
         self._untouched = [False] * len(self.members)
-        minibatches = self._own.num_epoch * (self.horizon * self._copies // self._batch)
+        count = self.horizon * self._copies
+        minibatches = self._own.num_epoch * (count // min(self._own.batch_size, count))
         self._taken = [taken + minibatches for taken in self._taken]
         for one in self.members:
             one.version += 1
@@ -293,10 +266,6 @@ class Population(BatchedLearner):
         }
         return stats | {name: torch.full_like(stats[keys.POLICY_LOSS], value) for name, value in same.items()}
 
-    @property
-    def _batch(self) -> int:
-        return min(self._own.batch_size, self.horizon * self._copies)
-
     def _ages(self, rollout: TensorRollout) -> tuple[torch.Tensor, torch.Tensor]:
         """Age [T, P E] of every decision, and what it is after the last."""
         limit, age, ages = self.members[0].settings.time_horizon, self._age, []
@@ -307,11 +276,10 @@ class Population(BatchedLearner):
 
     @torch.no_grad()
     def _learn(
-        self, group: _Group, rollout: TensorRollout, age: torch.Tensor, numbers: Numbers
+        self, some: slice, rollout: TensorRollout, age: torch.Tensor, numbers: Numbers
     ) -> dict[str, torch.Tensor]:
-        """One update of a group."""
-        some = group.members
-        backup = {name: rows.clone() for name, rows in group.rows.items()}
+        """One update of some members: all, or a single one."""
+        weights = self._views(some)
         inputs, rewards = self._of(some, rollout.observations[:, :, 0]), self._of(some, rollout.rewards[:, :, 0])
         told = [self._of(some, one[:, :, 0]) for one in rollout.kept.values()]
         kept = dict(zip(rollout.kept, told, strict=True))
@@ -321,113 +289,50 @@ class Population(BatchedLearner):
             self._take(some, merged, whole)
         self._normalized(some, inputs)
         if first:
-            kept["log_prob"] = self._log_prob(group.weights, inputs, kept)
-        values = self._values(group.weights, inputs)
+            kept["log_prob"] = self._log_prob(weights, inputs, kept)
+        values = self._values(weights, inputs)
         advantage, returns = self._gae(some, rollout, rewards, values, age)
         if self._own.normalize_advantage == "buffer":
             advantage = normalized(advantage)
         nothing = inputs[:0]
         acted = kept["continuous"], kept["discrete"], nothing, kept["log_prob"]
         samples = Samples([inputs], nothing, *acted, advantage, returns, nothing)
-        epochs = [self._epoch(group, samples, numbers, number) for number in range(self._own.num_epoch)]
-        summary = torch.stack(epochs, dim=1)
-        whole &= torch.isfinite(group.rows["parameters"].sum(dim=1)) & torch.isfinite(summary.sum(dim=(1, 2)))
-        learned = whole & ~self.frozen[some]
-        for name, rows in group.rows.items():
-            rows.copy_(torch.where(learned[:, None], rows, backup[name]))
+        learns = whole & ~self.frozen[some]
+        if self._epochs is None:
+            summary = self._alone(some.start, samples, numbers, bool(learns))
+        else:
+            summary = self._epochs.run(samples, numbers, max(self._taken), learns)
+            self.moves += 1
+        learned = learns & torch.isfinite(summary.sum(dim=1))
         if not first:
             self._take(some, merged, learned)
-        self.frozen[some] |= ~whole
-        mean, last = summary.mean(dim=1), summary[:, -1]
+        self.frozen[some] |= ~learned
         stats = {
-            keys.POLICY_LOSS: mean[:, 0],
-            keys.VALUE_LOSS: mean[:, 1],
-            keys.POLICY_ENTROPY: mean[:, 2],
+            keys.POLICY_LOSS: summary[:, 0],
+            keys.VALUE_LOSS: summary[:, 1],
+            keys.POLICY_ENTROPY: summary[:, 2],
             keys.value_estimate(EXTRINSIC): values.mean(dim=(1, 2)),
-            keys.APPROXIMATE_KL: last[:, 3],
-            keys.CLIP_FRACTION: last[:, 4],
+            keys.APPROXIMATE_KL: summary[:, 3],
+            keys.CLIP_FRACTION: summary[:, 4],
             keys.EXPLAINED_VARIANCE: _explained(values, returns),
-            keys.GRADIENT_NORM: mean[:, 5],
+            keys.GRADIENT_NORM: summary[:, 5],
         }
         return {name: torch.where(learned, one, torch.nan) for name, one in stats.items()}
 
-    def _epoch(self, group: _Group, samples: Samples, numbers: Numbers, number: int) -> torch.Tensor:
-        """All minibatches once; [C, 6] of :func:`summarize_epoch`."""
-        count, size, batch = *samples.inputs[0].shape[:2], self._batch
-        minibatches = size // batch
-        orders = [shuffled_order(samples.begins, size, one.generator) for one in self.members[group.members]]
-        order = torch.stack(orders)[:, : minibatches * batch].to(self._device)
-        order += size * torch.arange(count, device=self._device)[:, None]
-        flat = samples._replace(inputs=[samples.inputs[0].flatten(0, 1)])
-        flat = flat._replace(**{name: getattr(samples, name).flatten(0, 1) for name in _FLAT})
-        if self._own.normalize_advantage == "minibatch":
-            stacked = normalized(flat.advantage[order].view(count, minibatches, batch, -1))
-            flat = flat._replace(advantage=flat.advantage.index_copy(0, order.flatten(), stacked.flatten(0, 2)))
-        found = []
-        for index in range(minibatches):
-            rows = order[:, index * batch : (index + 1) * batch].flatten()
-            minibatch = flat.map(lambda values, rows=rows: values.index_select(0, rows))  # type: ignore[misc]
-            found.append(self._descend(group, minibatch, numbers, number * minibatches + index + 1))
-        log_ratio, values, entropy, norm = (torch.stack(one, dim=1) for one in zip(*found, strict=True))
-        statistics = log_ratio.flatten(1, 2), values.flatten(1, 2), entropy, norm
-
-        def summary(advantage: torch.Tensor, returns: torch.Tensor, *one: torch.Tensor) -> torch.Tensor:
-            shown = samples._replace(advantage=advantage, returns=returns)
-            return summarize_epoch(shown, EpochStatistics(*one), numbers.epsilon)
-
-        summaries: torch.Tensor = torch.vmap(summary)(flat.advantage[order], flat.returns[order], *statistics)
-        return summaries
-
-    def _descend(
-        self, group: _Group, samples: Samples, numbers: Numbers, step: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """One step of every member; log ratios [C, B, K], values [C, B, R], entropies and norms of gradients [C]."""
-        weights, rows = group.weights, group.rows
-        count, batch = len(rows["parameters"]), self._batch
-        inputs = samples.inputs[0].view(count, batch, -1)
-        with torch.enable_grad():
-            actor = self._features(weights, inputs, ACTOR)
-            critic = actor if self._network.towers == 1 else self._features(weights, inputs, self._network.towers - 1)
-            outputs, values = self._head("action", weights, actor), self._head("value", weights, critic)
-            sigma = weights["action.log_sigma"].unsqueeze(1).expand(-1, batch, -1).flatten(0, 1)
-            flat = outputs.flatten(0, 1), sigma, values.flatten(0, 1)
-            loss, log_ratio, entropies = loss_of(numbers, self._network.action.choices, *flat, samples)
-            # The mean over members: times their number it is the sum, and so every member's own gradient.
-            found = torch.autograd.grad(loss * count, list(weights.values()), allow_unused=True)
-        for gradient, one in zip(group.gradients.values(), found, strict=True):
-            if one is not None:
-                gradient.copy_(one)
-        norm = torch.linalg.vector_norm(rows["gradient"], dim=1)
-        if numbers.max_grad_norm > 0.0:
-            rows["gradient"].mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0)[:, None])
-        self._step(group, numbers.learning_rate, step)
-        shapes = count, batch, -1
-        entropy = entropies.view(count, batch).mean(dim=1)
-        return log_ratio.view(shapes), values.detach(), entropy, norm
-
-    def _step(self, group: _Group, learning_rate: float, number: int) -> None:
-        """The optimizer's: what :meth:`FlatParameters.descend` does to one member. ``number``: of this update."""
+    def _alone(self, index: int, samples: Samples, numbers: Numbers, learns: bool) -> torch.Tensor:
+        """One member's epochs by PPO, of samples [1, N, ...]; [1, 6] as :meth:`StackedEpochs.run`."""
+        one, nothing = self.members[index], torch.full((1, 6), torch.nan)
         self.moves += 1
-        step = max(self._taken[group.members]) + number
-        rows, own = group.rows, self._own
-        if own.weight_decay > 0.0:
-            rows["parameters"][:, : self._decayed].mul_(1.0 - learning_rate * own.weight_decay)
-        if group.adam is None:
-            state = self.members[0].parameters.optimizer
-            state = state._replace(
-                parameters=rows["parameters"],
-                gradient=rows["gradient"],
-                exp_avg=rows["exp_avg"],
-                exp_avg_sq=rows["exp_avg_sq"],
-                scratch=torch.empty_like(rows["parameters"]),
-                weight_decay=0.0,
-            )
-            optimizer_step(state, learning_rate, step)
-            return
-        [settings], [state_of] = group.adam.param_groups, group.adam.state.values()
-        settings["lr"] = learning_rate
-        state_of["step"].fill_(float(step - 1))
-        group.adam.step()
+        if not learns:
+            return nothing
+        try:
+            summary = one.descend(samples.map(lambda values: values.flatten(0, 1)), numbers)
+        except NonFiniteError:
+            self.empty(index)  # of the stack, which knows nothing of this update
+            return nothing
+        for name, rows in self._rows.items():
+            rows[index].copy_(getattr(one.parameters.optimizer, name))
+        return torch.tensor(astuple(summary)[:6]).unsqueeze(0)
 
     def _gae(
         self, members: slice, rollout: TensorRollout, rewards: torch.Tensor, values: torch.Tensor, age: torch.Tensor
@@ -465,7 +370,7 @@ class Population(BatchedLearner):
         self, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor, kept: Mapping[str, torch.Tensor]
     ) -> torch.Tensor:
         """Log-probabilities [C, N, K] of what was done, under the weights of now."""
-        outputs = self._head("action", weights, self._features(weights, inputs, ACTOR))
+        outputs = head("action", weights, features(self._network, weights, inputs, ACTOR))
         sigma = weights["action.log_sigma"].unsqueeze(1).expand(-1, inputs.shape[1], -1)
         said = [one.flatten(0, 1) for one in (outputs, sigma, kept["continuous"], kept["discrete"])]
         log_prob, _ = evaluate_actions(self._network.action.choices, said[0], said[1], said[2], said[3], None)
@@ -473,19 +378,7 @@ class Population(BatchedLearner):
 
     def _values(self, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
         """The critics' values [C, N, R]."""
-        return self._head("value", weights, self._features(weights, inputs, self._network.towers - 1))
-
-    def _features(self, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor, tower: int) -> torch.Tensor:
-        """Features [C, n, H] of one tower from its inputs [C, n, D]: one product a layer."""
-        for layer in range(len(self._network.body)):
-            weight, bias = (weights[f"body.{layer}.{name}"][:, tower] for name in ("weight", "bias"))
-            linear = torch.baddbmm(bias, inputs, weight)
-            inputs = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
-        return inputs
-
-    @staticmethod
-    def _head(name: str, weights: Mapping[str, torch.Tensor], features: torch.Tensor) -> torch.Tensor:
-        return torch.baddbmm(weights[f"{name}.bias"].unsqueeze(1), features, weights[f"{name}.weight"])
+        return head("value", weights, features(self._network, weights, inputs, self._network.towers - 1))
 
     def _views(self, members: slice) -> dict[str, torch.Tensor]:
         """Parameters [C, ...] by name."""

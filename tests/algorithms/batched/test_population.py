@@ -22,6 +22,8 @@ from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.experience import settings
 
 COPIES, STEPS, SIZE, ACTIONS = 5, 8, 6, 2
+BOTH = pytest.mark.parametrize("stacked", [pytest.param(False, id="alone"), pytest.param(True, id="stacked")])
+"""Ways to learn: of a CPU, and of other devices."""
 SEEDS = (3, 14, 15, 92, 65)
 SPEC = BehaviorSpec("Walker", (ObservationSpec("vector", (SIZE,)),), ActionSpec(ACTIONS))
 LEVELS = {"action_levels": 7, "normalize": True, "num_layers": 1}
@@ -40,8 +42,10 @@ def members(seeds: Sequence[int], own: PPOTrainerSettings, width: int = ACTIONS)
     return [PPO(Setup(SPEC, own, seed, width), fused=False) for seed in seeds]
 
 
-def population(seeds: Sequence[int], own: PPOTrainerSettings | None = None, threads: int = 1) -> Population:
-    return Population(members(seeds, own or options(LEVELS)), COPIES, threads)
+def population(
+    seeds: Sequence[int], own: PPOTrainerSettings | None = None, threads: int = 1, *, stacked: bool | None = None
+) -> Population:
+    return Population(members(seeds, own or options(LEVELS)), COPIES, threads, stacked=stacked)
 
 
 def lived(learner: Population, seeds: Sequence[int], update: int, width: int = ACTIONS) -> TensorRollout:
@@ -100,6 +104,7 @@ def assert_same(first: PPO, second: PPO, tolerance: float = 2e-5) -> None:
         np.testing.assert_allclose(ours[name], values, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
+@BOTH
 @pytest.mark.parametrize("gamma", [0.0, 0.9])
 @pytest.mark.parametrize(
     "own",
@@ -111,10 +116,11 @@ def assert_same(first: PPO, second: PPO, tolerance: float = 2e-5) -> None:
         pytest.param({"network": GAUSSIAN, "optimizer": "sgd", "weight_decay": 0.1}, id="sgd"),
     ],
 )
-def test_a_member_learns_what_ppo_learns(own: dict[str, Any], gamma: float) -> None:
+def test_a_member_learns_what_ppo_learns(own: dict[str, Any], gamma: float, stacked: bool) -> None:
     if own.get("shared_critic"):
         own = {**own, "max_grad_norm": None}
-    learner, alone = population(SEEDS[:3], options(gamma=gamma, **own)), members(SEEDS[:3], options(gamma=gamma, **own))
+    learner = population(SEEDS[:3], options(gamma=gamma, **own), stacked=stacked)
+    alone = members(SEEDS[:3], options(gamma=gamma, **own))
     for update in range(3):
         rollout = lived(learner, SEEDS[:3], update)
         told = learner.learn(rollout, update / 10)
@@ -137,9 +143,10 @@ def test_traces_are_cut_at_the_time_horizon() -> None:
     assert (uncut.empty(0).weights()["value.weight"] != alone.weights()["value.weight"]).any()
 
 
+@BOTH
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_member_does_not_depend_on_the_others(threads: int) -> None:
-    many = population(SEEDS, threads=threads)
+def test_a_member_does_not_depend_on_the_others(threads: int, stacked: bool) -> None:
+    many = population(SEEDS, threads=threads, stacked=stacked)
     alone = [population([seed]) for seed in SEEDS]
     for update in range(3):
         rollout = lived(many, SEEDS, update)
@@ -192,14 +199,18 @@ def test_gaussians_are_clipped_as_policies_clip_them() -> None:
     torch.testing.assert_close(acted.kept["log_prob"], normal.log_prob(raw), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("what", ["rewards", "observations"])
-def test_who_meets_nan_is_frozen_and_takes_nobody_along(what: str) -> None:
-    learner, alone = population(SEEDS, options(LEVELS)), population(SEEDS, options(LEVELS))
+@BOTH
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [("rewards", torch.nan), ("observations", torch.nan), pytest.param("rewards", 1e30, id="infinite loss")],
+)
+def test_who_meets_nan_is_frozen_and_takes_nobody_along(what: str, value: float, stacked: bool) -> None:
+    learner, alone = (population(SEEDS, options(LEVELS), stacked=stacked) for _ in range(2))
     learner.learn(lived(learner, SEEDS, 0), 0.0)
     alone.learn(lived(alone, SEEDS, 0), 0.0)
     before = learner.empty(1).state()[0]
     rollout, whole = lived(learner, SEEDS, 1), lived(alone, SEEDS, 1)
-    getattr(rollout, what)[2, COPIES + 1, 0, 0] = torch.nan
+    getattr(rollout, what)[2, COPIES + 1, 0, 0] = value
     told = learner.learn(rollout, 0.1)
     alone.learn(whole, 0.1)
     assert learner.frozen.tolist() == [False, True, False, False, False]
@@ -215,13 +226,13 @@ def test_who_meets_nan_is_frozen_and_takes_nobody_along(what: str) -> None:
             np.testing.assert_array_equal(after[name], before[name], err_msg=name)
 
 
-def test_it_goes_on_bit_for_bit_from_its_state() -> None:
-    learner = population(SEEDS[:2])
+@BOTH
+def test_it_goes_on_bit_for_bit_from_its_state(stacked: bool) -> None:
+    learner = population(SEEDS[:2], stacked=stacked)
     for update in range(2):
         learner.learn(lived(learner, SEEDS[:2], update), 0.1)
     arrays, facts = learner.state()
-    other = population((1, 2))
-    other = Population(members(SEEDS[:2], options(LEVELS)), COPIES)
+    other = population(SEEDS[:2], stacked=stacked)
     other.load(arrays, facts)
     for update in range(2, 4):
         learner.learn(lived(learner, SEEDS[:2], update), 0.2)
