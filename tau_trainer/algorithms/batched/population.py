@@ -327,8 +327,7 @@ class Population(BatchedLearner):
             return nothing
         try:
             summary = one.descend(samples.map(lambda values: values.flatten(0, 1)), numbers)
-        except NonFiniteError:
-            self.empty(index)  # of the stack, which knows nothing of this update
+        except NonFiniteError:  # the stack knows nothing of this update, and whoever asks for the member asks it
             return nothing
         for name, rows in self._rows.items():
             rows[index].copy_(getattr(one.parameters.optimizer, name))
