@@ -41,7 +41,7 @@ _BEST = "best."
 _MARGIN = 1.1
 """Of the time for filling a buffer: a learner that waits costs more than experience that is a little older."""
 _now = time.monotonic
-Evaluator = Callable[[Policy], Mapping[str, float]]
+Validator = Callable[[Policy], Mapping[str, float]]
 """Scores a policy, by metric key; called in the learner's thread."""
 
 
@@ -76,7 +76,7 @@ class Learner:
         handle: LearnerHandle,
         hub: MetricsHub,
         executor: Executor,
-        evaluator: Evaluator | None = None,
+        validator: Validator | None = None,
         *,
         max_steps: int,
         max_policy_age: int = 1,
@@ -91,7 +91,7 @@ class Learner:
             handle: where it learns.
             hub: where its statistics go.
             executor: the learner's thread.
-            evaluator: called there after every update, or at least every two hundredth of the run.
+            validator: called there after every update, or at least every two hundredth of the run.
             max_steps: decisions of this learner after which it is done and its schedules are at their end.
             max_policy_age: updates' worth of work that may wait while agents still act; 0: learning and collection
                 take turns.
@@ -137,7 +137,7 @@ class Learner:
         self._hub = hub
         self.laps = Laps(hub.timers.part("learners", parallel=True).part(name))
         self._executor = executor
-        self._evaluator = evaluator
+        self._validator = validator
         self._max_policy_age = max_policy_age
         self._callbacks = callbacks
         if callbacks.wants("on_batch_begin") or callbacks.wants("on_batch_end"):
@@ -327,12 +327,12 @@ class Learner:
             return _Outcome({}, self.policy, time.perf_counter() - begin, error)
         policy = self._handle.policy()
         self.laps.lap("update")
-        if self._evaluator is not None and self.decisions >= self._next_evaluation:
+        if self._validator is not None and self.decisions >= self._next_evaluation:
             told = self.name, policy.version, self.decisions
             self._callbacks.soon("on_evaluation_begin", EvaluationInfo(*told))
             every = max(1, self.max_steps // _EVALUATIONS)
             self._next_evaluation = (self.decisions // every + 1) * every
-            self.evaluation = self._evaluator(policy)
+            self.evaluation = self._validator(policy)
             self._callbacks.soon("on_evaluation_end", EvaluationInfo(*told, self.evaluation))
             stats.update(self.evaluation)
             self._recent = [*self._recent, self.evaluation][-UPDATES_IN_RANK:]
@@ -382,7 +382,7 @@ class Learner:
     def judge(self) -> None:
         """Where nothing is validated, compare the policy of now with the best so far by ``trial_count`` episodes."""
         mean = self.returns.mean
-        if self._evaluator is None and mean is not None:
+        if self._validator is None and mean is not None:
             judged = ScoredPolicy(self.policy, self.decisions, rank=(mean, 0.0))
             self.best = judged if judged.beats(self.best) else self.best
 

@@ -20,7 +20,7 @@ from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.agents import TauAgent
 from tau_trainer.training.callbacks import NOBODY, Callbacks
 from tau_trainer.training.handles import LearnerHandle, LocalLearner, MemberLearner
-from tau_trainer.training.learner import Evaluator, Learner
+from tau_trainer.training.learner import Learner, Validator
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
 from tau_trainer.training.plan import RunPlan
 
@@ -36,7 +36,7 @@ class LearnerPool:
         self,
         plan: RunPlan,
         hub: MetricsHub,
-        evaluator: Evaluator | None = None,
+        validator: Validator | None = None,
         on_new: Callable[[Learner], None] | None = None,
         callbacks: Callbacks = NOBODY,
     ) -> None:
@@ -50,7 +50,7 @@ class LearnerPool:
         self.batcher = DecisionBatcher()
         self._plan = plan
         self._hub = hub
-        self._evaluator = evaluator
+        self._validator = validator
         self.callbacks = callbacks
         self._on_new = on_new or (lambda learner: None)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
@@ -131,7 +131,7 @@ class LearnerPool:
             handle,
             self._hub,
             self.executor,
-            self._evaluator,
+            self._validator,
             max_steps=self._plan.max_steps(spec.short_name),
             max_policy_age=self._plan.max_policy_age,
             callbacks=self.callbacks,

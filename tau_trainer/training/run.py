@@ -92,8 +92,8 @@ class TrainingRun:
         self._show_lessons()
         earlier = self.checkpointer.pair_decisions
         self._gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
-        evaluator = self.examiner.quick_scores if self.examiner is not None else None
-        self.pool = LearnerPool(plan, hub, evaluator, self._learner_appears, self.callbacks)
+        validator = self.examiner.quick_scores if self.examiner is not None else None
+        self.pool = LearnerPool(plan, hub, validator, self._learner_appears, self.callbacks)
         self.actors = self._make_actors() if plan.asynchronous else None
         """Who plays in processes of their own; None: nobody."""
         self.parallel = self.actors or (self._make_population() if plan.population else self._make_parallel())

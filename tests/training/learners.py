@@ -29,7 +29,7 @@ def make_learner(
     name: str = "Agent",
     most: int = 1,
     seed: int = 1,
-    evaluator: Any = None,
+    validator: Any = None,
     **settings: Any,
 ) -> Learner:
     """A learner of 1000 decisions that learns in ``executor``."""
@@ -43,7 +43,7 @@ def make_learner(
         handle,
         hub,
         executor,
-        evaluator,
+        validator,
         max_steps=setup.settings.max_steps,
         max_policy_age=most,
     )

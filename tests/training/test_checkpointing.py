@@ -266,7 +266,7 @@ def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: M
 
 def test_the_best_alone_is_kept_by_validation(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
     checkpointer = Checkpointer(tmp_path, hub, resume=False)
-    learner = make(save_best_only=True, trial_count=1, evaluator=lambda policy: {})
+    learner = make(save_best_only=True, trial_count=1, validator=lambda policy: {})
     checkpointer.register(learner)
     learned(learner, 100)
     asyncio.run(checkpointer.save([learner], pairs(100)))

@@ -73,7 +73,7 @@ class Gate:
 
 
 def test_an_update_makes_the_next_version(make: Make, memory: Memory, hub: MetricsHub) -> None:
-    learner = make(evaluator=lambda policy: {keys.VALIDATION_ACCURACY: float(policy.version)})
+    learner = make(validator=lambda policy: {keys.VALIDATION_ACCURACY: float(policy.version)})
     run(lambda: learn(learner))
     assert (learner.updates, learner.policy.version, learner.actor.policy.version) == (1, 1, 1)
     assert learner.actor.policy is learner.policy
@@ -88,13 +88,13 @@ def test_an_update_makes_the_next_version(make: Make, memory: Memory, hub: Metri
 
 
 def scripted(*scores: tuple[float, float]) -> Callable[[Policy], Mapping[str, float]]:
-    """An evaluator that gives the policy of version i the i-th accuracy and reward."""
+    """A validator that gives the policy of version i the i-th accuracy and reward."""
 
-    def evaluator(policy: Policy) -> Mapping[str, float]:
+    def validator(policy: Policy) -> Mapping[str, float]:
         accuracy, reward = scores[policy.version - 1]
         return {keys.VALIDATION_ACCURACY: accuracy, keys.VALIDATION_REWARD: reward}
 
-    return evaluator
+    return validator
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def scripted(*scores: tuple[float, float]) -> Callable[[Policy], Mapping[str, fl
     ],
 )
 def test_the_best_policy_is_kept(make: Make, scores: list[tuple[float, float]], best: int) -> None:
-    learner = make(evaluator=scripted(*scores))
+    learner = make(validator=scripted(*scores))
     for _ in scores:
         run(lambda: learn(learner))
     assert learner.best is not None
@@ -132,14 +132,14 @@ def test_of_many_policies_two_hundred_in_a_run_are_scored(make: Make) -> None:
     """An update every 32 decisions of 12,800; a checkpoint in between changes nothing."""
     scored: list[int] = []
 
-    def evaluator(policy: Policy) -> Mapping[str, float]:
+    def validator(policy: Policy) -> Mapping[str, float]:
         scored.append(policy.version)
         return {}
 
-    learner = make(evaluator=evaluator, max_steps=12_800)
+    learner = make(validator=validator, max_steps=12_800)
     for _ in range(3):
         run(lambda: learn(learner))
-    again = make(evaluator=evaluator, max_steps=12_800)
+    again = make(validator=validator, max_steps=12_800)
     again.restore(*learner.state())
     for _ in range(4):
         run(lambda: learn(again))
@@ -147,18 +147,18 @@ def test_of_many_policies_two_hundred_in_a_run_are_scored(make: Make) -> None:
 
 
 def test_without_validation_scores_there_is_no_best(make: Make) -> None:
-    for evaluator in (None, lambda policy: {}, lambda policy: {"Task/Other": 1.0}):
-        learner = make(evaluator=evaluator)
+    for validator in (None, lambda policy: {}, lambda policy: {"Task/Other": 1.0}):
+        learner = make(validator=validator)
         run(lambda learner=learner: learn(learner))  # type: ignore[misc]
         assert learner.best is None
 
 
 def test_the_best_policy_goes_through_a_checkpoint_and_is_beaten_only_by_a_better_one(make: Make) -> None:
-    learner = make(evaluator=scripted((0.5, 0.0), (0.1, 0.0)))
+    learner = make(validator=scripted((0.5, 0.0), (0.1, 0.0)))
     for _ in range(2):
         run(lambda: learn(learner))
     arrays, values = learner.state()
-    again = make(evaluator=scripted((0.0, 0.0), (0.0, 0.0), (0.8, 0.0), (0.7, 0.0)))
+    again = make(validator=scripted((0.0, 0.0), (0.0, 0.0), (0.8, 0.0), (0.7, 0.0)))
     again.restore(arrays, json.loads(json.dumps(values)))
     assert learner.best is not None
     assert again.best is not None
@@ -176,7 +176,7 @@ def test_a_checkpoint_from_before_there_was_a_best_policy(make: Make) -> None:
     learner = make()
     arrays, values = learner.state()
     del values["best"]
-    again = make(evaluator=scripted((0.1, 0.0)))
+    again = make(validator=scripted((0.1, 0.0)))
     again.restore(arrays, values)
     assert again.best is None
 

@@ -57,9 +57,14 @@ class Evaluation:
         for step in range(self._settings.max_episode_steps):
             if step % _LOOK == 0 and (stopped() or not bool(going.any())):
                 break
-            mask = env.mask
+            mask, present = env.mask, env.state["present"]
             actions = [
-                learner.act(observations[:, agents], None if mask is None else mask[:, agents], deterministic=True)
+                learner.act(
+                    observations[:, agents],
+                    None if mask is None else mask[:, agents],
+                    present[:, agents],
+                    deterministic=True,
+                )
                 for learner, agents in self._players
             ]
             order = torch.cat([agents for _, agents in self._players]).argsort()
