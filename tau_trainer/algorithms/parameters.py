@@ -64,7 +64,8 @@ def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -
     """
     gradient, scratch, mean, square = optimizer.gradient, optimizer.scratch, optimizer.exp_avg, optimizer.exp_avg_sq
     if optimizer.weight_decay > 0.0:
-        optimizer.parameters[: optimizer.decayed].mul_(1.0 - learning_rate * optimizer.weight_decay)
+        decayed = optimizer.parameters.narrow(-1, 0, optimizer.decayed)
+        decayed.mul_(1.0 - learning_rate * optimizer.weight_decay)
     if optimizer.kind == "sgd":
         optimizer.parameters.add_(gradient, alpha=-learning_rate)
         return
@@ -90,6 +91,41 @@ def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -
         optimizer.parameters.addcdiv_(mean, scratch, value=-rate * following / (1.0 - product * following))
     else:
         optimizer.parameters.addcdiv_(mean, scratch, value=-rate / (1.0 - 0.9 ** float(step)))
+
+
+def optimizer_step_from_python(optimizer: OptimizerState, learning_rate: float, step: int, taken: torch.Tensor) -> None:
+    """What :func:`optimizer_step` does, by torch's own Adam where that is the optimizer; also of stacks of vectors.
+
+    Args:
+        optimizer: vectors [S], or [P, S] of many modules alike.
+        learning_rate: of this step.
+        step: its number, 1 = the first.
+        taken: float32 [], on the vectors' device, overwritten: torch's Adam wants its number so.
+    """
+    if optimizer.kind not in ("adam", "adamw"):
+        optimizer_step(optimizer, learning_rate, step)
+        return
+    if optimizer.weight_decay > 0.0:
+        decayed = optimizer.parameters.narrow(-1, 0, optimizer.decayed)
+        decayed.mul_(1.0 - learning_rate * optimizer.weight_decay)
+    # One pass over the vectors instead of seven. The class torch.optim.Adam imports torch's compiler, for which
+    # every run would begin most of a second later.
+    adam(
+        [optimizer.parameters],
+        [optimizer.gradient],
+        [optimizer.exp_avg],
+        [optimizer.exp_avg_sq],
+        [],
+        [taken.fill_(float(step - 1))],
+        fused=True,
+        amsgrad=False,
+        beta1=0.9,
+        beta2=0.999,
+        lr=learning_rate,
+        weight_decay=0.0,
+        eps=1e-8,
+        maximize=False,
+    )
 
 
 class FlatParameters:
@@ -183,32 +219,9 @@ class FlatParameters:
 
     @torch.no_grad()
     def descend(self, learning_rate: float) -> None:
-        """Take the optimizer's next step along the gradient: what :func:`optimizer_step` does, from Python."""
-        optimizer = self.optimizer
-        optimizer.step.add_(1)
-        if optimizer.kind not in ("adam", "adamw"):
-            optimizer_step(optimizer, learning_rate, int(optimizer.step))
-            return
-        if optimizer.weight_decay > 0.0:
-            optimizer.parameters[: optimizer.decayed].mul_(1.0 - learning_rate * optimizer.weight_decay)
-        # One pass over the vectors instead of seven. The class torch.optim.Adam imports torch's compiler, for which
-        # every run would begin most of a second later.
-        adam(
-            [optimizer.parameters],
-            [optimizer.gradient],
-            [optimizer.exp_avg],
-            [optimizer.exp_avg_sq],
-            [],
-            [self._taken.fill_(float(optimizer.step - 1))],
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=learning_rate,
-            weight_decay=0.0,
-            eps=1e-8,
-            maximize=False,
-        )
+        """Take the optimizer's next step along the gradient."""
+        self.optimizer.step.add_(1)
+        optimizer_step_from_python(self.optimizer, learning_rate, int(self.optimizer.step), self._taken)
 
     def backup(self) -> list[torch.Tensor]:
         """A copy of everything, to go back to."""

@@ -17,7 +17,7 @@ import torch
 from tau_trainer.algorithms.autograd import loss_of
 from tau_trainer.algorithms.batch import EpochStatistics, Samples, normalized, shuffled_order
 from tau_trainer.algorithms.fused import Numbers
-from tau_trainer.algorithms.parameters import optimizer_step
+from tau_trainer.algorithms.parameters import optimizer_step_from_python
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.statistics import summarize_epoch
 from tau_trainer.models.actor_critic import ACTOR, ActorCritic
@@ -56,20 +56,13 @@ class StackedEpochs:
 
     def __init__(self, members: Sequence[PPO], rows: Mapping[str, torch.Tensor]) -> None:
         first = members[0]
-        self._members, self._rows = members, rows
-        self._network, self._state = first.network, first.parameters.optimizer
+        self._members, self._rows, self._network = members, rows, first.network
         self._own = cast("PPOHyperparameters", first.settings.hyperparameters)
-        views = first.parameters.views
-        self._weights = {name: one.requires_grad_() for name, one in views(rows["parameters"].detach()).items()}
+        views, stack = first.parameters.views, rows["parameters"]
+        self._weights = {name: one.requires_grad_() for name, one in views(stack.detach()).items()}
         self._gradients = views(rows["gradient"])
-        self._adam: torch.optim.Adam | None = None
-        """torch's own step in one pass; None: the optimizer is another."""
-        if self._own.optimizer in ("adam", "adamw"):
-            stack = torch.nn.Parameter(rows["parameters"])
-            stack.grad = rows["gradient"]
-            self._adam = torch.optim.Adam([stack], eps=1e-8, fused=True)
-            kept = {name: rows[name] for name in ("exp_avg", "exp_avg_sq")}
-            self._adam.state[stack] = {"step": torch.zeros((), device=stack.device), **kept}
+        self._optimizer = first.parameters.optimizer._replace(**rows, scratch=torch.empty_like(stack))
+        self._taken = torch.zeros((), device=stack.device)
 
     def run(self, samples: Samples, numbers: Numbers, taken: int, learns: torch.Tensor) -> torch.Tensor:
         """``num_epoch`` epochs of ``samples`` [P, N, ...].
@@ -149,28 +142,7 @@ class StackedEpochs:
         norm = torch.linalg.vector_norm(gradient, dim=1)
         if numbers.max_grad_norm > 0.0:
             gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0)[:, None])
-        self._step(numbers.learning_rate, step)
+        optimizer_step_from_python(self._optimizer, numbers.learning_rate, step, self._taken)
         shapes = count, batch, -1
         entropy = entropies.view(count, batch).mean(dim=1)
         return log_ratio.view(shapes), values.detach(), entropy, norm
-
-    def _step(self, learning_rate: float, step: int) -> None:
-        """The optimizer's step number ``step``: what :meth:`FlatParameters.descend` does to one member."""
-        rows, own = self._rows, self._own
-        if own.weight_decay > 0.0:
-            rows["parameters"][:, : self._state.decayed].mul_(1.0 - learning_rate * own.weight_decay)
-        if self._adam is None:
-            stacked = self._state._replace(
-                parameters=rows["parameters"],
-                gradient=rows["gradient"],
-                exp_avg=rows["exp_avg"],
-                exp_avg_sq=rows["exp_avg_sq"],
-                scratch=torch.empty_like(rows["parameters"]),
-                weight_decay=0.0,
-            )
-            optimizer_step(stacked, learning_rate, step)
-            return
-        [settings], [state] = self._adam.param_groups, self._adam.state.values()
-        settings["lr"] = learning_rate
-        state["step"].fill_(float(step - 1))
-        self._adam.step()
