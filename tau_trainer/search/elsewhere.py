@@ -13,7 +13,7 @@ from typing import Any
 from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import TauError
-from tau_trainer.search.process import Elsewhere, ProcessEndedError, answer
+from tau_trainer.remote.lines import Elsewhere, ProcessEndedError, answer
 from tau_trainer.search.trial import Outcome, Trial
 from tau_trainer.settings import RunSettings
 
@@ -58,7 +58,9 @@ class TrialElsewhere:
         self.outcome = Outcome()
         env = settings.env_settings.model_copy(update={"base_port": base_port})
         given = settings.model_copy(update={"env_settings": env}).model_dump(mode="json")
-        self.elsewhere = Elsewhere(__name__, {"settings": given, "decisions": decisions})
+        self.elsewhere = Elsewhere(
+            __name__, {"settings": given, "decisions": decisions}, preload=["tau_trainer.training.run"]
+        )
         self._told = told or (lambda outcome: None)
 
     def stop(self) -> None:
@@ -99,5 +101,10 @@ def _try(asked: dict[str, Any], say: Callable[..., None], on_stop: Callable[[Cal
     say(outcome=asdict(trial.run()))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Be that process."""
     answer(_try)
+
+
+if __name__ == "__main__":
+    main()

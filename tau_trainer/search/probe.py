@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tau_trainer.errors import TauError
-from tau_trainer.search.process import Elsewhere, ProcessEndedError, answer
+from tau_trainer.remote.lines import Elsewhere, ProcessEndedError, answer
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
 from tau_trainer.settings.batched import BatchedSettings, plain_batched
@@ -74,7 +74,9 @@ class Prober:
         try:
             settings = resized(self._settings, self._sizes(size))
             asked = {"settings": plain_batched(settings), "seconds": self._seconds}
-            self.current = Elsewhere(__name__, asked, limit_s=self._limit_s)
+            self.current = Elsewhere(
+                __name__, asked, limit_s=self._limit_s, preload=["tau_trainer.training.batched.run"]
+            )
             if self.stopped:
                 self.current.stop()
             told = self.current.run(lambda progress: None)
@@ -187,5 +189,10 @@ def _memory(device: Any) -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Be that process."""
     answer(_measure)
+
+
+if __name__ == "__main__":
+    main()

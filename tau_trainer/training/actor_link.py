@@ -16,21 +16,20 @@ from tau_trainer.envs import Parameters
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
 from tau_trainer.metrics import MetricsHub
+from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes, refused
+from tau_trainer.remote.child import ChildProcess
+from tau_trainer.remote.weights import WeightChannel, layout_of
 from tau_trainer.specs import StepBatch
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actor_process import STATUS, plain_parameters
 from tau_trainer.training.asynchronous import AsyncTrainer
-from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes, refused
-from tau_trainer.training.child import ChildProcess
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.pool import LearnerPool
-from tau_trainer.training.weights import WeightChannel, layout_of
 
 _BOARDS = 16
 """Behaviors whose weights can be shared: actors inherit the memory before it is known what they will play."""
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _NOTHING: Arrays = {}
 _WAKE: ChannelMessage = ("wake", {}, {})
 """Says that there is something else to look at than messages."""
@@ -155,7 +154,7 @@ class ActorProcess:
         self._inbox = asyncio.Queue()
         module, shared = "tau_trainer.training.actor_process", self._board.shared
         try:
-            child = ChildProcess(module, [self._board.status_memory.place], self._log, shared, _ONE_THREAD)
+            child = ChildProcess(module, [self._board.status_memory.place], self._log, shared, several=True)
         except OSError as error:
             raise ActorError(f"actor {self.index} cannot be started: {error.strerror or error}") from error
         self._child, self._channel = child, Channel(child.source, child.sink)

@@ -30,18 +30,18 @@ from tau_trainer.envs import open_source
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.memory import Memory
 from tau_trainer.metrics import Event, MetricsHub
+from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes
+from tau_trainer.remote.child import streams
+from tau_trainer.remote.weights import WeightChannel
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.settings import RunSettings, TrainerSettings
 from tau_trainer.specs import Aggregation, BehaviorSpec, FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.agents import AgentTrainer, TauAgent
-from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes
-from tau_trainer.training.child import streams
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.states import told
 from tau_trainer.training.task import task_of
-from tau_trainer.training.weights import WeightChannel
 
 STATUS = 2
 """Numbers that an actor shows in shared memory: exchanges of its environment, and decisions."""

@@ -16,6 +16,8 @@ from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import ActorError, EngineError
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import MetricsHub, PairMetrics, PairState
+from tau_trainer.remote.channel import ChannelMessage
+from tau_trainer.remote.weights import WeightChannel
 from tau_trainer.rewards import EngineReward
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.actor_link import ActorProcess, Board
@@ -23,7 +25,6 @@ from tau_trainer.training.actor_process import plain_parameters
 from tau_trainer.training.agents import AgentTrainer, Collecting, TauAgent
 from tau_trainer.training.asynchronous import AsyncTrainer, Push
 from tau_trainer.training.callbacks import EpisodeInfo
-from tau_trainer.training.channel import ChannelMessage
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
@@ -33,7 +34,6 @@ from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.pool import LearnerPool
 from tau_trainer.training.scores import EpisodeScores
 from tau_trainer.training.states import told
-from tau_trainer.training.weights import WeightChannel
 
 
 class DistantTrainer(AgentTrainer):

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
+from tau_trainer.remote.weights import WeightChannel
 from tau_trainer.settings import AsyncTrainerSettings, OffPolicyHyperparameters
 from tau_trainer.specs import Aggregation
 from tau_trainer.training.learner import Learner
-from tau_trainer.training.weights import WeightChannel
 
 _MOST_STEPS = 64
 """Gradient steps in one update: large enough for full speed, and new transitions are soon taken in."""

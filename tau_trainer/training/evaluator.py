@@ -10,10 +10,10 @@ from tau_trainer.envs import Parameters
 from tau_trainer.errors import ActorError, TauError
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
+from tau_trainer.remote.channel import ChannelMessage
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.callbacks import EvaluationInfo
 from tau_trainer.training.candidates import ScoredPolicy
-from tau_trainer.training.channel import ChannelMessage
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.states import told
 

@@ -24,10 +24,10 @@ from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
+from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes, refused
+from tau_trainer.remote.child import ChildProcess, streams
 from tau_trainer.settings import trainer_type
 from tau_trainer.training import behavior_json
-from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes, refused
-from tau_trainer.training.child import ChildProcess, streams
 
 HandOn = Callable[[Mapping[str, Any], Arrays], None]
 """Called with the facts and the weights of a policy, or with the facts of minibatches."""

@@ -24,7 +24,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError, TauError
-from tau_trainer.training.child import ChildProcess, streams
+from tau_trainer.remote.child import ChildProcess, streams
 
 _HOST = "127.0.0.1"
 _START = timedelta(seconds=120)
@@ -73,7 +73,7 @@ def gathered(
     try:
         for rank in range(1, count):
             place = {"rank": rank, "count": count, "port": port, "device": str(device_of(rank, count, device))}
-            child = ChildProcess(__name__, [], logs / f"Rank-{rank}.log", ())
+            child = ChildProcess(__name__, [], logs / f"Rank-{rank}.log", (), several=count > 2)
             others.append(child)
             with contextlib.suppress(OSError):  # it has ended already, which is seen below
                 child.sink.write(json.dumps({**place, "work": work, "asked": dict(asked)}).encode() + b"\n")

@@ -30,6 +30,7 @@ from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager, Session
+from tests.trainers import processes
 from tests.training.fakes import WAIT_S, Memory, begin, train, until
 from tests.training.toys import START_FILE
 
@@ -225,27 +226,15 @@ def test_a_killed_trainer_takes_its_actors_along(tmp_path: Path) -> None:
     )
     logs = tmp_path / "run" / "run_logs"
     try:
-        until(lambda: (tmp_path / "run" / "log.jsonl").is_file() and _children(trainer.pid), LONG_S)
+        until(lambda: (tmp_path / "run" / "log.jsonl").is_file() and processes("actor_process", trainer.pid), LONG_S)
         until(lambda: '"Training"' in (tmp_path / "run" / "log.jsonl").read_text(), LONG_S)
-        actors = _children(trainer.pid)
+        actors = processes("actor_process", trainer.pid)
         assert len(actors) == 2
     finally:
         trainer.kill()
         trainer.wait()
     until(lambda: all(_ended(pid) for pid in actors), 10.0)
     assert (logs / "Actor-0.log").read_text() == ""
-
-
-def _children(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and b"actor_process" in (stat.parent / "cmdline").read_bytes():
-            found.append(int(stat.parent.name))
-    return found
 
 
 def _ended(pid: int) -> bool:

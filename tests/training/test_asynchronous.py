@@ -12,11 +12,11 @@ import pytest
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory, Work
 from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.remote.channel import SharedBytes
+from tau_trainer.remote.weights import WeightChannel, layout_of
 from tau_trainer.settings import AsyncTrainerSettings, SACTrainerSettings
 from tau_trainer.training.asynchronous import AsyncTrainer, Push
-from tau_trainer.training.channel import SharedBytes
 from tau_trainer.training.learner import Learner
-from tau_trainer.training.weights import WeightChannel, layout_of
 from tests.memory.test_rollout import SENSORS
 from tests.training.fakes import Memory
 

@@ -19,9 +19,10 @@ from tau_trainer import plugins
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.errors import LearnerError
 from tau_trainer.metrics import PairState
+from tau_trainer.remote import forking
+from tau_trainer.remote.channel import Channel
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, ObservationSpec
-from tau_trainer.training.channel import Channel
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, ppo_settings, tau_settings, until, vector_spec
 from tests.training.learners import experience
@@ -165,12 +166,14 @@ def test_a_process_that_crashes_as_it_starts(start: Start, log: Path) -> None:
 def test_the_last_line_of_its_log_is_told(start: Start, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     false = ["/bin/sh", "-c", "echo first >&2; echo there is no torch >&2; exit 3"]
     popen = subprocess.Popen
+    monkeypatch.setattr(forking, "POSSIBLE", False)
     monkeypatch.setattr(subprocess, "Popen", lambda command, **how: popen(false, **how))
     with pytest.raises(LearnerError, match=rf"ended with exit code 3; see {log}: there is no torch$"):
         learn(remote(start()))
 
 
 def test_a_process_that_cannot_be_started(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(forking, "POSSIBLE", False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(LearnerError, match="the process that learns cannot be started: No such file"):
         start()

@@ -14,6 +14,7 @@ from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError
 from tau_trainer.training import ranks as module
 from tau_trainer.training.ranks import device_of, gathered
+from tests.trainers import processes
 from tests.training.ranks_at_work import add
 
 CPU = torch.device("cpu")
@@ -26,7 +27,7 @@ def gather(tmp_path: Path, work: str, count: int, lost: Any = None, **asked: Any
 def test_ranks_add_up_on_loopback_and_end_with_rank_0(tmp_path: Path) -> None:
     with gather(tmp_path, "add", 3, times=5) as ranks:
         assert (ranks.rank, ranks.count, ranks.first) == (0, 3, True)
-        children = children_of(os.getpid())
+        children = processes("ranks")
         assert len(children) == 2
         assert add(ranks, CPU, {"times": 5}) == [6.0] * 5
         assert not [line for pid in (os.getpid(), *children) for line in listening(pid) if not loopback(line)]
@@ -57,7 +58,7 @@ def test_where_rank_0_cannot_be_woken_it_is_told(tmp_path: Path, monkeypatch: py
 
     def work() -> None:
         with gather(tmp_path, "die", 2, told.append, how="silent"):
-            [child] = children_of(os.getpid())
+            [child] = processes("ranks")
             os.kill(child, signal.SIGSTOP)
             time.sleep(0.5)
             assert told == [], "it is only slow"
@@ -80,7 +81,7 @@ def test_what_fails_here_is_told_as_it_is(tmp_path: Path) -> None:
 def test_alone_nothing_is_started(tmp_path: Path) -> None:
     with gather(tmp_path, "die", 1, how="killed") as ranks:
         assert ranks.alone
-        assert children_of(os.getpid()) == []
+        assert processes("ranks") == []
         assert ranks.add(torch.ones(2)).tolist() == [1.0, 1.0]
         assert ranks.agree(7) == 7
 
@@ -97,15 +98,6 @@ def test_each_rank_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None
     assert device_of(1, 2, CPU) == CPU
     with pytest.raises(SettingsError, match="--devices 3: this machine has 2 GPUs"):
         device_of(0, 3, torch.device("cuda"))
-
-
-def children_of(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split() if running(int(child))]
-
-
-def running(pid: int) -> bool:
-    return "tau_trainer.training.ranks" in Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def listening(pid: int) -> list[str]:

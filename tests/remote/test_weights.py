@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tau_trainer.columns import Arrays
-from tau_trainer.training.channel import SharedBytes
-from tau_trainer.training.weights import WeightChannel, layout_of
+from tau_trainer.remote.channel import SharedBytes
+from tau_trainer.remote.weights import WeightChannel, layout_of
 
 
 def channels(count: int) -> tuple[WeightChannel, WeightChannel]:

@@ -11,15 +11,15 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 from tau_trainer.errors import TauError
+from tau_trainer.remote.launching import Running, launch
 
 
 class ProcessEndedError(TauError):
@@ -42,9 +42,19 @@ class Elsewhere:
         process: since it runs.
     """
 
-    def __init__(self, module: str, asked: Mapping[str, Any], *, limit_s: float | None = None) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
-        self._module, self._asked, self._limit_s = module, asked, limit_s
+    def __init__(
+        self, module: str, asked: Mapping[str, Any], *, limit_s: float | None = None, preload: Sequence[str] = ()
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            module: whose ``main`` calls :func:`answer`.
+            asked: JSON.
+            limit_s: after which it is killed.
+            preload: modules that it loads late.
+        """
+        self.process: Running | None = None
+        self._module, self._asked, self._limit_s, self._preload = module, asked, limit_s, preload
         self._lock = threading.Lock()
         self._input: IO[bytes] | None = None
         self._stopped = False
@@ -64,14 +74,8 @@ class Elsewhere:
             ProcessEndedError: there is no last word.
         """
         with tempfile.TemporaryFile() as errors:
-            process = self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", self._module],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                **_alone(),
-            )
+            launched = launch(self._module, errors=errors, session=True, several=True, preload=self._preload)
+            process = self.process = launched.process
             late = threading.Event()
 
             def end() -> None:
@@ -81,14 +85,12 @@ class Elsewhere:
             watch = threading.Timer(self._limit_s or 0.0, end)
             if self._limit_s is not None:
                 watch.start()
-            assert process.stdin is not None
-            assert process.stdout is not None
             try:
-                self.ask(process.stdin)
-                answer = self._listen(process.stdout, told)
+                self.ask(launched.sink)
+                answer = self._listen(launched.source, told)
             finally:
                 self.stop()
-                process.stdout.close()
+                launched.source.close()
                 code = process.wait()
                 watch.cancel()
             if answer is None:
@@ -117,12 +119,6 @@ class Elsewhere:
                 return said
             told(said["progress"])
         return None
-
-
-def _alone() -> dict[str, Any]:
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    return {"start_new_session": True}
 
 
 def answer(work: Callable[[dict[str, Any], Callable[..., None], Callable[[Callable[[], None]], None]], None]) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, LearnerError, NonFiniteError
-from tau_trainer.training.channel import Channel, ChannelMessage, SharedBytes, refused
+from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes, refused
 
 DTYPES = hnp.scalar_dtypes() | hnp.byte_string_dtypes(min_len=1) | hnp.unicode_string_dtypes(min_len=1)
 ARRAYS = hnp.arrays(DTYPES, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5))

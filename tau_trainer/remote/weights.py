@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays
-from tau_trainer.training.channel import SharedBytes
+from tau_trainer.remote.channel import SharedBytes
 
 Layout = Sequence[tuple[str, str, Sequence[int]]]
 """Name, type and shape of each array, in the order in which they are kept."""

@@ -11,11 +11,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from tau_trainer.training.channel import SharedBytes
+from tau_trainer.remote.channel import SharedBytes
+from tau_trainer.remote.launching import launch
 
 _CLOSE_S = 5.0
 _TAIL_BYTES = 2000
@@ -24,7 +25,7 @@ _TRAINERS_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class ChildProcess:
-    """The trainer's end: ``python -m module arguments``.
+    """The trainer's end of a process that calls ``module``'s ``main``.
 
     Attributes:
         source: what it says. sink: what it is told.
@@ -36,7 +37,8 @@ class ChildProcess:
         arguments: Sequence[str],
         log: Path,
         shared: Sequence[SharedBytes],
-        environment: Mapping[str, str] | None = None,
+        *,
+        several: bool = False,
     ) -> None:
         """Start it. Raises OSError where that cannot be done.
 
@@ -45,24 +47,21 @@ class ChildProcess:
             arguments: its own.
             log: where it writes what it has to say besides.
             shared: memory whose places are among the arguments.
-            environment: variables that it gets besides the trainer's.
+            several: there will be more like it.
         """
         self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
-        paths = os.pathsep.join(filter(None, sys.path))
         with log.open("ab") as errors, _signals_blocked():
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, **(environment or {}), "PYTHONPATH": paths},
-                pass_fds=() if sys.platform == "win32" else [int(one.place) for one in shared],
+            launched = launch(
+                module,
+                arguments,
+                errors=errors,
+                shared=[] if sys.platform == "win32" else [int(one.place) for one in shared],
+                several=several,
             )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self.source: IO[bytes] = self._process.stdout
-        self.sink: IO[bytes] = self._process.stdin
+        self._process = launched.process
+        self.source: IO[bytes] = launched.source
+        self.sink: IO[bytes] = launched.sink
 
     @property
     def pid(self) -> int:

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.remote import forking, launching
+from tau_trainer.remote.launching import Launched, launch
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+WORK = "tests.remote.work"
+BOTH = pytest.mark.parametrize("forks", [True, False])
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else this process has started, a test is about its own."""
+    monkeypatch.setattr(launching, "_launched", 0)
+
+
+@contextlib.contextmanager
+def launched(*arguments: str, **how: Any) -> Iterator[tuple[Launched, dict[str, Any]]]:
+    with tempfile.TemporaryFile() as errors:
+        started = launch(WORK, arguments, errors=errors, **how)
+        try:
+            started.sink.write(b"hello\n")
+            started.sink.flush()
+            yield started, json.loads(started.source.readline())
+        finally:
+            started.process.kill()
+            started.process.wait()
+            started.sink.close()
+            started.source.close()
+
+
+@BOTH
+def test_what_a_process_is_given(forks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same whichever way it was started."""
+    monkeypatch.setattr(forking, "POSSIBLE", forks)
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    with open(os.devnull, "rb") as shared:
+        environment = {**os.environ, "TAU_TEST": "it", "CUDA_VISIBLE_DEVICES": "3"}
+        how: dict[str, Any] = {"shared": [shared.fileno()], "folder": tmp_path, "several": True, "session": True}
+        try:
+            with launched("end", "two words", environment=environment, **how) as (started, facts):
+                assert started.process.wait(30.0) == 7
+                assert facts["forked"] == forks
+                assert facts["arguments"] == ["two words"]
+                assert facts["folder"] == str(tmp_path)
+                assert facts["variable"] == "it"
+                assert str(tmp_path / "modules") in facts["paths"]
+                assert facts["session"]
+                assert facts["ignored"] == []
+                assert facts["blocked"] == [int(signal.SIGTERM)]
+                assert {0, 1, 2, shared.fileno()} <= set(facts["files"])
+                assert facts["heard"] == "hello\n"
+                assert facts["name"] == "work" or not forks, "in ps and top"
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@BOTH
+def test_how_a_process_ends(forks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forking, "POSSIBLE", forks)
+    with launched("raise", several=True) as (started, _):
+        assert started.process.wait(30.0) == 1
+    with launched("wait", several=True) as (started, facts):
+        assert started.process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            started.process.wait(0.01)
+        assert not facts["session"]
+        os.kill(started.process.pid, 0)
+        started.process.send_signal(signal.SIGTERM)
+        assert started.process.wait(30.0) == -signal.SIGTERM
+        assert started.process.poll() == -signal.SIGTERM
+        started.process.kill()
+
+
+def test_the_first_process_is_started_and_the_second_forked() -> None:
+    """A server would only cost time and memory where there is one process."""
+    assert [_forked(), _forked()] == [False, True]
+
+
+def _forked() -> bool:
+    with launched("end") as (_, facts):
+        return bool(facts["forked"])
+
+
+def test_variables_that_libraries_read_at_their_start_take_effect() -> None:
+    """Threads of torch are counted when it is loaded, which the server has done."""
+    for threads in ("1", "2"):
+        environment = {**os.environ, "OMP_NUM_THREADS": threads}
+        with launched("torch", several=True, environment=environment) as (_, facts):
+            assert facts["forked"] == (threads == os.environ["OMP_NUM_THREADS"])
+            assert facts["threads"] == int(threads)
+
+
+def test_what_is_too_much_for_a_packet_is_started() -> None:
+    environment = {**os.environ, "TAU_TEST": "x" * forking.MOST_BYTES}
+    assert len(environment["TAU_TEST"]) == forking.MOST_BYTES
+    with launched("end", several=True, environment=_cut(environment)) as (_, facts):
+        assert not facts["forked"]
+
+
+def _cut(environment: dict[str, str]) -> dict[str, str]:
+    """One variable alone may not be as large as that, on Linux."""
+    value = environment.pop("TAU_TEST")
+    return environment | {f"TAU_TEST_{i}": value[i::4] for i in range(4)}

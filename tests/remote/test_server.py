@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.remote import forking
+from tau_trainer.remote.launching import Launched, launch
+from tests.training.fakes import until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no server elsewhere")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One for the test alone."""
+    monkeypatch.setattr(forking, "_server", None)
+    yield
+    forking.close()
+
+
+def started(module: str, *arguments: str) -> Launched:
+    with tempfile.TemporaryFile() as errors:
+        launched = launch(module, arguments, errors=errors, several=True)
+    launched.sink.close()
+    return launched
+
+
+def ended(launched: Launched) -> tuple[int, bytes]:
+    with launched.source as source:
+        return launched.process.wait(30.0), source.read()
+
+
+def the_server() -> int:
+    assert forking._server is not None
+    assert forking._server._process is not None
+    return forking._server._process.pid
+
+
+@pytest.mark.usefixtures("server")
+def test_a_module_is_loaded_once_and_processes_come_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "counted.py").write_text(
+        "import os, random, numpy\n"
+        f"open({str(tmp_path / 'loads')!r}, 'a').write('x')\n"
+        "def main():\n    print(os.getppid(), random.random(), numpy.random.random())\n"
+    )
+    answers = [ended(started("counted")) for _ in range(3)]
+    assert {code for code, _ in answers} == {0}
+    assert {int(said.split()[0]) for _, said in answers} == {the_server()}
+    for column in (1, 2):
+        assert len({said.split()[column] for _, said in answers}) == 3, "each draws numbers of its own"
+    assert (tmp_path / "loads").read_text() == "x"
+
+
+@pytest.mark.usefixtures("server")
+def test_a_module_that_starts_a_thread_is_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock could be held by a thread that is not there any more."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "threaded.py").write_text(
+        "import os, sys, threading\n"
+        "LOADED = os.getpid()\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "def main():\n    print(os.getpid() == LOADED, sys.argv[1:])\n"
+        "if __name__ == '__main__':\n    main()\n"
+    )
+    assert ended(started("threaded", "a b")) == (0, b"True ['a b']\n")
+
+
+@pytest.mark.usefixtures("server")
+def test_a_module_that_is_not_there_is_the_process_s_own_trouble(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+b") as errors:
+        launched = launch("tests.remote.nowhere", errors=errors, several=True)
+        launched.sink.close()
+        assert ended(launched) == (1, b"")
+        assert (tmp_path / "log").read_text().endswith("ModuleNotFoundError: No module named 'tests.remote.nowhere'\n")
+
+
+@pytest.mark.usefixtures("server")
+def test_ctrl_c_does_not_end_it_and_whoever_kills_it_gets_another() -> None:
+    ended(started("tests.remote.work", "end"))
+    first = the_server()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(first, number)
+    assert ended(started("tests.remote.work", "end"))[0] == 7
+    assert the_server() == first
+    waits = started("tests.remote.work", "wait")
+    pid = waits.process.pid
+    os.kill(first, signal.SIGKILL)
+    assert ended_by_kill(waits) == -signal.SIGKILL, "nobody else could say how it ended"
+    os.kill(pid, signal.SIGKILL)
+    assert ended(started("tests.remote.work", "end"))[0] == 7
+    assert the_server() != first
+
+
+def ended_by_kill(launched: Launched) -> int:
+    with launched.source:
+        return launched.process.wait(30.0)
+
+
+@pytest.mark.usefixtures("server")
+def test_it_is_gone_when_nobody_can_ask_any_more() -> None:
+    ended(started("tests.remote.work", "end"))
+    pid = the_server()
+    forking.close()
+    until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+@pytest.mark.usefixtures("server")
+def test_what_was_forked_goes_on_without_it() -> None:
+    waits = started("tests.remote.work", "wait")
+    assert waits.process.pid > 0
+    forking.close()
+    os.kill(waits.process.pid, 0)
+    os.kill(waits.process.pid, signal.SIGKILL)
+    waits.source.close()
+    assert waits.process.wait(30.0) < 0
+
+
+@pytest.mark.usefixtures("server")
+def test_a_forked_process_has_its_own_forked_by_the_same_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "nested.py").write_text(
+        "import os, sys, tempfile\n"
+        "from tau_trainer.remote.launching import launch\n"
+        "def main():\n"
+        "    if sys.argv[1] == 'outer':\n"
+        "        with tempfile.TemporaryFile() as errors:\n"
+        "            inner = launch('nested', ['inner'], errors=errors, several=True)\n"
+        "        inner.sink.close()\n"
+        "        print(inner.source.read().decode().strip(), inner.process.wait(), inner.process.pid)\n"
+        "        inner.source.close()\n"
+        "        sys.exit(0)\n"
+        "    print(os.getppid())\n"
+        "    sys.exit(5)\n"
+    )
+    code, said = ended(started("nested", "outer"))
+    parent, inner_code, _ = (int(one) for one in said.split())
+    assert (code, parent, inner_code) == (0, the_server(), 5)
