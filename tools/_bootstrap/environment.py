@@ -84,8 +84,12 @@ def ensure(environment: Environment, progress: Progress | None = None) -> None:
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment without what would lead a child to another Python's modules."""
-    return {key: value for key, value in os.environ.items() if key not in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV")}
+    """This process's environment without what would lead a child to another Python's modules.
+
+    And without what forbids to write bytecode: a test run has hundreds of children, and each would compile the package.
+    """
+    left_out = ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+    return {key: value for key, value in os.environ.items() if key not in left_out}
 
 
 def _healthy(environment: Environment) -> bool:
