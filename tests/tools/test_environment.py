@@ -144,8 +144,10 @@ def test_real_health_check_wants_pip(checkout: Environment) -> None:
 def test_child_environment_leads_to_no_other_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     monkeypatch.setenv("PYTHONHOME", "elsewhere")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("KEPT", "yes")
     child = module.child_environment()
     assert "PYTHONPATH" not in child
     assert "PYTHONHOME" not in child
+    assert "PYTHONDONTWRITEBYTECODE" not in child
     assert child["KEPT"] == "yes"

@@ -41,7 +41,7 @@ def _git(root: Path, *words: str) -> str:
 
 def tests(root: Path, changed: Sequence[str], budget: float) -> tuple[list[str], int]:
     """The test files to run within a budget of seconds, the nearest first, and how many more there are."""
-    ranks = ranked(_sources(root), changed)
+    ranks = ranked(_sources(root), changed) if changed else {}
     known = _seconds(root)
     cost = {path: IMPORT_SECONDS + known.get(path, UNKNOWN_SECONDS) for path in ranks}
     near = {mirror.rpartition("/")[0] for path in changed for mirror in _mirrors(path)}
