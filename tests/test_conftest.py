@@ -69,6 +69,13 @@ def test_nightly_tests_run_only_with_all(tmp_path: Path, arguments: list[str], r
     assert ("::test_nightly" in run(tmp_path, "--collect-only", *arguments).stdout) == ran
 
 
+class Marked:
+    """Stands in for a test with one marker."""
+
+    def __init__(self, marker: str) -> None:
+        self.get_closest_marker = marker.__eq__
+
+
 @pytest.mark.parametrize(
     ("expression", "named", "ran"),
     [
@@ -85,7 +92,7 @@ def test_nightly_tests_can_be_asked_for_by_marker_and_by_name(expression: str, n
         getoption=lambda name, _default=None: expression if name == "markexpr" else False,
         hook=SimpleNamespace(pytest_deselected=lambda items: left.extend(items)),
     )
-    nightly, other = (SimpleNamespace(get_closest_marker=name.__eq__) for name in ("nightly", "other"))
+    nightly, other = Marked("nightly"), Marked("other")
     items: list[Any] = [nightly, other]
     conftest.pytest_collection_modifyitems(config, items)
     assert items == ([nightly, other] if ran else [other])

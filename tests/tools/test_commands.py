@@ -93,7 +93,7 @@ def test_tests_that_measure_time_come_first_and_in_one_process(
 
 @pytest.mark.parametrize(
     ("codes", "expected", "passes"),
-    [([5, 0], 0, 2), ([1, 0], 1, 2), ([1, 4], 1, 2), ([0, 5], 5, 2), ([2], 2, 1), ([143], 143, 1)],
+    [([5, 0], 0, 2), ([1, 0], 1, 2), ([1, 4], 1, 2), ([0, 5], 5, 2), ([1, 143], 143, 2), ([2], 2, 1), ([143], 143, 1)],
 )
 def test_both_passes_count_and_one_that_was_stopped_is_the_last(
     monkeypatch: pytest.MonkeyPatch,

@@ -126,6 +126,8 @@ def _gates(environment: Environment, arguments: list[str]) -> int:
     print(f"bootstrap: {TYPES}, beside the tests", flush=True)
     ours = [*_workers(arguments), *apart, f"--beside={TYPES}"]
     codes.append(running.call([*pytest, *ours, *arguments], environment.root))
+    if codes[-1] > 128:
+        return codes[-1]
     return next((code for code in codes if code), 0)
 
 
