@@ -137,7 +137,7 @@ def test_check_runs_every_gate_with_few_tests(
     record_with(monkeypatch, calls, {})
     assert commands.main(["check", *chosen]) == 0
     assert [call[2] for call in calls] == ["ruff", "ruff", "pytest"]
-    few = ["not slow", *chosen] if chosen else [commands.QUICKLY, *(f"tests/{name}" for name in commands.QUICK)]
+    few = ["not slow", *chosen] if chosen else [commands.QUICK_MARKS[1], *(f"tests/{name}" for name in commands.QUICK)]
     assert calls[-1][2:] == [*OURS, *TWO, *LAST, "-q", "-m", *few]
     assert all((ROOT / "tests" / name).exists() for name in commands.QUICK)
 

@@ -29,7 +29,8 @@ QUICK = (
 BUDGET_SECONDS = 50.0
 """What the tests that `check` chooses may take together, on two workers."""
 TYPES = "mypy --strict"
-QUICKLY = "not slow and not conformance"
+QUICK_MARKS = ("not slow", "not slow and not conformance")
+"""What `check` selects of the tests that are named to it, and of those that it chooses."""
 INTERRUPTED, NO_TESTS = 2, 5
 """pytest's exit codes."""
 USAGE = """\
@@ -89,14 +90,14 @@ def test(environment: Environment, arguments: list[str]) -> int:
 def check(environment: Environment, arguments: list[str]) -> int:
     """The same with few tests, to be called after every change: those that ARGUMENTS name, or the nearest to it."""
     if arguments:
-        return _gates(environment, ["-q", "-m", "not slow", *arguments])
+        return _gates(environment, ["-q", "-m", QUICK_MARKS[0], *arguments])
     files = changed.files(environment.root)
     chosen, left = changed.tests(environment.root, files, BUDGET_SECONDS)
     if chosen:
         print(f"bootstrap: files changed: {len(files)}, test files nearest to them: {len(chosen)}")
     if left:
         print(f"bootstrap: left out: {left} test files that reach the change only from afar; `test` runs them")
-    code = _gates(environment, ["-q", "-m", QUICKLY, *(chosen or [f"tests/{name}" for name in QUICK])])
+    code = _gates(environment, ["-q", "-m", QUICK_MARKS[1], *(chosen or [f"tests/{name}" for name in QUICK])])
     return 0 if code == NO_TESTS else code
 
 

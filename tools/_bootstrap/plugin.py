@@ -18,6 +18,7 @@ from types import FrameType
 import pytest
 
 from .alone import alone_files
+from .commands import QUICK_MARKS
 
 SECONDS = "bootstrap/seconds"
 SECONDS_SLOW = "bootstrap/seconds-slow"
@@ -110,7 +111,7 @@ class Seconds:
         option = self._config.option
         whole = (
             exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-            and option.markexpr in ("", "not slow")
+            and option.markexpr in ("", *QUICK_MARKS)
             and not (option.keyword or option.maxfail or getattr(option, "lf", False))
             and not any("::" in one for one in self._config.args)
         )
