@@ -1,8 +1,12 @@
-"""What holds for every test: a quiet plot backend, patient property tests, no accelerator tests without one; toys."""
+"""What holds for every test: a quiet plot backend, signals as a terminal has them, patient property tests; toys.
+
+Tests marked `gpu` are left out where there is no accelerator, and those marked `nightly` unless they are asked for.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +15,21 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # As the command line does: threads wait for each other busily.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def _signals_as_a_terminal_has_them() -> None:
+    """What `nohup`, or `&` in a script, has set to be ignored or blocked would be so in every child of a test."""
+    ends = [getattr(signal, name) for name in ("SIGHUP", "SIGQUIT", "SIGTERM") if hasattr(signal, name)]
+    for number in ends:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, *ends])
+
+
+_signals_as_a_terminal_has_them()
 
 # A shared machine may stop for a second at any point: time limits are pytest-timeout's business, one for each test.
 settings.register_profile("tau-trainer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,13 +44,29 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     plug_in(monkeypatch)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--all`, which `tools/bootstrap.py test --all` passes on."""
+    parser.addoption("--all", action="store_true", dest="nightly", help="run the tests marked `nightly` as well")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects the tests marked `gpu` where torch finds no accelerator (torch is imported only if there are any)."""
-    marked = [item for item in items if item.get_closest_marker("gpu")]
-    if not marked or _accelerator_available():
-        return
-    config.hook.pytest_deselected(items=marked)
-    items[:] = [item for item in items if item not in marked]
+    """Deselects what is not asked for, or cannot run here."""
+    left = set() if _nightly_asked_for(config) else {item for item in items if item.get_closest_marker("nightly")}
+    marked = {item for item in items if item.get_closest_marker("gpu")}
+    if marked and not _accelerator_available():  # which imports torch
+        left |= marked
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        items[:] = [item for item in items if item not in left]
+
+
+def _nightly_asked_for(config: pytest.Config) -> bool:
+    """By `--all`, by a `-m` that speaks of them, or by the name of a test."""
+    return (
+        config.getoption("nightly", False)
+        or "nightly" in config.getoption("markexpr")
+        or any("::" in one for one in config.args)
+    )
 
 
 def _accelerator_available() -> bool:

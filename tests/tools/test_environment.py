@@ -18,6 +18,7 @@ class Recorder:
     def __init__(self) -> None:
         self.installs: list[list[str]] = []
         self.created = 0
+        self.compiled = 0
         self.error: BaseException | None = None
 
     def create(self, folder: Path) -> None:
@@ -28,6 +29,9 @@ class Recorder:
         self.installs.append(what)
         if self.error is not None:
             raise self.error
+
+    def compile(self, _environment: Environment, _progress: Progress) -> None:
+        self.compiled += 1
 
 
 @pytest.fixture
@@ -42,6 +46,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder = Recorder()
     monkeypatch.setattr(module, "_create", recorder.create)
     monkeypatch.setattr(module, "_pip", recorder.pip)
+    monkeypatch.setattr(module, "_compile", recorder.compile)
     monkeypatch.setattr(module, "HEALTHY", "import sys; sys.exit(0 if sys.prefix != sys.base_prefix else 1)")
     return recorder
 
@@ -57,6 +62,7 @@ def test_a_second_time_does_nothing(checkout: Environment, recorder: Recorder) -
     ensure(checkout)
     assert recorder.created == 1
     assert len(recorder.installs) == 2
+    assert recorder.compiled == 1
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
@@ -135,6 +141,16 @@ def test_pip_failure_shows_the_end_of_its_log(checkout: Environment, capsys: pyt
     assert "installing numpy" in capsys.readouterr().err
 
 
+def test_what_is_installed_is_compiled_whatever_some_of_its_files_are(checkout: Environment) -> None:
+    venv.EnvBuilder(with_pip=False).create(checkout.folder)
+    packages = next(checkout.folder.rglob("site-packages"))
+    for name in ("one", "old", "tests/rest"):
+        (packages / name).parent.mkdir(exist_ok=True)
+        (packages / f"{name}.py").write_text("print 'a Python of long ago'" if name == "old" else "")
+    module._compile(checkout, Progress())
+    assert [path.name.partition(".")[0] for path in packages.rglob("*.pyc")] == ["one"]
+
+
 def test_real_health_check_wants_pip(checkout: Environment) -> None:
     assert not module._healthy(checkout)
     venv.EnvBuilder(with_pip=False).create(checkout.folder)
@@ -144,8 +160,10 @@ def test_real_health_check_wants_pip(checkout: Environment) -> None:
 def test_child_environment_leads_to_no_other_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     monkeypatch.setenv("PYTHONHOME", "elsewhere")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("KEPT", "yes")
     child = module.child_environment()
     assert "PYTHONPATH" not in child
     assert "PYTHONHOME" not in child
+    assert "PYTHONDONTWRITEBYTECODE" not in child
     assert child["KEPT"] == "yes"

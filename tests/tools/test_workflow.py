@@ -1,4 +1,4 @@
-"""The workflow that runs README's test command, and what CONTRIBUTING.md promises."""
+"""The workflows that run README's test command, by day and by night, and what CONTRIBUTING.md promises."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tools._bootstrap.commands import COMMANDS
@@ -15,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 BOOTSTRAP = re.compile(r"python3? tools/bootstrap\.py ([\w-]+)")
 
 
-def workflow() -> dict[Any, Any]:
-    content = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8"))
+def workflow(name: str = "tests") -> dict[Any, Any]:
+    content = yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text("utf-8"))
     assert isinstance(content, dict)
     return content
 
@@ -33,8 +34,18 @@ def test_the_readmes_two_commands_run_on_three_systems_with_three_pythons() -> N
     assert set(ran) == set(BOOTSTRAP.findall((ROOT / "README.md").read_text("utf-8"))) - {"shell-help"}
 
 
-def test_it_may_only_read_and_its_actions_are_pinned() -> None:
-    content = workflow()
+def test_the_night_runs_all_tests_once() -> None:
+    content = workflow("nightly")
+    assert content[True].keys() == {"schedule", "workflow_dispatch"}  # YAML takes `on` for a truth value
+    (job,) = content["jobs"].values()
+    assert job["runs-on"] == workflow()["jobs"]["gate"]["strategy"]["matrix"]["system"][0]
+    assert job["timeout-minutes"] > workflow()["jobs"]["gate"]["timeout-minutes"]
+    assert job["steps"][-1]["run"] == "python tools/bootstrap.py test --all"
+
+
+@pytest.mark.parametrize("name", ["tests", "nightly"])
+def test_they_may_only_read_and_their_actions_are_pinned(name: str) -> None:
+    content = workflow(name)
     assert content["permissions"] == {"contents": "read"}
     used = [step["uses"] for job in content["jobs"].values() for step in job["steps"] if "uses" in step]
     assert used

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import running
+from . import changed, running
+from .alone import alone_files
 from .environment import WINDOWS, Environment, ensure
 from .progress import SetupError
 
@@ -23,13 +25,20 @@ QUICK = (
     "test_columns.py",
     "test_plugins.py",
 )
-"""Of `tests/`, what `check` runs: it needs no engine, and the whole of it about half a minute."""
+"""Of `tests/`, what `check` runs where nothing has changed: it needs no engine, and the whole of it half a minute."""
+BUDGET_SECONDS = 50.0
+"""What the tests that `check` chooses may take together, on two workers."""
+TYPES = "mypy --strict"
+QUICK_MARKS = ("not slow", "not slow and not conformance")
+"""What `check` selects of the tests that are named to it, and of those that it chooses."""
+INTERRUPTED, NO_TESTS = 2, 5
+"""pytest's exit codes."""
 USAGE = """\
 usage: python3 tools/bootstrap.py COMMAND [ARGUMENTS]
 
   train [ARGUMENTS]   set up, then `tau-train parallel --pairs 4 [ARGUMENTS]`
-  test [ARGUMENTS]    set up, then the linters, the type checker and `pytest [ARGUMENTS]`
-  check [ARGUMENTS]   the same with the tests that take seconds, or with those that ARGUMENTS name
+  test [ARGUMENTS]    set up, then linters, type checker and `pytest [ARGUMENTS]`; with --all the nightly tests as well
+  check [ARGUMENTS]   the same in a minute: the tests nearest to what git says has changed, or those that ARGUMENTS name
   setup               set up only: .venv with the exact versions of constraints.txt
   shell-help          how to use the environment from your own shell
 """
@@ -73,23 +82,30 @@ def train_arguments(arguments: list[str]) -> list[str]:
 
 def test(environment: Environment, arguments: list[str]) -> int:
     """Linters, type checker and the whole test suite."""
+    if not any(one.startswith("--durations") for one in arguments):
+        arguments = ["--durations=10", "--durations-min=1", *arguments]
     return _gates(environment, arguments)
 
 
 def check(environment: Environment, arguments: list[str]) -> int:
-    """The same with few tests, to be called after every change."""
-    return _gates(environment, ["-q", "-m", "not slow", *(arguments or [f"tests/{name}" for name in QUICK])])
+    """The same with few tests, to be called after every change: those that ARGUMENTS name, or the nearest to it."""
+    if arguments:
+        return _gates(environment, ["-q", "-m", QUICK_MARKS[0], *arguments])
+    files = changed.files(environment.root)
+    chosen, left = changed.tests(environment.root, files, BUDGET_SECONDS)
+    if chosen:
+        print(f"bootstrap: files changed: {len(files)}, test files nearest to them: {len(chosen)}")
+    if left:
+        print(f"bootstrap: left out: {left} test files that reach the change only from afar; `test` runs them")
+    code = _gates(environment, ["-q", "-m", QUICK_MARKS[1], *(chosen or [f"tests/{name}" for name in QUICK])])
+    return 0 if code == NO_TESTS else code
 
 
 def _gates(environment: Environment, arguments: list[str]) -> int:
-    """Every gate in turn, all of them even if one fails; pytest comes last, so that its line closes the output."""
+    """Every gate, all of them even if one fails; pytest comes last, so that its line closes the output."""
     ensure(environment)
     python = str(environment.python)
-    gates = [
-        [python, "-m", "ruff", "check", "."],
-        [python, "-m", "ruff", "format", "--check", "."],
-        [python, "-m", "mypy", "--strict"],
-    ]
+    gates = [[python, "-m", "ruff", "check", "."], [python, "-m", "ruff", "format", "--check", "."]]
     codes = []
     for gate in gates:
         print("bootstrap: " + " ".join(gate[2:]), flush=True)
@@ -99,8 +115,30 @@ def _gates(environment: Environment, arguments: list[str]) -> int:
     failed = [" ".join(gate[2:]) for gate, code in zip(gates, codes, strict=True) if code]
     if failed:
         print(f"bootstrap: this fails already: {', '.join(failed)}", flush=True)
-    codes.append(running.call([python, "-m", "pytest", *arguments], environment.root))
+    pytest = [python, "-m", "pytest", "-p", "tools._bootstrap.plugin"]
+    apart: list[str] = []
+    if alone_files(environment.root):
+        print("bootstrap: the tests that measure time, alone", flush=True)
+        code = running.call([*pytest, *arguments, "--alone=only", "-n0"], environment.root)
+        if code == INTERRUPTED or code > 128:
+            return code
+        codes.append(0 if code == NO_TESTS else code)
+        apart = ["--alone=none"]
+    print(f"bootstrap: {TYPES}, beside the tests", flush=True)
+    ours = [*_workers(arguments), *apart, f"--beside={TYPES}"]
+    codes.append(running.call([*pytest, *ours, *arguments], environment.root))
+    if codes[-1] > 128:
+        return codes[-1]
     return next((code for code in codes if code), 0)
+
+
+def _workers(arguments: list[str]) -> list[str]:
+    """Two workers where there are two cores, unless the arguments say how many or need a single process."""
+    own = ("-n", "--numprocesses", "--dist", "--pdb", "--trace", "--co", "--collect-only", "--setup-")
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    if cores < 2 or any(one.startswith(own) or one.endswith("no:xdist") for one in arguments):
+        return []
+    return ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def setup(environment: Environment, arguments: list[str]) -> int:

@@ -1,0 +1,213 @@
+"""The pytest plugin of `test` and `check`: a program beside the tests, and the order and the seconds of their files.
+
+xdist's workers load it as well, because they collect; what a run does once is done by the process that reports.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from .alone import alone_files
+from .commands import QUICK_MARKS
+
+SECONDS = "bootstrap/seconds"
+SECONDS_SLOW = "bootstrap/seconds-slow"
+"""Where pytest's cache keeps what each file's tests last took: without those marked `slow`, and those alone."""
+GUESS, GUESS_PATIENT, GUESS_SLOW = 0.1, 2.0, 10.0
+"""What a test is taken to last whose file was never timed: any, one with a time limit of its own, one marked `slow`."""
+NICER = 5
+ALONE = pytest.StashKey[frozenset[Path]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options that only `tools/bootstrap.py` gives."""
+    group = parser.getgroup("bootstrap")
+    group.addoption("--beside", metavar="WORDS", help="run `python -m WORDS` beside the tests; they fail if it does")
+    group.addoption("--alone", choices=("only", "none"), help="select the tests marked `alone`, or all others")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Finds the files of `--alone` and registers what a run does once."""
+    config.stash[ALONE] = frozenset(alone_files(config.rootpath) if config.getoption("--alone") else ())
+    if hasattr(config, "workerinput"):
+        return
+    config.pluginmanager.register(Seconds(config))
+    config.pluginmanager.register(Termination())
+    if words := config.getoption("--beside"):
+        config.pluginmanager.register(Beside(words))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves files and folders without a test marked `alone` unread where only those are wanted."""
+    if config.getoption("--alone") != "only":
+        return None
+    wanted = any(collection_path in (file, *file.parents) for file in config.stash[ALONE])
+    return None if wanted else True
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Chooses by the marker `alone`; gives workers the longest files first, so that they end together."""
+    if wanted := config.getoption("--alone"):
+        # A marker that its file's text does not show counts in neither pass, so that no test is lost between them.
+        alone = [item for item in items if item.path in config.stash[ALONE] and item.get_closest_marker("alone")]
+        left = set(items) - set(alone) if wanted == "only" else set(alone)
+        if left:
+            config.hook.pytest_deselected(items=[item for item in items if item in left])
+            items[:] = [item for item in items if item not in left]
+    if hasattr(config, "workerinput"):
+        weights = _weights(config, items)
+        items.sort(key=lambda item: -weights[_file(item.nodeid)])
+
+
+def _weights(config: pytest.Config, items: list[pytest.Item]) -> dict[str, float]:
+    """The seconds that each file will take: as it last did, or guessed from its tests' markers."""
+    guessed: defaultdict[str, float] = defaultdict(float)
+    for item in items:
+        slow, patient = item.get_closest_marker("slow"), item.get_closest_marker("timeout")
+        seconds = GUESS_SLOW if slow else GUESS_PATIENT if patient else GUESS
+        guessed[_file(item.nodeid)] += seconds
+    quick, slow_ones = _cached(config, SECONDS), _cached(config, SECONDS_SLOW)
+    return {
+        file: quick.get(file, 0.0) + slow_ones.get(file, 0.0) if file in quick or file in slow_ones else seconds
+        for file, seconds in guessed.items()
+    }
+
+
+def _cached(config: pytest.Config, key: str) -> dict[str, float]:
+    cache = getattr(config, "cache", None)
+    return dict(cache.get(key, {})) if cache else {}
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+class Seconds:
+    """Writes to pytest's cache how long each file's tests took, if the run was of whole files."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._quick: defaultdict[str, float] = defaultdict(float)
+        self._slow: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Adds a set-up, a call, or a tear-down."""
+        slow = "slow" in report.keywords or "nightly" in report.keywords
+        (self._slow if slow else self._quick)[_file(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Replaces what was known of the files that this run has been through."""
+        option = self._config.option
+        whole = (
+            exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+            and option.markexpr in ("", *QUICK_MARKS)
+            and not (option.keyword or option.maxfail or getattr(option, "lf", False))
+            and not any("::" in one for one in self._config.args)
+        )
+        if not whole or not self._quick.keys() | self._slow.keys():
+            return
+        self._keep(SECONDS, self._quick)
+        if not option.markexpr:
+            self._keep(SECONDS_SLOW, self._slow)
+
+    def _keep(self, key: str, taken: Mapping[str, float]) -> None:
+        touched = self._quick.keys() | self._slow.keys()
+        known = {
+            file: seconds
+            for file, seconds in _cached(self._config, key).items()
+            if file not in touched and (self._config.rootpath / file).exists()
+        }
+        if cache := getattr(self._config, "cache", None):
+            cache.set(key, known | {file: round(seconds, 3) for file, seconds in taken.items()})
+
+
+class Termination:
+    """SIGTERM ends a run as Ctrl-C does, workers and all, with the exit code that a shell expects."""
+
+    def __init__(self) -> None:
+        self._before = signal.signal(signal.SIGTERM, self._on_signal)
+
+    def pytest_unconfigure(self) -> None:
+        """Gives the signal back."""
+        signal.signal(signal.SIGTERM, self._before)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        pytest.exit("SIGTERM", returncode=128 + number)
+
+
+class Beside:
+    """One program beside the tests, at a lower priority: waited for at their end, told before pytest's last line."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def pytest_sessionstart(self) -> None:
+        """Starts it."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", *self.words.split()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            creationflags=_priority(),
+        )
+        if sys.platform != "win32":
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, min(os.nice(0) + NICER, 19))
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Whoever stops the tests does not wait for it."""
+        self._stop()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Waits for it; its failure is the run's."""
+        if self._process is None:
+            return
+        try:
+            code = self._process.wait()
+        except KeyboardInterrupt:
+            self._stop()
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+            return
+        if code and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Shows what it said."""
+        if self._process is None:
+            return
+        code = self._process.returncode
+        told = f"{self.words}: failed with exit code {code}" if code else f"{self.words}: passed"
+        terminalreporter.section(told, red=bool(code))
+        self._output.seek(0)
+        terminalreporter.write(self._output.read().decode("utf-8", "replace"))
+
+    def pytest_unconfigure(self) -> None:
+        """Leaves nothing behind."""
+        self._stop()
+        self._output.close()
+
+    def _stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+def _priority() -> int:
+    """Windows takes the priority when a process is made."""
+    if sys.platform == "win32":
+        return subprocess.BELOW_NORMAL_PRIORITY_CLASS
+    return 0
