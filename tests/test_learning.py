@@ -78,7 +78,7 @@ def came_to_its_criterion(report: RunReport) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=NIGHTLY), pytest.param(3, marks=NIGHTLY)])
 def test_basic_reaches_090(tmp_path: Path, seed: int) -> None:
-    """The optimum is 0.93. Eight agents share what one would need longer to find."""
+    """The optimum is 0.93, to which all three seeds come. Eight agents share what one would need longer to find."""
     report = run(
         "Basic.yaml",
         "learn",
@@ -86,7 +86,7 @@ def test_basic_reaches_090(tmp_path: Path, seed: int) -> None:
         env_settings__env_path="headless:basic",
         env_settings__env_args=["--agents", "8"],
         env_settings__seed=seed,
-        behaviors__Basic__max_steps=40_000,
+        behaviors__Basic__max_steps=20_000,
         behaviors__Basic__hyperparameters__learning_rate=1e-3,
     )
     assert last_returns(report, "Basic") >= 0.90
@@ -193,8 +193,19 @@ def test_maddpg_spreads_agents(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_tau_comes_near_the_strongest_baseline(tmp_path: Path) -> None:
-    report = run("tau3.yaml", "parallel", tmp_path, env_settings__seed=1)
+@pytest.mark.parametrize(
+    ("decisions", "pairs"), [(100_000, 2), pytest.param(200_000, 4, marks=NIGHTLY)], ids=["short", "as it is shipped"]
+)
+def test_tau_comes_near_the_strongest_baseline(tmp_path: Path, decisions: int, pairs: int) -> None:
+    """After 100,000 decisions of two pairs seeds 1, 2 and 3 are level with it."""
+    report = run(
+        "tau3.yaml",
+        "parallel",
+        tmp_path,
+        env_settings__seed=1,
+        tau__pairs=pairs,
+        behaviors__TauAgent__max_steps=decisions,
+    )
     assert report.evaluation is not None
     strongest = report.evaluation["baselines"][report.evaluation["strongest"]]["accuracy"]
     assert report.evaluation["accuracy"] >= 0.97 * strongest
