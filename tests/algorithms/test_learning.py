@@ -374,7 +374,7 @@ def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
     """Nine cells, a reward of 1 beyond the last and of 0.1 before the first: only who looks far goes right."""
     cells = 9
     loop = Loop(make_dqn(cells, (2,), 0.95, **switches))
-    place, reward, ends = loop.rng.integers(cells, size=AGENTS), np.zeros((AGENTS, 1), np.float32), []
+    place, reward, ends = loop.rng.integers(cells, size=AGENTS), np.zeros((AGENTS, 1), np.float32), list[float]()
     for _ in range(900):
         if len(ends) >= 150 and np.mean(ends[-60:]) > 0.95:
             break

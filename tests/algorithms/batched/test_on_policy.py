@@ -400,7 +400,7 @@ def test_learns_to_add_up(kind: str) -> None:
     Seeds 1, 2 and 3: 3.3, 3.6 and 3.4 before; A2C comes to 4.24, 4.22 and 4.22, PPO to 4.7, 4.7 and 4.2.
     """
     env = Counting(64, limit=100)
-    numbers = {
+    numbers: dict[str, Any] = {
         "buffer_size": 512,
         "batch_size": 512 if kind == "a2c" else 128,
         "learning_rate": 1e-2,
