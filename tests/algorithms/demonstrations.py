@@ -1,4 +1,4 @@
-"""Recordings of small Gymnasium games, played by formulas, to learn from."""
+"""Recordings of small games, Gymnasium's and one of our own, played by formulas, to learn from."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tau_trainer.models import Policy
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 
 CARTPOLE = BehaviorSpec("CartPole-v1", (ObservationSpec("observation", (4,)),), ActionSpec(0, (2,)))
+LINE = BehaviorSpec("Line", (ObservationSpec("observation", (7,)),), ActionSpec(0, (3,)))
 PENDULUM = BehaviorSpec("Pendulum-v1", (ObservationSpec("observation", (3,)),), ActionSpec(1))
 
 
@@ -33,6 +34,12 @@ def swing(obs: Any, rng: np.random.Generator, noise: float = 0.6) -> Actions:
     torque = np.where(cos > 0.9, -8.0 * np.arctan2(sin, cos) - 2.0 * speed, np.sign(speed) * (5.0 - energy))
     wanted = np.clip(torque / 2.0, -1.0, 1.0) + noise * rng.standard_normal(len(obs))
     return Actions(np.clip(wanted, -1.0, 1.0).astype(np.float32)[:, None], np.zeros((len(obs), 0), np.int32))
+
+
+def walk(obs: Any, rng: np.random.Generator) -> Actions:
+    """Goes to the middle of the line and stays."""
+    move = np.sign(3 - obs.argmax(axis=1)) + 1
+    return Actions(np.zeros((len(obs), 0), np.float32), move[:, None].astype(np.int32))
 
 
 class Game:
@@ -55,9 +62,35 @@ class Game:
         return reward.astype(np.float32), ended, truncated & ~terminated, last
 
 
+class Line:
+    """Copies of a walk over seven cells, from any of them: ten steps, one point for each that ends in the middle."""
+
+    def __init__(self, spec: BehaviorSpec, copies: int, seed: int = 0) -> None:
+        self.spec, self.copies, self._rng = spec, copies, np.random.default_rng(seed)
+        self._place, self._steps = self._rng.integers(7, size=copies), 0
+
+    @property
+    def obs(self) -> Any:
+        return np.eye(7, dtype=np.float32)[self._place]
+
+    def step(self, actions: Actions) -> tuple[Any, Any, Any, Any]:
+        """As :meth:`Game.step`; all begin anew together, and nobody ever falls."""
+        self._place = np.clip(self._place + actions.discrete[:, 0] - 1, 0, 6)
+        reward, last = (self._place == 3).astype(np.float32), self.obs
+        self._steps = (self._steps + 1) % 10
+        ended = np.full(self.copies, self._steps == 0)
+        if self._steps == 0:
+            self._place = self._rng.integers(7, size=self.copies)
+        return reward, ended, ended, last
+
+
+def game_of(spec: BehaviorSpec, copies: int, seed: int = 0) -> Game | Line:
+    return Line(spec, copies, seed) if spec.name == LINE.name else Game(spec, copies, seed)
+
+
 def played(spec: BehaviorSpec, player: Callable[..., Actions], copies: int = 10, seed: int = 0) -> Demonstration:
     """One episode of each copy."""
-    game, rng = Game(spec, copies, seed), np.random.default_rng(seed)
+    game, rng = game_of(spec, copies, seed), np.random.default_rng(seed)
     episodes: list[dict[str, list[Any]]] = [{key: [] for key in "orectd"} for _ in range(copies)]
     reward, going = np.zeros(copies, np.float32), np.ones(copies, np.bool_)
     while going.any():
@@ -95,7 +128,7 @@ def worth(policy: Policy, copies: int = 10, seed: int = 100) -> float:
 
 def learn_in(algorithm: OnPolicy, decisions: int, copies: int = 8) -> list[float]:
     """Let it learn from so many decisions; the returns of episodes, which it is not told."""
-    game, rng, rows = Game(algorithm.spec, copies), np.random.default_rng(0), np.arange(copies)
+    game, rng, rows = game_of(algorithm.spec, copies), np.random.default_rng(0), np.arange(copies)
     policy, reward, total, returns = algorithm.snapshot(), np.zeros((copies, 1), np.float32), np.zeros(copies), []
     for step in range(decisions // copies):
         decision, obs = policy.act((game.obs,), None, rng), game.obs

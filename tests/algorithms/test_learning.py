@@ -86,6 +86,24 @@ def one_hot(index: Any, size: int) -> Any:
     return np.eye(size, dtype=np.float32)[index]
 
 
+def cues(algorithm: Algorithm, steps: int, most: int) -> list[float]:
+    """One of two cues, steps with nothing to see, then one action that should name the cue; blind: a half.
+
+    Shares of hits, episode by episode, until nearly all of the last are.
+    """
+    loop, hits = Loop(algorithm), list[float]()
+    while len(hits) < most and (len(hits) < 20 or np.mean(hits[-20:]) < 0.95):
+        cue = loop.rng.integers(2, size=AGENTS)
+        for step in range(steps):
+            obs = one_hot(cue if step == 0 else np.full(AGENTS, 2), 3)
+            decision = loop.act(obs, np.zeros((AGENTS, 1), np.float32))
+            loop.learn_when_full()
+        hit = (decision.discrete[:, 0] == cue).astype(np.float32)
+        loop.end(loop.rows, hit[:, None], one_hot(cue, 3), truncated=False)
+        hits.append(float(hit.mean()))
+    return hits
+
+
 def test_identity_of_two_branches() -> None:
     """Reward 1 for each branch that repeats the digit shown; 2 is perfect."""
     ppo = make(5, ActionSpec(0, (3, 2)), gamma=0.0)
@@ -155,21 +173,8 @@ def test_corridor_needs_credit_over_time() -> None:
     ],
 )
 def test_a_cue_is_remembered_over_a_delay(memory: MemorySettings | None, least: float, most: float) -> None:
-    """One of two cues, seven steps with nothing to see, then one action that should name the cue; blind: a half."""
-    steps = 9
     ppo = make(3, ActionSpec(0, (2,)), gamma=0.9, memory=memory, batch_size=144, buffer_size=576)
-    loop = Loop(ppo)
-    hits: list[float] = []
-    for _ in range(150):
-        cue = loop.rng.integers(2, size=AGENTS)
-        for step in range(steps):
-            obs = one_hot(cue if step == 0 else np.full(AGENTS, 2), 3)
-            decision = loop.act(obs, np.zeros((AGENTS, 1), np.float32))
-            loop.learn_when_full()
-        hit = (decision.discrete[:, 0] == cue).astype(np.float32)
-        loop.end(loop.rows, hit[:, None], one_hot(cue, 3), truncated=False)
-        hits.append(float(hit.mean()))
-    assert least <= np.mean(hits[-30:]) <= most
+    assert least <= np.mean(cues(ppo, 9, 150)[-20:]) <= most
 
 
 @pytest.mark.parametrize(
@@ -315,18 +320,9 @@ def test_sac_learns_a_contextual_bandit(actions: ActionSpec) -> None:
 
 
 def test_sac_remembers_a_cue() -> None:
-    """One of two cues, three steps with nothing to see, then one action that should name the cue; blind: a half."""
-    steps = 5
-    loop = Loop(make_sac(3, ActionSpec(0, (2,)), MemorySettings(memory_size=32, sequence_length=8), 0.9))
-    hits: list[float] = []
-    for _ in range(120):
-        cue = loop.rng.integers(2, size=AGENTS)
-        for step in range(steps):
-            decision = loop.act(one_hot(cue if step == 0 else np.full(AGENTS, 2), 3), np.zeros((AGENTS, 1), np.float32))
-            loop.learn_when_full()
-        hit = (decision.discrete[:, 0] == cue).astype(np.float32)
-        loop.end(loop.rows, hit[:, None], one_hot(cue, 3), truncated=False)
-        hits.append(float(hit.mean()))
+    """Seeds 1, 2 and 3 need 43, 46 and 48 episodes."""
+    sac = make_sac(3, ActionSpec(0, (2,)), MemorySettings(memory_size=16, sequence_length=4), 0.9)
+    hits = cues(sac, 4, 120)
     assert np.mean(hits[:10]) < 0.7
     assert np.mean(hits[-20:]) > 0.9, hits
 
@@ -370,7 +366,7 @@ def test_dqn_learns_an_identity_of_two_branches(switches: dict[str, Any]) -> Non
     assert np.mean(recent[-50:]) > 0.93, recent[-50:]
 
 
-SLOWLY = pytest.param(RAINBOW, marks=[pytest.mark.slow, pytest.mark.timeout(300)])
+SLOWLY = pytest.param(RAINBOW, marks=[pytest.mark.nightly, pytest.mark.timeout(300)])
 
 
 @pytest.mark.parametrize("switches", [{}, {"double": True, "prioritized": {}, "n_step": 2}, SLOWLY])
@@ -378,8 +374,10 @@ def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
     """Nine cells, a reward of 1 beyond the last and of 0.1 before the first: only who looks far goes right."""
     cells = 9
     loop = Loop(make_dqn(cells, (2,), 0.95, **switches))
-    place, reward, ends = loop.rng.integers(cells, size=AGENTS), np.zeros((AGENTS, 1), np.float32), []
+    place, reward, ends = loop.rng.integers(cells, size=AGENTS), np.zeros((AGENTS, 1), np.float32), list[float]()
     for _ in range(900):
+        if len(ends) >= 150 and np.mean(ends[-60:]) > 0.95:
+            break
         decision = loop.act(one_hot(place, cells), reward)
         place = place + 2 * decision.discrete[:, 0] - 1
         over = np.flatnonzero((place < 0) | (place >= cells))
@@ -395,20 +393,8 @@ def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
     assert np.mean(ends[-60:]) > 0.93, ends[-60:]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_dqn_remembers_a_cue() -> None:
-    """One of two cues, three steps with nothing to see, then one action that should name the cue; blind: a half."""
-    steps = 5
-    loop = Loop(make_dqn(3, (2,), 0.9, MemorySettings(memory_size=32, sequence_length=8)))
-    hits: list[float] = []
-    for _ in range(160):
-        cue = loop.rng.integers(2, size=AGENTS)
-        for step in range(steps):
-            decision = loop.act(one_hot(cue if step == 0 else np.full(AGENTS, 2), 3), np.zeros((AGENTS, 1), np.float32))
-            loop.learn_when_full()
-        hit = (decision.discrete[:, 0] == cue).astype(np.float32)
-        loop.end(loop.rows, hit[:, None], one_hot(cue, 3), truncated=False)
-        hits.append(float(hit.mean()))
+    """Seeds 1, 2 and 3 need 53 episodes each."""
+    hits = cues(make_dqn(3, (2,), 0.9, MemorySettings(memory_size=16, sequence_length=4)), 4, 160)
     assert np.mean(hits[:10]) < 0.7
     assert np.mean(hits[-20:]) > 0.9, hits

@@ -99,7 +99,7 @@ def make(trainer: str, sensors: tuple[ObservationSpec, ...], network: dict[str, 
     spec = BehaviorSpec("Small?team=0", sensors, ActionSpec(0, (ANSWERS,)))
     if trainer == "ppo":
         numbers = PPOHyperparameters(
-            batch_size=64, buffer_size=256, learning_rate=1e-3, num_epoch=6, learning_rate_schedule="constant"
+            batch_size=64, buffer_size=256, learning_rate=3e-3, num_epoch=6, learning_rate_schedule="constant"
         )
         return PPO(Setup(spec, PPOTrainerSettings(hyperparameters=numbers, time_horizon=64, **common), seed=1))
     soft = SACHyperparameters(batch_size=64, learning_rate=1e-3, steps_per_update=8, init_entcoef=0.1)
@@ -128,7 +128,12 @@ def play(algorithm: PPO | SAC, world: World, most: int = 400) -> list[float]:
 
 @pytest.mark.parametrize(
     ("name", "trainer"),
-    [*((name, "ppo") for name in WORLDS), ("simple", "sac"), ("leader of a list", "sac"), ("goal", "sac")],
+    [
+        *((name, "ppo") for name in WORLDS),
+        ("simple", "sac"),
+        pytest.param("leader of a list", "sac", marks=pytest.mark.nightly),
+        ("goal", "sac"),
+    ],
 )
 def test_the_answer_is_found(name: str, trainer: str) -> None:
     sensors, world, network = WORLDS[name]
@@ -153,7 +158,7 @@ def test_every_parameter_of_every_block_learns(trainer: str) -> None:
     def world(rng: np.random.Generator) -> tuple[tuple[Any, ...], Any]:
         return observations(algorithm.spec, AGENTS, int(rng.integers(2**31)), 1.0), rng.integers(ANSWERS, size=AGENTS)
 
-    play(algorithm, world, most=40)
+    play(algorithm, world, most=40 if trainer == "ppo" else 10)
     assert algorithm.version >= 2
     still = {name for name, value in module.named_parameters() if value.numel() and torch.equal(value, before[name])}
     assert not still

@@ -103,9 +103,10 @@ def going(hindsight: Any, *, trainer: str = "sac", seed: int = 1, **more: Any) -
     )
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize(("strategy", "steps"), [("future", 500), ("final", 750), (None, 500)])
+@pytest.mark.parametrize(
+    ("strategy", "steps"),
+    [("future", 500), pytest.param("final", 750, marks=pytest.mark.nightly), (None, 500)],
+)
 def test_bits_are_flipped_with_hindsight_alone(strategy: str | None, steps: int) -> None:
     """One of 1024 goals, 10 steps; the best return is -4 in the mean, and -10 is none reached."""
     bits = flipping(10, strategy and {"strategy": strategy})
@@ -117,7 +118,7 @@ def test_bits_are_flipped_with_hindsight_alone(strategy: str | None, steps: int)
         assert np.mean(bits.returns[-100:]) > -5.5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("hindsight", [True, False])
 @pytest.mark.parametrize("trainer", ["sac", "td3"])

@@ -302,8 +302,6 @@ def test_a_checkpoint_of_another_algorithm_is_refused(tmp_path: Path) -> None:
         one.load(*other.state())
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_bc_clones_an_expert_of_cartpole(tmp_path: Path) -> None:
     numbers = {"batch_size": 256, "learning_rate": 1e-3}
     one = learner("bc", tmp_path, played(CARTPOLE, balance), numbers, {"hidden_units": 64})
@@ -312,15 +310,16 @@ def test_bc_clones_an_expert_of_cartpole(tmp_path: Path) -> None:
     assert worth(one.snapshot()) > 450
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["iql", "awac"])
 def test_critics_beat_the_player_that_they_learn_from(kind: str, tmp_path: Path) -> None:
-    """A swing-up with a shaking hand gets -757; cloning it is worth about as much."""
+    """A swing-up with a shaking hand gets -757; cloning it is worth about as much.
+
+    Seeds 1, 2 and 3: IQL -251, -248 and -248, AWAC -351, -285 and -261.
+    """
     demo = played(PENDULUM, lambda obs, rng: swing(obs, rng, noise=1.5), copies=40)
-    numbers = {"batch_size": 256, "learning_rate": 1e-3}
-    signals = {"extrinsic": {"gamma": 0.98, "strength": 0.1}}
+    numbers = {"batch_size": 128, "learning_rate": 2e-3, "tau": 0.02}
+    signals = {"extrinsic": {"gamma": 0.95, "strength": 0.1}}
     one = learner(kind, tmp_path, demo, numbers, {"hidden_units": 64}, reward_signals=signals)
-    one.train(4000, 0.0)
+    one.train(1500, 0.0)
     assert demo.returns.mean() < -650
     assert worth(one.snapshot(), copies=20) > demo.returns.mean() + 200

@@ -59,7 +59,8 @@ def several(collector: Collector, learner: OffPolicy, steps: int) -> dict[tuple[
 def test_targets_of_several_steps_are_what_was_played(trainer: str, steps: int, size: int) -> None:
     """Agents interleaved, real ends and limits, rollouts that go on in the next, and a ring that is overwritten."""
     spec = behavior(HYBRID if trainer == "sac" else DISCRETE, IMAGE)
-    options: dict[str, Any] = {"n_step": steps, "buffer_size": size, "batch_size": 8}
+    # No gradient step is taken: what is remembered is looked at.
+    options: dict[str, Any] = {"n_step": steps, "buffer_size": size, "batch_size": 8, "steps_per_update": 1e9}
     learner: OffPolicy
     if trainer == "sac":
         learner = sac(spec, settings(signals=TWO_STREAMS, **options))

@@ -15,10 +15,12 @@ from gymnasium import spaces
 from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, TensorRollout, make_learner
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
 from tau_trainer.algorithms.batched.on_policy import OnPolicyLearner, gae
+from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings.batched import A2CPolicySettings, PolicySettings, PPOPolicySettings
+from tests.envs.batched.counting import Counting
 
 T, E, A, D = 6, 4, 2, 3
 SPACES: dict[str, ActionSpace] = {
@@ -389,3 +391,34 @@ def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
     rollout = play(far, space)
     kl = [float(one.learn(rollout, 0.0)[keys.APPROXIMATE_KL]) for one in (far, near)]
     assert kl[0] > 2 * kl[1]
+
+
+@pytest.mark.parametrize("kind", ["a2c", "ppo"])
+def test_learns_to_add_up(kind: str) -> None:
+    """As deep Q-learning does: who adds two leaves, so returns are largest where ones are drawn out.
+
+    Seeds 1, 2 and 3: 3.3, 3.6 and 3.4 before; A2C comes to 4.24, 4.22 and 4.22, PPO to 4.7, 4.7 and 4.2.
+    """
+    env = Counting(64, limit=100)
+    numbers: dict[str, Any] = {
+        "buffer_size": 512,
+        "batch_size": 512 if kind == "a2c" else 128,
+        "learning_rate": 1e-2,
+        "optimizer": "adam",
+    }
+    settings = policy(kind, network={"hidden_units": 32}, **numbers)
+    setup = LearnerSetup(
+        spec_of("p", env.observation_space, env.action_space), env.action_space, settings, 64, 2, 20000, 1, env.device
+    )
+    learner = make_learner(setup)
+    collector = BatchedCollector(env, {"all": (learner, (0, 1))})
+    means = []
+    for update in range(60):
+        rollout = collector.collect(learner.horizon)["all"]
+        if 5 <= update < 55:
+            learner.learn(rollout, update / 60)
+        if update in (4, 54, 59):
+            scores = collector.scores.take()
+            means.append(float(scores[:, 1].sum() / scores[:, 0].sum()))
+    assert means[0] < 3.8, means
+    assert means[2] > 4.1, means
