@@ -198,17 +198,22 @@ class TestHeadless:
 def test_faults_are_named(
     flags: tuple[str, ...], timeout_s: float, kind: type[EngineError], sentence: str, logs: Path
 ) -> None:
+    options = EngineOptions(timeout_s=timeout_s)
+    sound = options if "slow-start" in flags else EngineOptions(timeout_s=20)
+    engine = Engine(0, 0, headless("balance", *flags, logs=logs), sound)
+
+    async def played() -> None:
+        """Only what never comes is waited for briefly."""
+        await engine.start()
+        engine._options = sound if "stall" in flags else options
+        batches = await engine.reset()
+        engine._options = options
+        for _ in range(20):
+            batches = await engine.step(zeros(engine, batches))
+
     async def main() -> None:
-        options = EngineOptions(timeout_s=timeout_s)
-        sound = options if "slow-start" in flags else EngineOptions(timeout_s=20)
-        engine = Engine(0, 0, headless("balance", *flags, logs=logs), sound)
         with pytest.raises(kind, match=sentence):
-            await engine.start()
-            engine._options = sound if "stall" in flags else options
-            batches = await engine.reset()
-            engine._options = options
-            for _ in range(20):
-                batches = await engine.step(zeros(engine, batches))
+            await played()
         await engine.kill()
         assert engine.process is not None
         assert engine.process.returncode is not None

@@ -30,7 +30,7 @@ class WarmToolchain(Toolchain):
         assert self.process.stdout is not None
         self.process.stdin.write("".join(f"{argument}\n" for argument in (*arguments, "")))
         self.process.stdin.flush()
-        said = []
+        said: list[str] = []
         for line in self.process.stdout:
             if line.startswith(ENDED):
                 return subprocess.CompletedProcess(arguments, int(line.removeprefix(ENDED)), "".join(said), "")

@@ -376,7 +376,7 @@ def test_ctrl_c_interrupts_a_step_and_the_game_can_be_closed(notebook: bool) -> 
         with pytest.raises(KeyboardInterrupt):
             env.step()
         assert time.monotonic() - began < 10
-        env._timeout_s = 0.5
+        env._timeout_s = 0.2
         env.close()
 
     async def cell() -> None:
