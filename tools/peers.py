@@ -160,9 +160,10 @@ def _make(peer: Peer, python: str, folder: Path, interpreter: Path, progress: Pr
     log = folder.parent / f"{folder.name}.log"
     log.unlink(missing_ok=True)
     environment = child_environment()
-    progress.run(f"making an environment for {peer.name}", [python, "-m", "venv", str(folder)], log, environment)
+    venv = [python, "-m", "venv", "--without-pip", str(folder)]  # our own pip can do it, which saves half of the time
+    progress.run(f"making an environment for {peer.name}", venv, log, environment)
     for arguments in peer.installs:
-        command = [str(interpreter), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-        command += ["--progress-bar", "off", *arguments]
+        command = [sys.executable, "-m", "pip", "--python", str(interpreter), "install", "--no-compile", "--no-input"]
+        command += ["--disable-pip-version-check", "--progress-bar", "off", *arguments]
         progress.run(f"installing {peer.name}", command, log, environment)
     (folder / _DONE).write_text(json.dumps({"name": peer.name, "installs": peer.installs}, indent=1))

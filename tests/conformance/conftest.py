@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import shlex
+import socket
 import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,58 +17,99 @@ import pytest
 from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind
 from tau_trainer.headless.args import parse_args
-from tau_trainer.headless.build import write_build
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
 from tau_trainer.specs import Actions, ActionSpec, FloatArray, StepBatch
-from tools.peers import MLAGENTS_ENVS, ROOT, ensure_peer
+from tests.unity.building import shared_player
+from tools.peers import MLAGENTS_ENVS, ensure_peer
 
 PEER_SCRIPTS = Path(__file__).parent / "peer"
-PEER_SECONDS = 150.0
-FIRST_PORT = 21000
+DEMO_SECONDS = 150.0
 
 Json = dict[str, Any]
 Peer = Callable[..., Json]
 Play = Callable[..., Json]
 
 
+class Host:
+    """The interpreter that has mlagents-envs, started with the first script and again after one that did not end."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, script: str, argument: Mapping[str, Any] | None = None, paths: Sequence[Path] = ()) -> Json:
+        """What one of the peer's scripts returns."""
+        request = {"script": str(PEER_SCRIPTS / script), "argument": argument, "paths": [str(path) for path in paths]}
+        try:
+            told: Json = json.loads(self._asked(json.dumps(request)))
+        except BaseException:
+            self.end()
+            raise
+        assert "error" not in told, f"{script}: {told['error']}"
+        answer: Json = told["answer"]
+        return answer
+
+    def end(self) -> None:
+        """Kill it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def _asked(self, line: str) -> str:
+        if self._process is None:
+            command = [str(ensure_peer(MLAGENTS_ENVS)), str(PEER_SCRIPTS / "host.py")]
+            with self._log.open("a") as log:
+                pipe = subprocess.PIPE
+                self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, f"the peer ended:\n{self._log.read_text()[-4000:]}"
+        return answer
+
+
 @pytest.fixture(scope="session")
-def peer_python() -> Path:
-    """The interpreter that has mlagents-envs 1.1.0."""
-    return ensure_peer(MLAGENTS_ENVS)
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """Runs the `main` of one of the peer's scripts beside mlagents-envs 1.1.0."""
+    host = Host(tmp_path_factory.mktemp("peer") / "peer.log")
+    yield host.run
+    host.end()
 
 
-@pytest.fixture
-def peer(peer_python: Path, tmp_path: Path) -> Peer:
-    """Runs one of the peer's scripts to its end and returns the JSON object that it printed."""
-
-    def run(script: str, argument: Mapping[str, Any] | None = None, **variables: str) -> Json:
-        return printed(peer_python, PEER_SCRIPTS / script, argument, tmp_path, variables)
-
-    return run
+@pytest.fixture(scope="session")
+def player(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Unity project without Unity: see :func:`shared_player`."""
+    return shared_player(tmp_path_factory)
 
 
-@pytest.fixture
-def ours(tmp_path: Path) -> Peer:
-    """Runs one of the peer's scripts on our own API: a search and replace, on the interpreter of this test."""
+@pytest.fixture(scope="session")
+def ours() -> Peer:
+    """Runs one of the peer's scripts on our own API: a search and replace, in this process."""
 
     def run(script: str, argument: Mapping[str, Any] | None = None) -> Json:
         text = (PEER_SCRIPTS / script).read_text("utf-8")
-        (tmp_path / script).write_text(re.sub(r"mlagents_envs\b", "tau_trainer.envs.mlagents", text), "utf-8")
-        return printed(Path(sys.executable), tmp_path / script, argument, tmp_path, {"PYTHONPATH": str(ROOT)})
+        names: Json = {"__name__": "script"}
+        exec(compile(re.sub(r"mlagents_envs\b", "tau_trainer.envs.mlagents", text), script, "exec"), names)
+        told: Json = json.loads(json.dumps(names["main"](argument)))
+        return told
 
     return run
 
 
-def printed(
-    python: Path, script: Path, argument: Mapping[str, Any] | None, folder: Path, variables: Mapping[str, str]
-) -> Json:
+def printed(python: Path, script: Path, argument: Mapping[str, Any], folder: Path) -> Json:
     """The JSON object that a script printed last."""
-    command = [str(python), str(script), *([] if argument is None else [json.dumps(argument)])]
-    environment = {**os.environ, **variables}
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PEER_SECONDS, env=environment, cwd=folder, check=False
+        [str(python), str(script), json.dumps(argument)],
+        capture_output=True,
+        text=True,
+        timeout=DEMO_SECONDS,
+        cwd=folder,
+        check=False,
     )
     assert done.returncode == 0, f"{script.name} ended with {done.returncode}:\n{done.stderr[-4000:]}"
     seen = json.loads(done.stdout.splitlines()[-1])
@@ -78,42 +117,30 @@ def printed(
     return seen
 
 
-@pytest.fixture
-def shared(peer: Peer) -> Json:
-    """What both packages say of each other in one process."""
-    return peer("share.py", PYTHONPATH=str(ROOT))
+def request_of(build: Path, folder: Path, **wishes: Any) -> Json:
+    """A request for peer/drive.py: 40 steps and nothing else, but for the wishes."""
+    request: Json = {"seed": 3, "areas": 1, "steps": 40, "resets": [], "parameters": {}, "uniform": {}, "later": {}}
+    return {**request, **wishes, "build": str(build), "port": free_port(), "log_folder": str(folder)}
 
 
-@pytest.fixture
-def play(peer: Peer, tmp_path: Path) -> Play:
-    """Lets `UnityEnvironment` launch a build of a scene and play it; keywords as in peer/drive.py.
+def play_build(peer: Peer, build: Path, folder: Path, **wishes: Any) -> Json:
+    """Lets `UnityEnvironment` launch a build and play it to a clean end; keywords as in peer/drive.py.
 
-    `script`: what the build runs instead of the headless engine.
+    The reference would wait half a minute for an engine that does not end, and then kill it.
     """
-
-    def run(scene: str, arguments: Sequence[str] = (), script: Path | None = None, **wishes: Any) -> Json:
-        request: Json = {"seed": 3, "areas": 1, "steps": 40, "resets": [], "parameters": {}, "uniform": {}, "later": {}}
-        build = write_build(tmp_path / "build", scene, arguments)
-        if script is not None:
-            build.write_text(build.read_text().replace("-m tau_trainer.headless", shlex.quote(str(script))))
-        place = {"build": str(build), "port": free_port(), "log_folder": str(tmp_path)}
-        seen = peer("drive.py", {**request, **wishes, **place})
-        assert seen["exit_code"] == 0, (tmp_path / "Player-0.log").read_text()
-        return seen
-
-    return run
+    seen = peer("drive.py", request_of(build, folder, **wishes))
+    assert seen["exit_code"] == 0, (folder / "Player-0.log").read_text()
+    assert seen["close_seconds"] < 10.0
+    return seen
 
 
 def free_port() -> int:
-    """A port for `base_port`, which the reference takes without asking whether it is free."""
-    start = FIRST_PORT + os.getpid() % 1000
-    return next(port for port in range(start, start + 2000) if is_free(port))
-
-
-@pytest.fixture
-def mirror() -> Callable[..., Json]:
-    """Plays the same game in this process, without a wire: see :func:`play_here`."""
-    return play_here
+    """A port for `base_port`, which the reference takes without asking whether it is free; so is the next one."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = int(probe.getsockname()[1])
+        if is_free(port) and is_free(port + 1):
+            return port
 
 
 def play_here(

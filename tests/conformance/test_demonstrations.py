@@ -28,7 +28,7 @@ def test_mlagents_and_we_read_each_other(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours.demo", tmp_path / "theirs.demo"
     write_demonstration(ours, demo, "Walk, then run!")
     request = {"read": str(ours), "write": str(theirs)}
-    read = printed(mlagents_python(), PEER_SCRIPTS / "demo.py", request, tmp_path, {})
+    read = printed(mlagents_python(), PEER_SCRIPTS / "demo.py", request, tmp_path)
     mean = float(demo.returns.mean())
     assert read["meta"][:4] == [1, "Walk then run", len(demo), int(demo.ended.sum())]
     assert read["meta"][4] == pytest.approx(mean)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from tau_trainer.bridge.codec import TrainerCodec, encode_engine_message, parse_engine_message
+from tau_trainer.headless.build import write_build
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.specs import Observations, StepBatch
 from tests.conformance import pictures
-from tests.conformance.conftest import digest, fixed_actions, masks, observed
+from tests.conformance.conftest import Json, Peer, digest, fixed_actions, masks, observed, play_build
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 
-Json = dict[str, Any]
 STEPS = 12
 
 
@@ -45,9 +45,11 @@ def read_by_us(codec: TrainerCodec, batch: StepBatch) -> Json:
     return seen
 
 
-def test_images_are_the_same_for_both(play: Callable[..., Json]) -> None:
+def test_images_are_the_same_for_both(peer: Peer, tmp_path: Path) -> None:
     """One to six channels, as PNG files with and without a mapping and as floats, beside vectors; ends too."""
-    seen = play("basic", script=Path(pictures.__file__), steps=STEPS, parameters={"num_agents": 3.0})
+    build = write_build(tmp_path / "build", "basic")
+    build.write_text(build.read_text().replace("-m tau_trainer.headless", shlex.quote(pictures.__file__)))
+    seen = play_build(peer, build, tmp_path, steps=STEPS, parameters={"num_agents": 3.0})
     spec = seen["specs"][pictures.SPEC.name]
     for sensor, own in zip(spec["observations"], pictures.SPEC.observations, strict=True):
         assert (sensor["name"], tuple(sensor["shape"])) == (own.name, own.shape)

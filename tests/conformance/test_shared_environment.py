@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+
+from tests.conformance.conftest import Json, Peer
+from tools.peers import ROOT
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 
-Json = dict[str, Any]
+
+@pytest.fixture(scope="module")
+def shared(peer: Peer) -> Json:
+    """What both packages say of each other in one process."""
+    return peer("share.py", paths=[ROOT])
 
 
 def test_both_run_on_protobuf_3_20_3_without_the_trainers_packages(shared: Json) -> None:

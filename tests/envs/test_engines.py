@@ -506,7 +506,7 @@ def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
         worker = _editor_worker(events, timeout_s=5.0)
         games = [await _press_play(worker._port)]
         batches = await worker.start({})
-        worker._options = replace(worker._options, timeout_s=0.3)
+        worker._options = replace(worker._options, timeout_s=0.1)
         for _ in range(2):
             batches, error = await play(worker, batches, 5)
             assert error is None
@@ -514,7 +514,7 @@ def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
             _, error = await play(worker, batches, 100_000)
             assert isinstance(error, EngineStoppedError)
             recovering = asyncio.create_task(worker.recover(error))
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(0.5)  # the clock is looked at four times a second
             assert worker.waits_for == "engine 0 to connect"
             worker._options = replace(worker._options, timeout_s=5.0)
             games.append(await _press_play(worker._port))

@@ -347,6 +347,7 @@ def test_maddpg_learns_in_groups(tmp_path: Path, memory: Memory) -> None:
         "default_settings.hyperparameters.batch_size": 16,
         "default_settings.hyperparameters.group_size": 3,
         "default_settings.network_settings.hidden_units": 8,
+        "collection.learner": "thread",
     }
     report = train(load_settings(None, chosen), memory, "learn")
     assert report.exit_code == 0

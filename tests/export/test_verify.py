@@ -28,7 +28,7 @@ def _bytes(network: ActorCritic) -> bytes:
     return build_model(network, network.spec).SerializeToString()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("continuous", "branches"), [(2, ()), (0, (3,)), (0, (2, 4, 3)), (2, (3,)), (1, (2, 4, 3))])
 def test_every_kind_of_action_passes(
     network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], seed: int
@@ -38,13 +38,10 @@ def test_every_kind_of_action_passes(
 
 
 @pytest.mark.parametrize("kind", ["squashed", "deterministic"])
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("continuous", "branches"), [(2, ()), (0, (2, 4)), (2, (3,)), (1, (2, 4, 3))])
-def test_squashed_actions_pass(
-    network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], seed: int, kind: str
-) -> None:
-    network = network_of(continuous, branches, seed=seed, **{kind: True})
-    verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
+def test_squashed_actions_pass(network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], kind: str) -> None:
+    network = network_of(continuous, branches, **{kind: True})
+    verify(_bytes(network), network, network.spec, policy_of(network))
 
 
 def test_a_mean_that_is_not_squashed_is_found(network_of: MakeNetwork) -> None:
@@ -83,10 +80,9 @@ def test_values_between_the_levels_are_found(network_of: MakeNetwork) -> None:
 
 @pytest.mark.usefixtures("toys")
 @pytest.mark.parametrize("shape", [{"memory": MEMORY}, {"sensors": ((4,), IMAGE, LIST), "shared_critic": True}])
-@pytest.mark.parametrize("seed", range(3))
-def test_every_kind_of_block_passes(network_of: MakeNetwork, shape: dict[str, Any], seed: int) -> None:
-    network = network_of(2, (3,), seed=seed, **shape)
-    verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
+def test_every_kind_of_block_passes(network_of: MakeNetwork, shape: dict[str, Any]) -> None:
+    network = network_of(2, (3,), **shape)
+    verify(_bytes(network), network, network.spec, policy_of(network))
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -114,9 +110,7 @@ COMBINATIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("continuous", "branches", "squashed"), [(2, (), False), (0, (3, 2), False), (2, (3,), False), (2, (3, 2), True)]
-)
+@pytest.mark.parametrize(("continuous", "branches", "squashed"), [(2, (3,), False), (2, (3, 2), True)])
 @pytest.mark.parametrize("kind", COMBINATIONS)
 def test_every_combination_of_sensors_and_actions_passes(
     network_of: MakeNetwork, kind: str, continuous: int, branches: tuple[int, ...], squashed: bool

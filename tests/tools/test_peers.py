@@ -27,7 +27,7 @@ class FakeProgress(Progress):
         if len(self.commands) == self.fail_at:
             raise SetupError(f"{text}: failed")
         if command[1:3] == ["-m", "venv"]:
-            folder = Path(command[3])
+            folder = Path(command[-1])
             for name in ("bin/python", "Scripts/python.exe"):
                 (folder / name).parent.mkdir(parents=True)
                 (folder / name).touch()
@@ -43,6 +43,7 @@ def test_made_once_with_every_install_in_order(tmp_path: Path) -> None:
     assert [command[-len(tail) :] for command, tail in zip(progress.commands[1:], PEER.installs, strict=True)] == [
         list(tail) for tail in PEER.installs
     ]
+    assert all(command[command.index("--python") + 1] == str(first) for command in progress.commands[1:])
     assert ensure_peer(PEER, cache=tmp_path, progress=progress) == first
     assert len(progress.commands) == 3
 

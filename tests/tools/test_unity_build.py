@@ -247,11 +247,11 @@ def test_a_slow_build_shows_life_and_ends_at_its_time(
 ) -> None:
     editor(DONE[:2], sleep=60)
     begun = time.monotonic()
-    assert main(["--project", str(project), "--timeout", "3", "--heartbeat", "0.4"], machine) == 1
+    assert main(["--project", str(project), "--timeout", "2", "--heartbeat", "0.2"], machine) == 1
     assert time.monotonic() - begun < 30
     err = capsys.readouterr().err
     assert "still at it (scene Assets/Tau/Scenes/Tau.unity: made)" in err
-    assert "Unity took longer than 3 s and was stopped" in err
+    assert "Unity took longer than 2 s and was stopped" in err
     assert_gone(int((tmp_path / "plan.pid").read_text()))
 
 

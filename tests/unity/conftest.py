@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.unity.building import shared_player, warm_toolchain
 from tools.csharp import (
     CORE_SOURCES,
     Asmdef,
     Toolchain,
-    build_player,
-    ensure_toolchain,
-    ensure_unity_assemblies,
     read_project,
-    unsupported,
 )
 
-FETCH_SECONDS = {"toolchain": 600.0}
+FETCH_SECONDS = {"toolchain": 600.0, "player": 600.0}
 """What a first set-up may take; the first test that wants it gets this on top of its own time limit."""
 PROGRAM_SECONDS = 50.0
 
@@ -48,13 +45,10 @@ def time_limit(item: pytest.Item) -> float:
 
 
 @pytest.fixture(scope="session")
-def toolchain() -> Toolchain:
-    """Compiler, runtime and Unity's assemblies; where they cannot run the test is skipped, else it fails."""
-    if reason := unsupported():
-        pytest.skip(reason)
-    toolchain = ensure_toolchain()
-    ensure_unity_assemblies(toolchain.cache)
-    return toolchain
+def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolchain]:
+    """See :func:`warm_toolchain`."""
+    with warm_toolchain(tmp_path_factory.mktemp("compiler")) as toolchain:
+        yield toolchain
 
 
 @pytest.fixture(scope="session")
@@ -76,9 +70,9 @@ def core_sources() -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def player(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The launcher of the player without Unity: what `--env` and `UnityEnvironment(file_name=...)` accept."""
-    return build_player(toolchain, tmp_path_factory.mktemp("player"))
+def player(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """See :func:`shared_player`."""
+    return shared_player(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

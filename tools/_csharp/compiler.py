@@ -95,6 +95,11 @@ class Toolchain:
             own["LD_LIBRARY_PATH"] += f":{before}"
         return {**os.environ, **own}
 
+    @property
+    def compiler(self) -> Path:
+        """The compiler, a program like the compiled ones."""
+        return self.folder / "dotnet" / "sdk" / "3.1.102" / "Roslyn" / "bincore" / "csc.dll"
+
     def command(self, dll: Path, *args: str) -> list[str]:
         """The command line that runs a compiled program; start it with :attr:`environment`."""
         return [str(self.dotnet), "exec", str(dll), *args]
@@ -130,14 +135,21 @@ class Toolchain:
         known = [*self._framework(profile), *references]
         arguments = self._options(out, kind, defines) + [f"-r:{_quoted(path)}" for path in known]
         arguments += [str(path.resolve()) for path in sources]
-        compiler = self.folder / "dotnet" / "sdk" / "3.1.102" / "Roslyn" / "bincore" / "csc.dll"
-        done = _run(self.command(compiler, *arguments), self.environment)
+        done = self.run_compiler(arguments)
         errors = parse_diagnostics(done.stdout)
         if done.returncode != 0 and not errors:
             raise SetupError(f"The C# compiler ended with {done.returncode} and said: {done.stdout}{done.stderr}")
         if done.returncode == 0 and kind == "program":
             _make_runnable(out, references)
         return Compilation(done.returncode == 0, errors)
+
+    def run_compiler(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Runs the compiler to its end.
+
+        Raises:
+            SetupError: it does not start.
+        """
+        return _run(self.command(self.compiler, *arguments), self.environment)
 
     def _framework(self, profile: Profile) -> list[Path]:
         return sorted((self.folder / "dotnet" / "packs" / _PACKS[profile]).glob("*.dll"))

@@ -1,19 +1,15 @@
-"""Runs inside the environment of mlagents-envs: launches a build as `UnityEnvironment` and prints what it saw as JSON.
+"""Runs inside the environment of mlagents-envs: launches a build as `UnityEnvironment` and tells what it saw.
 
 With every `mlagents_envs.` replaced by `tau_trainer.envs.mlagents.` it does the same with our own.
 
-The only argument is a JSON object, see `Request`. Actions are a fixed function of step, agent and action index in
+The argument of `main` is a `Request`. Actions are a fixed function of step, agent and action index in
 whole numbers, so that another program can play the very same game.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import sys
 import time
-import traceback
 from typing import Any, TypedDict
 
 import numpy as np
@@ -166,15 +162,3 @@ def describe(spec: Any) -> dict[str, Any]:
         "continuous": spec.action_spec.continuous_size,
         "branches": list(spec.action_spec.discrete_branches),
     }
-
-
-if __name__ == "__main__":
-    code = 1
-    try:
-        sys.stdout.write(json.dumps(main(json.loads(sys.argv[1]))) + "\n")
-        sys.stdout.flush()
-        code = 0
-    except BaseException:  # the reference's gRPC thread keeps a failed interpreter from ending: leave by force
-        traceback.print_exc()
-        sys.stderr.flush()
-    os._exit(code)

@@ -1,11 +1,10 @@
 """Runs inside the environment of mlagents-envs, with this checkout on the path: both packages in one process.
 
-Prints JSON: what our codec wrote and mlagents-envs' own classes read, and the other way round.
+Tells what our codec wrote and mlagents-envs' own classes read, and the other way round.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -188,7 +187,7 @@ def scene_runs() -> list[float]:
     return [float(scene.step({spec.name: Actions.zeros(spec.actions, 2)})[0].reward.sum()) for _ in range(5)]
 
 
-def main() -> dict[str, Any]:
+def main(_: None) -> dict[str, Any]:
     """Everything this script finds out."""
     data = announced()
     return {
@@ -203,7 +202,3 @@ def main() -> dict[str, Any]:
         "initializations": initializations(),
         "scene": scene_runs(),
     }
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main()) + "\n")

@@ -1,4 +1,4 @@
-"""Runs inside the environment of mlagents-envs: what its classes are and do where no engine is needed, as JSON.
+"""Runs inside the environment of mlagents-envs: what its classes are and do where no engine is needed.
 
 With every `mlagents_envs` replaced by `tau_trainer.envs.mlagents` it says the same of our own.
 """
@@ -6,8 +6,6 @@ With every `mlagents_envs` replaced by `tau_trainer.envs.mlagents` it says the s
 from __future__ import annotations
 
 import inspect
-import json
-import sys
 import uuid
 from typing import Any
 
@@ -122,8 +120,10 @@ def steps() -> dict[str, Any]:
 
 def actions() -> dict[str, Any]:
     hybrid, continuous, discrete = SPEC.action_spec, ActionSpec.create_continuous(2), ActionSpec.create_discrete((3,))
+    before = np.random.get_state()
     np.random.seed(5)
     drawn = [action(spec.random_action(4)) for spec in (hybrid, continuous, discrete)]
+    np.random.set_state(before)
     later = ActionTuple()
     later.add_discrete(np.array([[1], [2]], np.int64))
     return {
@@ -218,7 +218,7 @@ def received() -> dict[str, Any]:
     }
 
 
-def names() -> dict[str, Any]:
+def names(port: int) -> dict[str, Any]:
     errors = inspect.getmembers(exception, inspect.isclass)
     classes = [
         BaseEnv, ActionSpec, ActionTuple, DecisionSteps, TerminalSteps, BehaviorMapping, SideChannel,
@@ -237,11 +237,17 @@ def names() -> dict[str, Any]:
         "api": UnityEnvironment.API_VERSION,
         "dimensions": {one.name: one.value for one in DimensionProperty},
         "observations": {one.name: one.value for one in ObservationType},
-        "no_program": raised(lambda: UnityEnvironment("no/such/build", base_port=23_456)),
-        "second_editor": raised(lambda: UnityEnvironment(worker_id=1, base_port=23_456)),
+        "no_program": raised(lambda: UnityEnvironment("no/such/build", base_port=port)),
+        "second_editor": raised(lambda: UnityEnvironment(worker_id=1, base_port=port)),
     }
 
 
-if __name__ == "__main__":
-    parts = {"names": names(), "steps": steps(), "actions": actions(), "sent": sent(), "received": received()}
-    sys.stdout.write(json.dumps(parts) + "\n")
+def main(request: dict[str, Any]) -> dict[str, Any]:
+    """Everything; `port` is a free one."""
+    return {
+        "names": names(request["port"]),
+        "steps": steps(),
+        "actions": actions(),
+        "sent": sent(),
+        "received": received(),
+    }

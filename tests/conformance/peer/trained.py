@@ -1,15 +1,11 @@
 """Runs inside the environment of mlagents-envs, with this checkout on the path: a real `UnityEnvironment` as a pair.
 
-Prints what a pair sees through our adapter, and beside it the same game through the API alone, as JSON.
+Tells what a pair sees through our adapter, and beside it the same game through the API alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import sys
-import traceback
 from typing import Any
 
 import numpy as np
@@ -85,20 +81,11 @@ async def as_a_pair(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(batch: StepBatch) -> list[Any]:
-    ended = batch.terminals
     """A step as a pair gets it."""
+    ended = batch.terminals
     return told(batch.agent_ids, batch.reward, batch.obs, ended.agent_ids, ended.truncated, batch.action_mask)
 
 
-if __name__ == "__main__":
-    code = 1
-    try:
-        wanted = json.loads(sys.argv[1])
-        both = {"by_hand": by_hand(wanted), "as_a_pair": asyncio.run(as_a_pair({**wanted, "port": wanted["port"] + 1}))}
-        sys.stdout.write(json.dumps(both) + "\n")
-        sys.stdout.flush()
-        code = 0
-    except BaseException:  # the reference's gRPC thread keeps a failed interpreter from ending: leave by force
-        traceback.print_exc()
-        sys.stderr.flush()
-    os._exit(code)
+def main(request: dict[str, Any]) -> dict[str, Any]:
+    """The same game both ways."""
+    return {"by_hand": by_hand(request), "as_a_pair": asyncio.run(as_a_pair({**request, "port": request["port"] + 1}))}

@@ -32,7 +32,7 @@ class Drawing(Counting):
 
 def told(env: type[Counting], **options: Any) -> dict[str, list[str]]:
     """The sentences by part."""
-    findings = check(lambda copies, **given: env(copies, **given), **{"steps": 20} | options)
+    findings = check(lambda copies, **given: env(copies, **given), **{"steps": 12} | options)
     return {part: list(sentences.values()) for part, sentences in findings.faults.items() if sentences}
 
 

@@ -174,21 +174,21 @@ def test_what_cannot_be_started(tmp_path: Path) -> None:
     with pytest.raises(UnityEnvironmentException, match="speaks communicator API 2"):
         game("--fault", "wrong-version")
     with pytest.raises(UnityTimeOutException, match="did not connect"):
-        game("--fault", "slow-start", "--fault-seconds", "9", timeout_wait=1)
+        game("--fault", "slow-start", "--fault-seconds", "9", timeout_wait=0.2)
 
 
 @pytest.mark.parametrize(
     ("fault", "expected", "text"),
     [
         ("crash", UnityEnvironmentException, "exit code 70"),
-        ("stall", UnityTimeOutException, "within 1 s.*raise timeout_wait if"),
+        ("stall", UnityTimeOutException, "within 0.3 s.*raise timeout_wait if"),
     ],
 )
 def test_an_engine_that_fails(fault: str, expected: type[UnityException], text: str) -> None:
     env = game("--fault", fault, "--fault-after", "2", scene="faulty")
     env.reset()
     env.step()
-    env._engine._options = replace(env._engine._options, timeout_s=1.0)  # now that it has started
+    env._engine._options = replace(env._engine._options, timeout_s=0.3)  # now that it has started
     with pytest.raises(expected, match=text):
         env.step()
     with pytest.raises(expected, match="it is over; close this environment"):
@@ -376,7 +376,7 @@ def test_ctrl_c_interrupts_a_step_and_the_game_can_be_closed(notebook: bool) -> 
         with pytest.raises(KeyboardInterrupt):
             env.step()
         assert time.monotonic() - began < 10
-        env._timeout_s = 0.5
+        env._timeout_s = 0.2
         env.close()
 
     async def cell() -> None:
@@ -395,5 +395,5 @@ def test_ctrl_c_interrupts_a_step_and_the_game_can_be_closed(notebook: bool) -> 
 
 def test_the_editor_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), pytest.raises(UnityTimeOutException, match="press Play in the Unity editor"):
-        UnityEnvironment(base_port=0, timeout_wait=1)
+        UnityEnvironment(base_port=0, timeout_wait=0.1)  # type: ignore[arg-type]
     assert "press Play in the editor" in caplog.text

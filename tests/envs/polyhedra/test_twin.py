@@ -46,7 +46,7 @@ def test_reduced_as_lists_are(sets: Games) -> None:
 
 
 @given(games(most=7))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 def test_exactly_reduced_as_fractions_say(sets: Games) -> None:
     wanted = [twin.reduced_exactly(one) for one in sets]
     for dtype in (torch.float64, torch.float32):

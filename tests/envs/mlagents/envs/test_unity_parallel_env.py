@@ -16,10 +16,10 @@ from tau_trainer.envs.mlagents import (
     UnityGymException,
     UnityParallelEnv,
 )
-from tau_trainer.headless.scenes import SCENES
 from tests.envs.mlagents.doubles import NAME, Say, Scripted, sensor, spec_of
 
-PLAYED = [scene for scene in SCENES if scene != "faulty"]
+PLAYED = ("balance", "gridworld", "foodcollector", "sorter", "walljump")
+"""Numbers, images, grids and lists; choices, values and both; several behaviors."""
 ADVICE = (
     "We recommend agents to be named",
     "Agent's (min|max)imum observation space",
