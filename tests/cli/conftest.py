@@ -88,6 +88,8 @@ class FakeTraining:
 @pytest.fixture
 def training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTraining:
     """Training replaced by a note of the call, in an empty folder."""
+    import tau_trainer.training.offline  # noqa: F401, takes from one of the modules what is not in the fake
+
     fake = FakeTraining()
     for name, module in fake.modules().items():
         monkeypatch.setitem(sys.modules, name, module)

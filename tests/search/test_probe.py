@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tau_trainer.errors import TauError
+from tau_trainer.search import probe
 from tau_trainer.search.probe import Prober
+from tau_trainer.search.process import Elsewhere, ProcessEndedError
 from tau_trainer.search.scaling import Probe, scaled
 from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings.batched import BatchedSettings, plain_batched
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(120)
 PPO = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 16, "buffer_size": 64}}
 
 
@@ -25,60 +31,78 @@ def settings(num_envs: int = 4, policy: dict[str, Any] | None = None, **argument
     )
 
 
-def prober(how: str = "memory", **options: Any) -> Prober:
-    chosen = settings(how=how)
+def prober(how: str = "memory", sign: str | Path = os.devnull, **options: Any) -> Prober:
+    chosen = settings(how=how, sign=str(sign))
     return Prober(chosen, lambda size: with_copies(chosen, size), **{"seconds": 0.05} | options)
 
 
-def test_what_fits_is_measured() -> None:
+def test_the_search_measures_what_fits_and_survives_what_does_not() -> None:
     seen: list[object] = []
-    found = prober(on_start=seen.append, on_end=seen.append)(8)
-    assert found.failure is None
-    assert found.rate > 100.0
-    assert found.memory is not None
-    assert found.memory > 10**8, "bytes, torch among them"
-    assert seen == [8, found]
+    found = scaled(prober("killed", on_start=seen.append, on_end=seen.append), 8, gain=1e-9, most=9)
+    assert found.best == 8
+    fits, killed = found.probes
+    assert seen == [8, fits, 9, killed]
+    assert (fits.failure, killed.failure) == (None, "memory")
+    assert fits.rate > 100.0
+    assert fits.memory is not None
+    assert fits.memory > 10**8, "bytes, torch among them"
+    assert killed.text == "it was killed, as the system does where memory is short"
+
+
+def test_a_probe_fails_before_the_system_is_out_of_memory() -> None:
+    assert prober("limit")(9) == Probe(9, failure="memory", text="MemoryError: ")
+
+
+def test_whatever_ends_a_probe_is_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crashed(self: Elsewhere, told: object) -> dict[str, Any]:
+        raise ProcessEndedError("ended with exit code -11: no word", -11, late=False)
+
+    monkeypatch.setattr(Elsewhere, "run", crashed)
+    assert prober()(9) == Probe(9, failure="ended", text="its process ended with exit code -11: no word")
+    monkeypatch.setattr(Elsewhere, "run", lambda self, told: {"error": "it is of no use"})
+    assert prober()(9) == Probe(9, failure="error", text="it is of no use")
 
 
 @pytest.mark.parametrize(
-    ("how", "failure", "text"),
+    ("how", "text"),
     [
-        ("memory", "memory", "MemoryError: none left"),
-        ("torch", "memory", "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
-        ("allocator", "memory", "DefaultCPUAllocator: can't allocate memory"),
-        ("limit", "memory", "MemoryError"),
-        ("killed", "memory", "it was killed, as the system does where memory is short"),
-        ("crash", "ended", "its process ended with exit code -11"),
-        ("other", "error", "it is of no use"),
+        ("memory", "MemoryError: none left"),
+        ("torch", "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
+        ("allocator", "DefaultCPUAllocator: can't allocate memory"),
+        ("other", None),
     ],
 )
-def test_whatever_ends_a_probe_is_survived(how: str, failure: str, text: str) -> None:
-    found = prober(how)(9)
-    assert found.failure == failure
-    assert text in found.text
-    assert "\n" not in found.text
+def test_what_says_that_memory_is_full_is_told_of(how: str, text: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, whose own memory stays as it is."""
+    monkeypatch.setattr(probe, "_be_careful", lambda device: None)
+    chosen = settings(num_envs=9, how=how)
+    told: dict[str, str] = {}
+    asked = {"settings": plain_batched(chosen), "seconds": 0.05}
+    with pytest.raises(TauError, match="of no use") if text is None else contextlib.nullcontext():
+        probe._measure(asked, told.update, lambda stop: None)
+    assert list(told) == ([] if text is None else ["full"])
+    assert (text or "") in told.get("full", "")
+    assert "\n" not in told.get("full", "")
 
 
 def test_a_probe_that_hangs_is_ended_in_time() -> None:
-    begun = time.monotonic()
-    found = prober("hangs", limit_s=6.0)(9)
-    assert found == Probe(9, failure="time", text="it was not done after 6 s")
-    assert time.monotonic() - begun < 12.0
+    assert prober("hangs", limit_s=0.5)(9) == Probe(9, failure="time", text="it was not done after 0.5 s")
 
 
-def test_the_search_finds_what_fits() -> None:
-    found = scaled(prober("killed"), 8, gain=1e-9, most=10)
-    assert found.best == 8
-    assert [one.size for one in found.probes if one.failure] == [10, 9]
+def test_it_can_be_stopped(tmp_path: Path) -> None:
+    sign = tmp_path / "hangs"
+    probing = prober("hangs", sign)
 
+    def stop() -> None:
+        while not sign.exists():
+            time.sleep(0.02)
+        probing.stop()
 
-def test_it_can_be_stopped() -> None:
-    probing = prober("hangs")
-    threading.Timer(3.0, probing.stop).start()
-    begun = time.monotonic()
+    stopping = threading.Thread(target=stop, daemon=True)
+    stopping.start()
     assert probing(9).failure == "ended"
-    assert time.monotonic() - begun < 15.0
     assert probing.stopped
+    stopping.join()
 
 
 def test_sizes_keep_the_steps_between_updates() -> None:

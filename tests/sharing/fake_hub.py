@@ -72,7 +72,7 @@ def hub() -> Iterator[Hub]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     kept.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
         yield kept
@@ -84,6 +84,8 @@ def hub() -> Iterator[Hub]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    """Head and body leave together: in two pieces, the second waits for the first to be acknowledged."""
     hub: Hub
 
     def log_message(self, *_: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,17 +12,27 @@ from tau_trainer.settings import dump_settings, load_settings
 from tau_trainer.sharing import Repository, contents_of, pull
 from tau_trainer.training.checkpoints import latest_checkpoint
 from tests.report.conftest import write_run
+from tests.sharing.conftest import hub_of
 from tests.sharing.fake_hub import Hub
 
 NAME = "somebody/run"
 
 
-@pytest.fixture
-def shared(remote: Hub, tmp_path: Path) -> Path:
-    """The folder of a run that was pushed."""
-    folder = write_run(tmp_path / "mine" / "first")
+@pytest.fixture(scope="module")
+def pushed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    """The folder of a run, and what a Hub has of it once it was pushed."""
+    folder = write_run(tmp_path_factory.mktemp("mine") / "first")
     (folder / "TauAgent.onnx").write_bytes(b"onnx")
-    Repository(NAME).push(contents_of(folder, NAME), "Run", private=False, force=False)
+    with pytest.MonkeyPatch.context() as patch, hub_of(patch, tmp_path_factory.mktemp("hub")) as there:
+        Repository(NAME).push(contents_of(folder, NAME), "Run", private=False, force=False)
+        return folder, there.repos[NAME].files
+
+
+@pytest.fixture
+def shared(remote: Hub, pushed: tuple[Path, dict[str, bytes]]) -> Path:
+    """The folder of a run that was pushed; nobody changes it."""
+    folder, files = pushed
+    remote.repo(NAME, files)
     return folder
 
 
@@ -147,42 +156,44 @@ def test_settings_that_cannot_be_read_are_one_sentence(shared: Path, tmp_path: P
     assert nothing_left(tmp_path / "results")
 
 
-def repushed(shared: Path, tmp_path: Path, **settings: object) -> tuple[Path, tuple[str, ...]]:
-    """Push the run with other settings, and pull it; the folder and what was said."""
+def pulled_with(remote: Hub, tmp_path: Path, **settings: object) -> tuple[Path, tuple[str, ...]]:
+    """Pull the run, whose settings somebody has changed; the settings' new place and what was said."""
     given = {key.replace("__", "."): value for key, value in settings.items()}
-    (shared / "configuration.yaml").write_text(dump_settings(load_settings("tau3", given)), "utf-8")
-    Repository(NAME).push(contents_of(shared, NAME), "Run", private=False, force=False)
-    shutil.rmtree(tmp_path / "results", ignore_errors=True)
+    slip_in(remote, {"configuration.yaml": dump_settings(load_settings("tau3", given)).encode()})
     pulled = pull(Repository(NAME), tmp_path / "results")
     return pulled.folder / "configuration.yaml", pulled.notes
 
 
-def test_no_program_of_a_strangers_choice_is_started(shared: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("shared")
+def test_no_program_of_a_strangers_choice_is_started(remote: Hub, tmp_path: Path) -> None:
     evil = {"env_settings__env_path": "/usr/bin/python3", "env_settings__env_args": ["-c", "evil"]}
-    path, notes = repushed(shared, tmp_path, **evil)
+    path, notes = pulled_with(remote, tmp_path, **evil)
     env = load_settings(path).env_settings
     assert (env.env_path, env.env_args) == (None, None)
     assert notes == ("it was trained with the build /usr/bin/python3; name yours with --env to go on",)
 
 
 @pytest.mark.parametrize("env", ["headless:tau", "gym:CartPole-v1", "editor"])
-def test_environments_of_ours_stay(env: str, shared: Path, tmp_path: Path) -> None:
-    path, notes = repushed(shared, tmp_path, env_settings__env_path=env, env_settings__env_args=["--agents", "4"])
+@pytest.mark.usefixtures("shared")
+def test_environments_of_ours_stay(env: str, remote: Hub, tmp_path: Path) -> None:
+    path, notes = pulled_with(remote, tmp_path, env_settings__env_path=env, env_settings__env_args=["--agents", "4"])
     settings = load_settings(path).env_settings
     assert (settings.env_path, settings.env_args) == (env, ("--agents", "4"))
     assert notes == ()
 
 
 @pytest.mark.parametrize("word", ["--write-build", "--write-build=x", "/etc/x", "..\\x", "--fault-once"])
-def test_no_file_of_a_strangers_choice_is_written(word: str, shared: Path, tmp_path: Path) -> None:
-    path, [note] = repushed(
-        shared, tmp_path, env_settings__env_path="headless:tau", env_settings__env_args=["--agents", word]
+@pytest.mark.usefixtures("shared")
+def test_no_file_of_a_strangers_choice_is_written(word: str, remote: Hub, tmp_path: Path) -> None:
+    path, [note] = pulled_with(
+        remote, tmp_path, env_settings__env_path="headless:tau", env_settings__env_args=["--agents", word]
     )
     assert load_settings(path).env_settings.env_args is None
     assert note.startswith("its env_args name files, so they are left out: --agents")
 
 
-def test_no_port_is_opened_to_the_world(shared: Path, tmp_path: Path) -> None:
-    path, [note] = repushed(shared, tmp_path, collection__listen="0.0.0.0")
+@pytest.mark.usefixtures("shared")
+def test_no_port_is_opened_to_the_world(remote: Hub, tmp_path: Path) -> None:
+    path, [note] = pulled_with(remote, tmp_path, collection__listen="0.0.0.0")
     assert load_settings(path).collection.listen is None
     assert note.startswith("it listened on 0.0.0.0, which is left out")
