@@ -64,7 +64,8 @@ def nothing_at_all() -> int:
 @pytest.mark.parametrize("settings", [tau_settings, sac_settings])
 def test_everything_is_told_in_order_and_in_one_thread(stage: Stage, tmp_path: Path, settings: Any, where: str) -> None:
     listener = Listener()
-    report = run(settings(tmp_path, **SHORT, collection__learner=where), listener)
+    short: dict[str, Any] = {**SHORT, "behaviors__TauAgent__max_steps": 200}
+    report = run(settings(tmp_path, **short, collection__learner=where), listener)
     assert report.outcome == "completed"
     assert listener.threads == {"run run"}
     assert listener.names[0] == "on_train_begin"
