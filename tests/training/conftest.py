@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tau_trainer import plugins
-from tau_trainer.metrics import plot
-from tau_trainer.metrics import MetricsHub
+from tau_trainer.metrics import MetricsHub, plot
 from tests.training.fakes import Memory, Stage
 
 

@@ -242,7 +242,7 @@ def test_train_takes_callbacks(stage: Stage, tmp_path: Path) -> None:
 
 def test_where_nobody_listens_an_event_costs_next_to_nothing() -> None:
     """A hundredth of a decision's few microseconds: a look into a dictionary."""
-    callbacks, begin = Callbacks(), time.perf_counter()
+    callbacks, begin = Callbacks(), time.process_time()
     for _ in range(100_000):
         callbacks.wants("on_episode_begin")
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

@@ -158,7 +158,7 @@ def test_a_dead_rank_ends_the_run_and_what_was_saved_stays(tmp_path: Path) -> No
 
     threading.Thread(target=kill, daemon=True).start()
     report = train_batched(run(tmp_path, "it", max_steps=10**9, checkpoint_interval=1024, devices=2), "quiet")
-    assert time.monotonic() - killed[0] < 15.0
+    assert time.monotonic() - killed[0] < 40.0
     assert report.outcome == "failed"
     assert report.errors[0].startswith("rank 1 of 2 ended by SIGKILL")
     assert report.exit_code != 0
