@@ -8,8 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tau_trainer import plugins
-from tau_trainer.metrics import MetricsHub
+from tau_trainer.metrics import MetricsHub, plot
 from tests.training.fakes import Memory, Stage
+
+
+@pytest.fixture(autouse=True)
+def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learning curves are read and written, but drawn only where a test asks for ``drawn``: two thirds of a run."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(plot, "draw", lambda history: None)
+        monkeypatch.setattr(plot, "save_figure", lambda figure, path: path.write_bytes(b"") and path)
+
+
+@pytest.fixture
+def drawn() -> None:
+    """Learning curves are pictures."""
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_a_resumed_run_stops_where_the_run_that_was_never_interrupted_does(stage
     options: dict[str, Any] = {
         **ending(1e9, 12),
         "collection__deterministic": True,
-        "behaviors__TauAgent__max_steps": 1600,
+        "behaviors__TauAgent__max_steps": 1120,
         "behaviors__TauAgent__checkpoint_interval": 160,
         "behaviors__TauAgent__keep_checkpoints": 0,
     }
@@ -129,7 +129,7 @@ def test_a_resumed_run_stops_where_the_run_that_was_never_interrupted_does(stage
     criterion = max(means[len(means) // 2 :])
     options |= ending(criterion - 1e-6, 12)
     whole = train(tau_settings(tmp_path, "whole", **options))
-    assert 320 < whole.decisions < 1600
+    assert 320 < whole.decisions < 1120
     cut = tmp_path / "cut"
     whole.folder.rename(cut)
     paths = sorted((cut / "checkpoints").glob("TauAgent-*"), key=lambda path: int(path.name.split("-")[1]))

@@ -22,6 +22,7 @@ from tests.training.fakes import Memory, Stage, tau_settings, train
 SCORES = {"reward", "accuracy"}
 
 
+@pytest.mark.usefixtures("drawn")
 def test_everything_is_in_the_folder(stage: Stage, tmp_path: Path) -> None:
     settings = tau_settings(tmp_path)
     report = train(settings)
@@ -116,7 +117,7 @@ def test_no_evaluation_where_none_is_wanted(stage: Stage, tmp_path: Path) -> Non
             "tau__reward__learn_from": "aggregate",
         },
         {"tau__reward__formula": "binary", "tau__reward__columns": 2},
-        {"tau__profile": "tau384"},
+        {"tau__profile": "tau384", "tau__evaluate": False},
     ],
     ids=["engine", "aggregate", "window", "columns", "tau384"],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,15 @@ def basic(results: Path, **overrides: Any) -> RunSettings:
     return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of :func:`basic`, to be copied."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        Stage.opened(patch)
+        return train(basic(folder), command="learn").folder
+
+
 def content(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
@@ -75,8 +85,8 @@ def play(
     return report, memory
 
 
-def test_a_run_is_played_without_end_and_stays_as_it_is(stage: Stage, tmp_path: Path) -> None:
-    train(basic(tmp_path), command="learn")
+def test_a_run_is_played_without_end_and_stays_as_it_is(stage: Stage, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
     report, memory = play(basic(tmp_path), stage, 1000, told=fast)
     assert (report.outcome, report.exit_code) == ("played", 0)
     assert report.decisions > 1000, "the run had 300 decisions, and it is played on and on"
@@ -94,10 +104,11 @@ def test_a_run_is_played_without_end_and_stays_as_it_is(stage: Stage, tmp_path: 
     assert memory.summaries[0].values["Environment/Cumulative Reward"]
 
 
-def test_the_command_lines_own_recorders_write_nothing_either(stage: Stage, tmp_path: Path) -> None:
-    train(basic(tmp_path), command="learn")
+def test_the_command_lines_own_recorders_write_nothing_either(stage: Stage, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    playing = basic(tmp_path, checkpoint_settings__inference=True)
     before = content(tmp_path)
-    session = ParallelTrainerManager().start(basic(tmp_path, checkpoint_settings__inference=True), "learn")
+    session = ParallelTrainerManager().start(playing, "learn")
     until(lambda: session.status().decisions > 500)
     session.cancel()
     assert session.wait(WAIT_S).outcome == "played"
@@ -105,9 +116,9 @@ def test_the_command_lines_own_recorders_write_nothing_either(stage: Stage, tmp_
 
 
 def test_it_acts_with_the_weights_of_the_newest_checkpoint_and_learns_nothing(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train(basic(tmp_path), command="learn")
+    shutil.copytree(trained, tmp_path / "run")
     checkpoint = latest_checkpoint(tmp_path / "run" / "checkpoints", "Basic").checkpoint
     assert checkpoint is not None
     seen: list[Learner] = []
@@ -162,8 +173,8 @@ def test_sac_and_pairs_are_played_too(stage: Stage, tmp_path: Path) -> None:
     assert memory.states(1) == ["Preparing", "Playing", "Cancelled"]
 
 
-def test_lessons_stay_where_the_run_had_come_to(stage: Stage, tmp_path: Path) -> None:
-    train(basic(tmp_path), command="learn")
+def test_lessons_stay_where_the_run_had_come_to(stage: Stage, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
     stage.told.clear()
     report, memory = play(basic(tmp_path), stage, 1000)
     assert [values for _, values in stage.told] == [{"size": 2.0}]
@@ -172,8 +183,8 @@ def test_lessons_stay_where_the_run_had_come_to(stage: Stage, tmp_path: Path) ->
     assert report.outcome == "played"
 
 
-def test_a_build_whose_window_is_closed_ends_it_well(stage: Stage, tmp_path: Path) -> None:
-    train(basic(tmp_path), command="learn")
+def test_a_build_whose_window_is_closed_ends_it_well(stage: Stage, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
 
     async def leave(engine: SceneEngine) -> None:
         assert engine.options.may_leave
@@ -200,8 +211,10 @@ def test_stop_in_the_game_writes_nothing_into_the_run_that_is_played(stage: Stag
     assert report.outcome == "played"
 
 
-def test_a_build_that_crashes_is_started_again_within_the_budget_then_an_error(stage: Stage, tmp_path: Path) -> None:
-    train(basic(tmp_path), command="learn")
+def test_a_build_that_crashes_is_started_again_within_the_budget_then_an_error(
+    stage: Stage, trained: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(trained, tmp_path / "run")
 
     async def crash(engine: SceneEngine) -> None:
         if engine.exchanges > 20:
@@ -218,8 +231,8 @@ def test_a_build_that_crashes_is_started_again_within_the_budget_then_an_error(s
     assert not list(Path(tmp_path).glob("*.failed-start"))
 
 
-def test_the_engines_logs_are_gone_with_it(stage: Stage, tmp_path: Path) -> None:
-    train(basic(tmp_path), command="learn")
+def test_the_engines_logs_are_gone_with_it(stage: Stage, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
     seen: list[Path | None] = []
 
     async def look(engine: SceneEngine) -> None:
@@ -235,17 +248,17 @@ def test_the_engines_logs_are_gone_with_it(stage: Stage, tmp_path: Path) -> None
     assert not folder.exists()
 
 
-def test_what_cannot_be_played_is_said_before_anything_starts(stage: Stage, tmp_path: Path) -> None:
+def test_what_cannot_be_played_is_said_before_anything_starts(stage: Stage, trained: Path, tmp_path: Path) -> None:
     playing = basic(tmp_path, checkpoint_settings__inference=True)
     with pytest.raises(SettingsError, match="There is no run to play in"):
         ParallelTrainerManager().start(playing, "learn")
-    train(basic(tmp_path), command="learn")
+    shutil.copytree(trained, tmp_path / "run")
     before = content(tmp_path)
     wider = basic(tmp_path, checkpoint_settings__inference=True, behaviors__Basic__network_settings__hidden_units=17)
     with pytest.raises(CheckpointError, match="does not fit the settings"):
         ParallelTrainerManager().start(wider, "learn")
     assert content(tmp_path) == before
-    assert stage.starts == [0], "of the training"
+    assert stage.starts == []
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -297,8 +310,8 @@ def test_what_explored_plays_its_best(stage: Stage, tmp_path: Path, monkeypatch:
     assert all(seen)
 
 
-def test_a_run_that_is_being_trained_can_be_played(stage: Stage, tmp_path: Path) -> None:
-    train(basic(tmp_path), command="learn")
+def test_a_run_that_is_being_trained_can_be_played(stage: Stage, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
     (tmp_path / "run" / ".lock").write_text("process 1 on other")
     report, _ = play(basic(tmp_path), stage)
     assert report.outcome == "played"

@@ -53,9 +53,14 @@ def start(log: Path) -> Iterator[Start]:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LearnerProcess]:
-    """One process for the tests that do it no harm."""
-    process = LearnerProcess(tmp_path_factory.mktemp("run_logs") / "Learner-0.log")
+def shared_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run_logs") / "Learner-0.log"
+
+
+@pytest.fixture(scope="module")
+def shared(odd: Setup, shared_log: Path) -> Iterator[LearnerProcess]:
+    """One process for the tests that do it no harm; it knows the algorithm of somebody else."""
+    process = LearnerProcess(shared_log)
     yield process
     process.close()
 
@@ -194,12 +199,16 @@ def test_signals_are_the_trainers_business_from_the_first_moment_on(start: Start
 PARENT = """
     import sys, time
     from pathlib import Path
-    from tau_trainer.training.learner_process import LearnerProcess
+    from tau_trainer.algorithms import Setup, make_algorithm
+    from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
+    from tests.training.fakes import ppo_settings, vector_spec
 
     process = LearnerProcess(Path(sys.argv[1]))
     sys.stdout.write(f"{process._process.pid}\\n")
     sys.stdout.flush()
-    time.sleep(0 if sys.argv[2] == "early" else 2.5)
+    if sys.argv[2] == "late":
+        setup = Setup(vector_spec(), ppo_settings(), seed=3)
+        RemoteLearner(process, "Agent", setup, make_algorithm(setup)).state()
     sys.stdout.write("ready\\n")
     sys.stdout.flush()
     time.sleep(1000)
@@ -270,14 +279,14 @@ def ask(learner: RemoteLearner, progress: float) -> None:
     learner.submit(experience(learner._algorithm, learner.policy(), 0), progress, None)
 
 
-def test_a_defect_is_told_and_the_process_goes_on(start: Start, log: Path, odd: Setup) -> None:
+def test_a_defect_is_told_and_the_process_goes_on(shared: LearnerProcess, shared_log: Path, odd: Setup) -> None:
     """What is printed meanwhile goes to the log, not between the messages."""
-    learner = remote(start(), setup=odd)
+    learner = remote(shared, "odd", odd)
     with pytest.raises(LearnerError, match="failed: ZeroDivisionError: somewhere"):
         ask(learner, 0.5)
     ask(learner, 0.0)
     assert learner.policy().version == 1
-    said = log.read_text()
+    said = shared_log.read_text()
     assert said.count("this is not a message") == said.count("nor this") == 2
     assert "ZeroDivisionError: somewhere" in said
 

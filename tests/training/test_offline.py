@@ -59,6 +59,7 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
     assert (report.outcome, report.decisions, report.unit, report.exit_code) == ("completed", 400, "gradient steps", 0)
     names = {path.name for path in report.folder.iterdir()}
     assert names >= {"CartPole-v1.onnx", "checkpoints", "configuration.yaml", "log.jsonl", "run.json", "run_logs"}
+    assert "learning_curve.png" in names
     assert sorted(path.name for path in (report.folder / "CartPole-v1").glob("*.onnx")) == [
         "CartPole-v1-200.onnx",
         "CartPole-v1-400.onnx",

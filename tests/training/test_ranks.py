@@ -49,7 +49,7 @@ def test_a_rank_that_dies_ends_the_run_within_seconds(tmp_path: Path, how: str, 
 
     with pytest.raises(LearnerError, match=rf"^rank 1 of 2 ended {text}.*with --resume$"):
         work()
-    assert time.monotonic() - begun < 10.0
+    assert time.monotonic() - begun < 30.0
 
 
 def test_where_rank_0_cannot_be_woken_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_where_rank_0_cannot_be_woken_it_is_told(tmp_path: Path, monkeypatch: py
             time.sleep(0.5)
             assert told == [], "it is only slow"
             os.kill(child, signal.SIGKILL)
-            until = time.monotonic() + 10.0
+            until = time.monotonic() + 40.0
             while not told and time.monotonic() < until:
                 time.sleep(0.05)
             raise RuntimeError("as gloo does")

@@ -12,12 +12,17 @@ from tau_trainer.tau.dataset import PACKAGED_DATA
 from tests.training.fakes import Memory, Stage, begin, tau_settings, train
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        Stage.opened(patch)
+        return train(tau_settings(tmp_path_factory.mktemp("original"))).folder
+
+
 @pytest.fixture
-def halfway(stage: Stage, tmp_path: Path) -> Path:
+def halfway(stage: Stage, original: Path, tmp_path: Path) -> Path:
     """A run that has had half of the decisions that are asked for when it is resumed."""
-    report = train(tau_settings(tmp_path))
-    stage.starts.clear()
-    return report.folder
+    return Path(shutil.copytree(original, tmp_path / "run"))
 
 
 def resumed(results: Path, **overrides: Any) -> Any:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,18 @@ def written(files: list[tuple[Path, str]]) -> list[Path]:
     return [path for path, _ in files]
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> RunReport:
+    with pytest.MonkeyPatch.context() as patch:
+        Stage.opened(patch)
+        return train(tau_settings(tmp_path_factory.mktemp("original")))
+
+
 @pytest.fixture
-def report(stage: Stage, tmp_path: Path) -> RunReport:
-    return train(tau_settings(tmp_path))
+def report(original: RunReport, tmp_path: Path) -> RunReport:
+    """A run to do with as one likes."""
+    folder = Path(shutil.copytree(original.folder, tmp_path / "run"))
+    return replace(original, folder=folder, models=tuple(folder / path.name for path in original.models))
 
 
 def test_evaluating_again_gives_the_same(report: RunReport) -> None:

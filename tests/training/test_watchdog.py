@@ -8,9 +8,34 @@ import pytest
 
 from tau_trainer.errors import StalledError
 from tau_trainer.metrics import PairState
+from tau_trainer.training import watchdog
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.watchdog import watch, who_waits
+
+STALL_S = 100.0
+
+
+class Clock:
+    """Seconds that pass where a test says so; the watch looks whenever it can."""
+
+    def __init__(self) -> None:
+        self.now = 5.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def pass_by(self, seconds: float) -> None:
+        self.now += seconds
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(watchdog, "time", made)
+    return made
 
 
 def fake_pair(number: int, *, awaited: bool) -> Any:
@@ -35,21 +60,36 @@ def test_who_waits_for_whom() -> None:
     assert who_waits([], [cast(Learner, fake_learner(idle=True))]) == "no pair is active"
 
 
-def test_no_movement_is_a_stall() -> None:
+def test_no_movement_is_a_stall(clock: Clock) -> None:
     pair = fake_pair(0, awaited=True)
-    with pytest.raises(StalledError, match=r"nothing has moved for 0.05 s: pair 0 waits for engine 0.*--timeout-wait"):
-        asyncio.run(asyncio.wait_for(watch(lambda: [pair], list, 0.05, 0.01), 5))
+
+    async def work() -> None:
+        watching = asyncio.create_task(watch(lambda: [pair], list, STALL_S, 0.0))
+        await clock.pass_by(0.0)
+        await clock.pass_by(STALL_S)
+        assert not watching.done()
+        await clock.pass_by(0.1)
+        with pytest.raises(
+            StalledError, match=r"nothing has moved for 100 s: pair 0 waits for engine 0.*--timeout-wait"
+        ):
+            await asyncio.wait_for(watching, 5)
+
+    asyncio.run(work())
 
 
-def test_while_a_person_has_stopped_the_game_nothing_has_to_move() -> None:
+def test_while_a_person_has_stopped_the_game_nothing_has_to_move(clock: Clock) -> None:
     pair = fake_pair(0, awaited=True)
     pair.absent = "the Unity editor stopped the game"
 
     async def work() -> None:
-        watching = asyncio.create_task(watch(lambda: [pair], list, 0.05, 0.01))
-        await asyncio.sleep(0.3)
+        watching = asyncio.create_task(watch(lambda: [pair], list, STALL_S, 0.0))
+        for _ in range(4):
+            await clock.pass_by(3 * STALL_S)
         assert not watching.done()
         pair.absent = None
+        await clock.pass_by(0.9 * STALL_S)
+        assert not watching.done(), "from now on"
+        await clock.pass_by(0.2 * STALL_S)
         with pytest.raises(StalledError):
             await asyncio.wait_for(watching, 5)
 
@@ -57,18 +97,20 @@ def test_while_a_person_has_stopped_the_game_nothing_has_to_move() -> None:
 
 
 @pytest.mark.parametrize("what", ["exchange", "update", "restart", "state"])
-def test_any_movement_is_enough(what: str) -> None:
+def test_any_movement_is_enough(clock: Clock, what: str) -> None:
     pair, learner = fake_pair(0, awaited=True), fake_learner(idle=True)
 
     async def work() -> None:
-        watching = asyncio.create_task(watch(lambda: [pair], lambda: [learner], 0.2, 0.01))
+        watching = asyncio.create_task(watch(lambda: [pair], lambda: [learner], STALL_S, 0.0))
+        await clock.pass_by(0.0)
         for turn in range(8):
-            await asyncio.sleep(0.05)
+            clock.now += 0.6 * STALL_S
             pair.environment.exchanges += what == "exchange"
             pair.environment.restarts += what == "restart"
             learner.policy.version += what == "update"
             if what == "state":
-                pair.trainer.state = PairState.PREPARING if turn % 2 else PairState.TRAINING
+                pair.trainer.state = PairState.PREPARING if turn % 2 == 0 else PairState.TRAINING
+            await clock.pass_by(0.0)
         assert not watching.done()
         watching.cancel()
 

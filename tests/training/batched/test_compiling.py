@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor import config as inductor
 
 from tau_trainer.training.batched import compiling
 from tau_trainer.training.batched.compiling import choose
@@ -78,7 +79,8 @@ def test_where_it_cannot_be_it_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore")  # of the compiler's
-def test_compiled_steps_are_the_same_steps(learner: Any) -> None:
+def test_compiled_steps_are_the_same_steps(monkeypatch: pytest.MonkeyPatch, learner: Any) -> None:
+    monkeypatch.setattr(inductor, "compile_threads", 1)  # no pool of processes that import torch
     env, plain = begun(), begun()
     found, said = choose("on", env, [learner], 1)
     if not found:

@@ -131,7 +131,7 @@ def test_two_processes_are_one_with_the_double_batch(tmp_path: Path) -> None:
 @SLOW
 def test_it_goes_on_with_any_number_of_devices(tmp_path: Path) -> None:
     train_batched(run(tmp_path, "whole", max_steps=4096), "quiet")
-    train_batched(run(tmp_path, "parts", max_steps=2048, devices=2), "quiet")
+    train_batched(run(tmp_path, "parts", max_steps=2048), "quiet")
     chosen = run(tmp_path, "parts", max_steps=4096, devices=2)
     resumed = chosen.checkpoint_settings.model_copy(update={"resume": True})
     report = train_batched(chosen.model_copy(update={"checkpoint_settings": resumed}), "quiet")
@@ -158,7 +158,7 @@ def test_a_dead_rank_ends_the_run_and_what_was_saved_stays(tmp_path: Path) -> No
 
     threading.Thread(target=kill, daemon=True).start()
     report = train_batched(run(tmp_path, "it", max_steps=10**9, checkpoint_interval=1024, devices=2), "quiet")
-    assert time.monotonic() - killed[0] < 15.0
+    assert time.monotonic() - killed[0] < 40.0
     assert report.outcome == "failed"
     assert report.errors[0].startswith("rank 1 of 2 ended by SIGKILL")
     assert report.exit_code != 0

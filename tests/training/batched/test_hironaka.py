@@ -17,7 +17,7 @@ from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.settings.batched import load_batched
 from tau_trainer.settings.shipped import find_config
-from tau_trainer.training.batched import train_batched
+from tau_trainer.training.batched import hironaka, train_batched
 from tau_trainer.training.batched.hironaka import Best, HironakaRun, table
 from tau_trainer.training.batched.polyhedra import Game, Table, player_of
 from tau_trainer.training.batched.run import BatchedRun
@@ -46,6 +46,13 @@ def values(tmp_path: Path) -> dict[str, Any]:
     read["evaluation"] = {"interval": 800, "episodes": 20, "max_episode_steps": 10}
     read["checkpoint_settings"] = {"results_dir": str(tmp_path / "results")}
     return read
+
+
+@pytest.fixture
+def unmeasured(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rho of few and short games, and no picture of it: nobody looks at them."""
+    values["evaluation"] |= {"episodes": 2, "max_episode_steps": 4}
+    monkeypatch.setattr(hironaka, "picture", lambda *_: b"")
 
 
 def write(values: dict[str, Any], tmp_path: Path) -> Path:
@@ -125,6 +132,7 @@ def test_each_learns_against_the_other_as_it_is_now(values: dict[str, Any], tmp_
             assert (other.learner.generator.get_state() == generator).all()  # type: ignore[attr-defined]
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_a_fixed_player_stands_in_place_of_a_policy(values: dict[str, Any], tmp_path: Path) -> None:
     values["policies"]["agent"] = {"player": "choose_first"}
     report = train(values, tmp_path, "host", max_steps=400)
@@ -144,6 +152,7 @@ def load(values: dict[str, Any]) -> dict[str, Any]:
     return read
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_goes_on_exactly(values: dict[str, Any], tmp_path: Path) -> None:
     whole = train(values, tmp_path, "whole")
     advance = BatchedRun.advance
@@ -235,6 +244,7 @@ def test_a_game_is_told_turn_by_turn() -> None:
     assert short == list(Table(Game("all_coord", "choose_first", seed=3, max_steps=2)).play())
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_networks_play_games_that_they_have_learned(values: dict[str, Any], tmp_path: Path) -> None:
     folder = str(train(values, tmp_path, "both", max_steps=400).folder)
     results = str(tmp_path / "results")

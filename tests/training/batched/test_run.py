@@ -88,6 +88,7 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
         "right.onnx",
         "checkpoints",
         "configuration.yaml",
+        "learning_curve.png",
         "log.jsonl",
         "run.json",
         "run_logs",
