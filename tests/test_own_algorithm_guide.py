@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from tau_trainer.metrics import RunReport
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.stored import export_run
+from tests.trainers import ran
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guides" / "own-algorithm.md"
@@ -89,14 +88,7 @@ def test_it_plays_an_engine_by_the_command_line_and_learns_in_a_process(folder: 
         "learn dqn.yaml --env headless:basic --run-id wired --max-steps 700 --seed 3 --set collection.learner=process"
     )
     more = ["--set", "default_settings.hyperparameters.buffer_init_steps=100"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tau_trainer", *words.split(), *more],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran(folder, *words.split(), *more, sites=[folder])
     assert done.returncode == 0, done.stderr
     run = folder / "results" / "wired"
     assert (run / "Basic.onnx").is_file()

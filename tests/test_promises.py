@@ -28,6 +28,7 @@ from tau_trainer.errors import VersionError
 from tau_trainer.metrics import JsonLines, PairState, Recorder, read_log
 from tau_trainer.settings import dump_settings
 from tests.cli.conftest import _logging_as_before  # noqa: F401
+from tests.trainers import tau_train
 
 ROOT = Path(__file__).parents[1]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="these signals are POSIX's")
@@ -96,8 +97,8 @@ def warnings_of(report: RunReport) -> list[str]:
     ]
 
 
-def tau_train(folder: Path, *words: str) -> subprocess.Popen[str]:
-    """``tau-train`` in ``folder``."""
+def started(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """``tau-train`` in ``folder``, as a shell starts it: for what is said of starts, signals and exit codes."""
     return subprocess.Popen(
         [sys.executable, "-m", "tau_trainer", *words],
         cwd=folder,
@@ -251,13 +252,13 @@ def test_killed_and_resumed_is_as_if_it_had_never_stopped(tmp_path: Path) -> Non
 
 
 @contextlib.contextmanager
-def endless(folder: Path, *env_args: str) -> Iterator[subprocess.Popen[str]]:
+def endless(folder: Path, *env_args: str, start: Any = tau_train) -> Iterator[Any]:
     """A run that would take hours, once it has made 400 decisions and learned from most of them."""
     overrides: dict[str, Any] = {"env_settings__env_args": list(env_args)}
     overrides["behaviors__TauAgent__max_steps"] = 100_000_000
     overrides["behaviors__TauAgent__summary_freq"] = 40
     (folder / "endless.yaml").write_text(dump_settings(tau_settings(folder / "results", **overrides)))
-    with tau_train(folder, "parallel", "endless.yaml", "--quiet") as process:
+    with start(folder, "parallel", "endless.yaml", "--quiet") as process:
         log = folder / "results" / "run" / "log.jsonl"
         until(lambda: any(record.get("step", 0) >= 400 for record in read_log(log)))
         yield process
@@ -267,7 +268,7 @@ def endless(folder: Path, *env_args: str) -> Iterator[subprocess.Popen[str]]:
 @POSIX
 @pytest.mark.slow
 def test_once_finishes_saves_evaluates_and_exports(tmp_path: Path) -> None:
-    with endless(tmp_path) as process:
+    with endless(tmp_path, start=started) as process:
         process.send_signal(signal.SIGINT)
         shown, errors = process.communicate(timeout=40)
     assert (process.returncode, errors) == (0, "")
@@ -369,7 +370,7 @@ def _mistake(folder: Path, name: str, words: list[str], capfd: pytest.CaptureFix
     """Exit code, standard output and errors: of a call, or of a process."""
     if name not in PROCESSES:
         return main(words), *capfd.readouterr()
-    with tau_train(folder, *words) as process:
+    with started(folder, *words) as process:
         out, err = process.communicate(timeout=50)
     return process.returncode, out, err
 

@@ -40,7 +40,8 @@ class Trainer:
         """Its number."""
         return self.process.pid
 
-    def poll(self) -> int | None:
+    @property
+    def returncode(self) -> int | None:
         """Its exit code; None: it runs."""
         return self.process.poll()
 
@@ -122,7 +123,7 @@ def ran(
     """Start it and wait for its end. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
     trainer = tau_train(folder, *words, environment=environment, sites=sites)
     out, err = trainer.communicate(timeout)
-    code = trainer.poll()
+    code = trainer.returncode
     assert code is not None
     return subprocess.CompletedProcess([*words], code, out, err)
 

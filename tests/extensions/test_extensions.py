@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from tau_trainer.metrics import read_log
 from tau_trainer.models import tensor_names as names
 from tau_trainer.settings import MemorySettings, NetworkSettings, PPOTrainerSettings
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
+from tests.trainers import ran
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -58,16 +56,8 @@ def learn(site: Path, config: dict[str, Any], *words: str) -> Path:
     """`tau-train learn` with the package installed; the folder of the run."""
     folder = site.parent
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    path = os.pathsep.join([str(site), str(HERE), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-m", "tau_trainer", "learn", "config.yaml", "--run-id", "run", "--seed", "1", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("learn", "config.yaml", "--run-id", "run", "--seed", "1", *words)
+    done = ran(folder, *words, sites=[site, HERE], timeout=170.0)
     assert done.returncode == 0, done.stderr
     return folder / "results" / "run"
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +34,7 @@ from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.encoder import HashingEncoder
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.unity_file import export_unity
+from tests.trainers import ran
 
 ROOT = Path(__file__).parents[2]
 BEHAVIOR = "TauAgent?team=0"
@@ -526,15 +525,7 @@ def test_tau_train_trains_the_unity_project(player: Path, tmp_path: Path) -> Non
     given |= {"tau.data": str(data), "engine_settings.no_graphics": True}
     settings = load_settings(ROOT / "configs" / "tau3.yaml", given)
     (tmp_path / "small.yaml").write_text(dump_settings(settings))
-    done = subprocess.run(
-        [sys.executable, "-m", "tau_trainer", "parallel", "small.yaml"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        timeout=55,
-        check=False,
-    )
+    done = ran(tmp_path, "parallel", "small.yaml")
     assert (done.returncode, done.stderr) == (0, "")
     run = tmp_path / "run"
     assert (run / "TauAgent.onnx").is_file()

@@ -61,7 +61,13 @@ class StackedEpochs:
         views, stack = first.parameters.views, rows["parameters"]
         self._weights = {name: one.requires_grad_() for name, one in views(stack.detach()).items()}
         self._gradients = views(rows["gradient"])
-        self._optimizer = first.parameters.optimizer._replace(**rows, scratch=torch.empty_like(stack))
+        self._optimizer = first.parameters.optimizer._replace(
+            parameters=stack,
+            gradient=rows["gradient"],
+            exp_avg=rows["exp_avg"],
+            exp_avg_sq=rows["exp_avg_sq"],
+            scratch=torch.empty_like(stack),
+        )
         self._taken = torch.zeros((), device=stack.device)
 
     def run(self, samples: Samples, numbers: Numbers, taken: int, learns: torch.Tensor) -> torch.Tensor:
