@@ -45,6 +45,10 @@ class Trainer:
         """Its exit code; None: it runs."""
         return self.process.poll()
 
+    def poll(self) -> int | None:
+        """The same."""
+        return self.returncode
+
     def send_signal(self, number: int) -> None:
         """Send it a signal."""
         self.process.send_signal(number)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import TauError
+from tau_trainer.remote.lines import Elsewhere, ProcessEndedError
 from tau_trainer.search import probe
 from tau_trainer.search.probe import Prober
-from tau_trainer.search.process import Elsewhere, ProcessEndedError
 from tau_trainer.search.scaling import Probe, scaled
 from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
 from tau_trainer.settings.batched import BatchedSettings, plain_batched

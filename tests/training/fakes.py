@@ -7,6 +7,8 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,9 +42,11 @@ from tau_trainer.specs import (
     Terminals,
     empty_terminals,
 )
+from tau_trainer.training import provenance
 from tau_trainer.training.manager import ParallelTrainerManager, Session
 
 WAIT_S = 50.0
+_version, _git_state = cache(metadata.version), cache(provenance.git_state)
 
 
 class Memory(Recorder):
@@ -180,8 +184,10 @@ class Stage:
 
     @classmethod
     def opened(cls, monkeypatch: pytest.MonkeyPatch) -> Stage:
-        """From now on engines are scenes inside this process; restarts come at once."""
+        """From now on engines are scenes inside this process, restarts come at once, and git is asked once."""
         stage = cls()
+        monkeypatch.setattr(metadata, "version", _version)
+        monkeypatch.setattr(provenance, "git_state", _git_state)
         monkeypatch.setattr("tau_trainer.envs.engines.Engine", stage.make)
         monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.001)
         return stage

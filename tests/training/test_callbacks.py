@@ -60,8 +60,9 @@ def nothing_at_all() -> int:
     return 3
 
 
-@pytest.mark.parametrize("where", ["thread", "process"])
-@pytest.mark.parametrize("settings", [tau_settings, sac_settings])
+@pytest.mark.parametrize(
+    ("settings", "where"), [(tau_settings, "thread"), (sac_settings, "thread"), (sac_settings, "process")]
+)
 def test_everything_is_told_in_order_and_in_one_thread(stage: Stage, tmp_path: Path, settings: Any, where: str) -> None:
     listener = Listener()
     short: dict[str, Any] = {**SHORT, "behaviors__TauAgent__max_steps": 200}

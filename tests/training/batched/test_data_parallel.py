@@ -19,7 +19,7 @@ from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.training.batched.api import train_batched
 from tau_trainer.training.batched.playing import Playing, Seat
 from tests.algorithms.batched.together import Threads, together
-from tests.training.test_ranks import children_of
+from tests.trainers import processes
 
 SLOW = pytest.mark.timeout(240)
 COUNTING = "tests.envs.batched.counting:Counting"
@@ -152,7 +152,7 @@ def test_a_dead_rank_ends_the_run_and_what_was_saved_stays(tmp_path: Path) -> No
     def kill() -> None:
         while not list((tmp_path / "it" / "checkpoints").glob("*")):
             time.sleep(0.05)
-        for child in children_of(os.getpid()):
+        for child in processes("ranks"):
             os.kill(child, signal.SIGKILL)
         killed.append(time.monotonic())
 
@@ -180,7 +180,7 @@ def test_ctrl_c_saves_once(tmp_path: Path) -> None:
     steps = [line["fields"]["step"] for line in lines if line.get("kind") == "checkpoint"]
     assert steps[-1] == report.decisions
     assert len(steps) == len(set(steps))
-    assert children_of(os.getpid()) == []
+    assert processes("ranks") == []
 
 
 def test_what_cannot_be_shared_out_is_refused(tmp_path: Path) -> None:
