@@ -124,7 +124,7 @@ class Forked:
             ready.register(self._status, select.POLLIN)
         except ValueError:  # another thread has heard its end
             return
-        if self._over or not ready.poll(None if timeout is None else 1000.0 * timeout):
+        if not ready.poll(None if timeout is None else 1000.0 * timeout):
             return
         with self._lock:
             if self._over:

@@ -58,7 +58,8 @@ class _Server:
                     packet, files, _, _ = socket.recv_fds(self._asked, forking.MOST_BYTES, _MOST_FILES)
                     if not packet:
                         return None
-                    process = _Process(json.loads(packet), *files[:2], files[2:])
+                    asking, status, *others = files
+                    process = _Process(json.loads(packet), asking, status, others)
                     process.load()
                     number = os.fork()
                     if not number:
