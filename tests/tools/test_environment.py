@@ -18,7 +18,6 @@ class Recorder:
     def __init__(self) -> None:
         self.installs: list[list[str]] = []
         self.created = 0
-        self.compiled = 0
         self.error: BaseException | None = None
 
     def create(self, folder: Path) -> None:
@@ -29,9 +28,6 @@ class Recorder:
         self.installs.append(what)
         if self.error is not None:
             raise self.error
-
-    def compile(self, _environment: Environment, _progress: Progress) -> None:
-        self.compiled += 1
 
 
 @pytest.fixture
@@ -46,7 +42,6 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder = Recorder()
     monkeypatch.setattr(module, "_create", recorder.create)
     monkeypatch.setattr(module, "_pip", recorder.pip)
-    monkeypatch.setattr(module, "_compile", recorder.compile)
     monkeypatch.setattr(module, "HEALTHY", "import sys; sys.exit(0 if sys.prefix != sys.base_prefix else 1)")
     return recorder
 
@@ -62,7 +57,6 @@ def test_a_second_time_does_nothing(checkout: Environment, recorder: Recorder) -
     ensure(checkout)
     assert recorder.created == 1
     assert len(recorder.installs) == 2
-    assert recorder.compiled == 1
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
@@ -139,16 +133,6 @@ def test_pip_failure_shows_the_end_of_its_log(checkout: Environment, capsys: pyt
         module._pip(checkout, Progress(), "installing numpy", ["numpy"])
     assert "installing numpy: failed with exit code 1" in str(caught.value)
     assert "installing numpy" in capsys.readouterr().err
-
-
-def test_what_is_installed_is_compiled_whatever_some_of_its_files_are(checkout: Environment) -> None:
-    venv.EnvBuilder(with_pip=False).create(checkout.folder)
-    packages = next(checkout.folder.rglob("site-packages"))
-    for name in ("one", "old", "tests/rest"):
-        (packages / name).parent.mkdir(exist_ok=True)
-        (packages / f"{name}.py").write_text("print 'a Python of long ago'" if name == "old" else "")
-    module._compile(checkout, Progress())
-    assert [path.name.partition(".")[0] for path in packages.rglob("*.pyc")] == ["one"]
 
 
 def test_real_health_check_wants_pip(checkout: Environment) -> None:

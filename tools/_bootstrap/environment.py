@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
@@ -18,7 +17,6 @@ WINDOWS = os.name == "nt"
 STAMP = "tau-trainer-setup.stamp"
 LOG = "tau-trainer-setup.log"
 UNFINISHED = "tau-trainer-setup.unfinished"
-UNCOMPILED = r"[\\/](tests?|examples)[\\/]"
 HEALTHY = "import sys, pip; sys.exit(0 if sys.version_info[:2] >= (3, 11) and sys.prefix != sys.base_prefix else 1)"
 
 
@@ -146,20 +144,13 @@ def _install_parts(environment: Environment, progress: Progress) -> None:
     torch = _pin(environment.constraints, "torch")
     _pip(environment, progress, f"installing {torch} (the largest part)", [torch])
     _pip(environment, progress, "installing Tau Trainer and its other parts", ["-e", f"{environment.root}[dev]"])
-    _compile(environment, progress)
 
 
 def _pip(environment: Environment, progress: Progress, text: str, what: list[str]) -> None:
     command = [str(environment.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    # what is imported is compiled then: a tenth of what is installed
     command += ["--no-compile", "--progress-bar", "off", "-c", str(environment.constraints), *what]
     progress.run(text, command, environment.folder / LOG, child_environment())
-
-
-def _compile(environment: Environment, progress: Progress) -> None:
-    """Compiles what was installed on all cores (pip would on one), but for the packages' own tests."""
-    command = [str(environment.python), "-m", "compileall", "-q", "-j", "0", "-x", UNCOMPILED, str(environment.folder)]
-    with contextlib.suppress(SetupError):  # some packages carry files for other Pythons
-        progress.run("compiling it", command, environment.folder / LOG, child_environment())
 
 
 def _pin(constraints: Path, name: str) -> str:
