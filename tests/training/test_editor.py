@@ -15,6 +15,7 @@ from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.envs import engines
 from tau_trainer.metrics import PairState
 from tau_trainer.settings import load_settings
+from tau_trainer.training.parallel import ParallelTrainer
 from tests.training.fakes import WAIT_S, Memory, begin, until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
@@ -85,8 +86,11 @@ def test_play_is_stopped_and_pressed_again_and_the_run_goes_on(
     assert report.models[0].is_file()
 
 
-def test_play_is_paused_for_longer_than_a_message_may_take(press_play: Play, tmp_path: Path) -> None:
+def test_play_is_paused_for_longer_than_a_message_may_take(
+    press_play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SIGSTOP is Pause: the run says what it waits for, goes on with the game, and can be ended meanwhile."""
+    monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.5,))
     config, memory = tmp_path / "basic.yaml", Memory()
     config.write_text(FILE.replace("timeout_wait: 5", "timeout_wait: 2"), "utf-8")
     given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
