@@ -301,7 +301,7 @@ def test_exact_resume_with_hindsight(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["shared", "independent"])
 def test_a_process_of_its_own_learns_the_same_to_the_bit(stage: Stage, tmp_path: Path, policy: str) -> None:
-    """Of a shared policy from the begin; of independent ones where the run goes on after it has begun in a thread."""
+    """A run whose learner is a process, and one that goes on there after it has begun in a thread."""
     options = {
         "collection__deterministic": True,
         "tau__policy": policy,
@@ -311,16 +311,16 @@ def test_a_process_of_its_own_learns_the_same_to_the_bit(stage: Stage, tmp_path:
         "behaviors__TauAgent__hyperparameters__batch_size": 8,
     }
     whole = train(tau_settings(tmp_path, "whole", **options, collection__learner="thread"))
-    assert not list((whole.folder / "run_logs").glob("*.log"))
-    resume = policy == "independent"
-    if resume:
-        cut_off(whole, tmp_path / "apart", 1)
-    apart = train(
-        tau_settings(tmp_path, "apart", **options, collection__learner="process", checkpoint_settings__resume=resume)
-    )
+    apart = train(tau_settings(tmp_path, "apart", **options, collection__learner="process"))
     assert hashes(apart) == hashes(whole)
-    assert resume or logged(apart) == logged(whole)
-    assert [path.name for path in (apart.folder / "run_logs").glob("*.log")] == ["Learner-0.log"]
+    assert logged(apart) == logged(whole)
+    assert not list((whole.folder / "run_logs").glob("*.log"))
+    cut_off(whole, tmp_path / "cut", 1)
+    resumed = train(
+        tau_settings(tmp_path, "cut", **options, collection__learner="process", checkpoint_settings__resume=True)
+    )
+    assert hashes(resumed) == hashes(whole)
+    assert [path.name for path in (resumed.folder / "run_logs").glob("*.log")] == ["Learner-0.log"]
 
 
 @pytest.mark.slow
@@ -330,6 +330,8 @@ def test_a_process_of_its_own_replays_the_same_to_the_bit(stage: Stage, tmp_path
         "behaviors__TauAgent__hyperparameters__save_replay_buffer": True,
     }
     whole = train(sac_settings(tmp_path, "whole", **options, collection__learner="thread"))
+    apart = train(sac_settings(tmp_path, "apart", **options, collection__learner="process"))
+    assert hashes(apart) == hashes(whole)
     cut_off(whole, tmp_path / "cut", 2)
     resumed = train(
         sac_settings(tmp_path, "cut", **options, collection__learner="process", checkpoint_settings__resume=True)

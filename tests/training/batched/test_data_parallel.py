@@ -131,7 +131,7 @@ def test_two_processes_are_one_with_the_double_batch(tmp_path: Path) -> None:
 @SLOW
 def test_it_goes_on_with_any_number_of_devices(tmp_path: Path) -> None:
     train_batched(run(tmp_path, "whole", max_steps=4096), "quiet")
-    train_batched(run(tmp_path, "parts", max_steps=2048), "quiet")
+    train_batched(run(tmp_path, "parts", max_steps=2048, devices=2), "quiet")
     chosen = run(tmp_path, "parts", max_steps=4096, devices=2)
     resumed = chosen.checkpoint_settings.model_copy(update={"resume": True})
     report = train_batched(chosen.model_copy(update={"checkpoint_settings": resumed}), "quiet")
