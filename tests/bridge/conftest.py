@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import grpc
 import pytest
 
 from tau_trainer.bridge.grpcio_server import GrpcioServer
+from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import EngineServer
 from tau_trainer.bridge.serving import Server
@@ -67,6 +69,15 @@ def client(port: int, host: str = "localhost", trusted: bytes | None = None) -> 
         yield made
     finally:
         made.channel.close()
+
+
+def free_port(count: int = 1) -> int:
+    """The first of some ports in a row that are free on loopback: the system's choice, so other workers get others."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = int(probe.getsockname()[1])
+        if all(is_free(port + further) for further in range(count)):
+            return port
 
 
 @pytest.fixture

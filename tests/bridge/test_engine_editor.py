@@ -22,7 +22,6 @@ from tau_trainer.bridge.codec import (
     encode_engine_message,
 )
 from tau_trainer.bridge.engine import Engine, EngineOptions
-from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.bridge.side_channels import (
     STATS,
@@ -42,7 +41,7 @@ from tau_trainer.errors import (
 )
 from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
-from tests.bridge.conftest import Client, client
+from tests.bridge.conftest import Client, client, free_port
 from tests.bridge.oracle import Agent, engine_message, simple_spec
 
 
@@ -119,7 +118,7 @@ class Script:
 @asynccontextmanager
 async def editor(timeout_s: float = 10.0, channels: SideChannelHub | None = None) -> AsyncIterator[Script]:
     """A trainer's engine without a process, and somebody who plays it."""
-    engine = Engine(0, engine_ports(1)[0], None, EngineOptions(timeout_s=timeout_s), channels)
+    engine = Engine(0, free_port(), None, EngineOptions(timeout_s=timeout_s), channels)
     with client(engine.port) as game:
         try:
             yield Script(engine, game)

@@ -17,7 +17,7 @@ import pytest
 from tau_trainer.bridge.engine import Engine, EngineOptions
 from tau_trainer.bridge.grpcio_server import GrpcioServer
 from tau_trainer.bridge.launcher import LaunchSpec
-from tau_trainer.bridge.ports import engine_ports, has_ipv6
+from tau_trainer.bridge.ports import has_ipv6
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import EngineServer
 from tau_trainer.bridge.serving import MAX_MESSAGE
@@ -26,7 +26,7 @@ from tau_trainer.errors import EngineExitedError, EngineTimeoutError, PortInUseE
 from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.client import HeadlessEngine
 from tau_trainer.specs import Actions, StepBatch
-from tests.bridge.conftest import DATA, Client, client
+from tests.bridge.conftest import DATA, Client, client, free_port
 from tests.bridge.test_server import connects, echo
 
 ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")
@@ -185,7 +185,7 @@ def spin(engine: Engine, batch: StepBatch) -> dict[str, Actions]:
 
 def game(options: EngineOptions, launch: LaunchSpec | None) -> list[StepBatch]:
     """Thirty steps, some of which end episodes."""
-    port = engine_ports(1)[0]
+    port = free_port()
 
     async def main() -> list[StepBatch]:
         engine = Engine(0, port, launch, options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind
 from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
 from tau_trainer.specs import Actions, ActionSpec, FloatArray, StepBatch
+from tests.bridge.conftest import free_port
 from tests.unity.building import shared_player
 from tools.peers import MLAGENTS_ENVS, ensure_peer
 
@@ -120,7 +119,7 @@ def printed(python: Path, script: Path, argument: Mapping[str, Any], folder: Pat
 def request_of(build: Path, folder: Path, **wishes: Any) -> Json:
     """A request for peer/drive.py: 40 steps and nothing else, but for the wishes."""
     request: Json = {"seed": 3, "areas": 1, "steps": 40, "resets": [], "parameters": {}, "uniform": {}, "later": {}}
-    return {**request, **wishes, "build": str(build), "port": free_port(), "log_folder": str(folder)}
+    return {**request, **wishes, "build": str(build), "port": free_port(2), "log_folder": str(folder)}
 
 
 def play_build(peer: Peer, build: Path, folder: Path, **wishes: Any) -> Json:
@@ -132,15 +131,6 @@ def play_build(peer: Peer, build: Path, folder: Path, **wishes: Any) -> Json:
     assert seen["exit_code"] == 0, (folder / "Player-0.log").read_text()
     assert seen["close_seconds"] < 10.0
     return seen
-
-
-def free_port() -> int:
-    """A port for `base_port`, which the reference takes without asking whether it is free; so is the next one."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = int(probe.getsockname()[1])
-        if is_free(port) and is_free(port + 1):
-            return port
 
 
 def play_here(

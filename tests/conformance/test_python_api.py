@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.headless.build import write_build
-from tests.conformance.conftest import Peer, free_port, request_of
+from tests.bridge.conftest import free_port
+from tests.conformance.conftest import Peer, request_of
 from tools.peers import ROOT
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
@@ -49,6 +50,6 @@ def test_names_and_meanings(peer: Peer, ours: Peer) -> None:
 def test_a_real_object_is_played_as_by_hand(scene: str, peer: Peer, tmp_path: Path) -> None:
     """`--env mlagents:MODULE:FUNCTION` with the real `UnityEnvironment`: what a pair sees is what the API tells."""
     build = write_build(tmp_path / "build", scene, ("--agents", "3"))
-    seen = peer("trained.py", {"build": str(build), "port": free_port()}, [ROOT])
+    seen = peer("trained.py", {"build": str(build), "port": free_port(2)}, [ROOT])
     assert seen["as_a_pair"] == seen["by_hand"]
     assert any(ended for _, _, ended, *_ in seen["as_a_pair"]["seen"])

@@ -18,7 +18,6 @@ import pytest
 from tau_trainer.bridge.codec import EngineInitialization, decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.engine import EngineOptions
 from tau_trainer.bridge.launcher import LaunchSpec
-from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.envs import Environment
 from tau_trainer.envs import engines as module
@@ -36,7 +35,7 @@ from tau_trainer.errors import (
 )
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import ActionSpec, StepBatch
-from tests.bridge.conftest import client
+from tests.bridge.conftest import client, free_port
 from tests.bridge.oracle import Agent, engine_message, simple_spec
 from tests.envs.playing import zeros
 from tests.training.fakes import SceneEngine, Stage, launched
@@ -229,7 +228,7 @@ def test_a_build_that_says_goodbye_is_started_again(workers: Workers) -> None:
 
 def test_an_engine_that_somebody_else_starts_is_not_restarted(workers: Workers) -> None:
     async def main() -> None:
-        worker = EngineWorker(0, engine_ports(1)[0], None, EngineOptions(timeout_s=0.2), workers.budget(-1))
+        worker = EngineWorker(0, free_port(), None, EngineOptions(timeout_s=0.2), workers.budget(-1))
         workers.made.append(worker)
         with pytest.raises(EngineTimeoutError, match="press Play") as raised:
             await worker.start({})
@@ -473,7 +472,7 @@ def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Sta
 def _editor_worker(events: list[str], timeout_s: float = 10.0) -> EngineWorker:
     return EngineWorker(
         0,
-        engine_ports(1)[0],
+        free_port(),
         None,
         EngineOptions(timeout_s=timeout_s),
         RestartBudget(0, 0, 60.0, events.append),

@@ -17,7 +17,6 @@ from tau_trainer.bridge.codec import (
     encode_close,
     encode_engine_message,
 )
-from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.envs.mlagents.environment import UnityEnvironment
 from tau_trainer.specs import (
     ActionSpec,
@@ -27,7 +26,7 @@ from tau_trainer.specs import (
     Terminals,
     empty_terminals,
 )
-from tests.bridge.conftest import client
+from tests.bridge.conftest import client, free_port
 
 GOODBYE = encode_close()
 SPEC = BehaviorSpec("Walker?team=1", (ObservationSpec("s", (2,)),), ActionSpec(1, (3, 2)))
@@ -59,7 +58,7 @@ class Talk:
     """Connects as the Unity editor does, says hello, then one message after the other, and keeps what it hears."""
 
     def __init__(self, *script: bytes) -> None:
-        (self.port,) = engine_ports(1)
+        self.port = free_port()
         self.heard: list[TrainerMessage] = []
         self._script = (encode_engine_message(initialization=EngineInitialization()), encode_engine_message(), *script)
         self._thread = threading.Thread(target=self._talk, daemon=True)
