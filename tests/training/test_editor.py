@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.envs import engines
 from tau_trainer.metrics import PairState
 from tau_trainer.settings import load_settings
 from tau_trainer.training.parallel import ParallelTrainer
+from tests.bridge.conftest import free_port
 from tests.training.fakes import WAIT_S, Memory, begin, until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
@@ -37,7 +37,7 @@ Play = Callable[[], subprocess.Popen[bytes]]
 @pytest.fixture
 def press_play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
     """Somebody presses Play in an editor that has a port of its own; SIGTERM is Stop."""
-    (port,) = engine_ports(1)
+    port = free_port()
     monkeypatch.setattr(engines, "EDITOR_PORT", port)
     games: list[subprocess.Popen[bytes]] = []
 

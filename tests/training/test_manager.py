@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.errors import EngineExitedError, LaunchError, RunExistsError, SettingsError
 from tau_trainer.metrics import PairState, Recorder
 from tau_trainer.settings import load_settings
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.parallel import ParallelTrainer
+from tests.bridge.conftest import free_port
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train, until
 
 LONG: dict[str, Any] = {"behaviors__TauAgent__max_steps": 1_000_000}
@@ -169,7 +169,7 @@ def test_a_device_that_is_not_there_is_found_before_anything_is_made(tmp_path: P
 def test_waiting_for_the_editor_ends_at_once_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory, deterministic: bool
 ) -> None:
-    monkeypatch.setattr("tau_trainer.envs.engines.EDITOR_PORT", engine_ports(1)[0])
+    monkeypatch.setattr("tau_trainer.envs.engines.EDITOR_PORT", free_port())
     results = tmp_path / "a" / "results"
     given: dict[str, Any] = {"env_settings.env_path": None, "collection.deterministic": deterministic}
     given |= {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": "run"}
