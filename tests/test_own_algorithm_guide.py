@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from tau_trainer import LambdaCallback, load_settings, train
+from tau_trainer.cli import main
 from tau_trainer.metrics import RunReport
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.stored import export_run
-from tests.trainers import ran
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guides" / "own-algorithm.md"
@@ -69,15 +69,18 @@ def test_a_dqn_takes_about_thirty_lines() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_the_dqn_solves_cartpole(folder: Path) -> None:
-    """Note.RL's own criterion: ten episodes with a mean of 200."""
+@pytest.mark.parametrize(
+    "mark", [100, pytest.param(200, marks=[pytest.mark.nightly, pytest.mark.timeout(300)])], ids=["half", "whole"]
+)
+def test_the_dqn_solves_cartpole(folder: Path, mark: int) -> None:
+    """Note.RL's own criterion: ten episodes with a mean of 200. Three seeds take 2,900 to 5,000 decisions to 100."""
     returns: list[float] = []
     watch = LambdaCallback(on_episode_end=lambda info: returns.append(info.reward))
-    report = train(settings("solved", collection__deterministic=True), callbacks=[watch], terminal="quiet")
+    given = settings("solved", collection__deterministic=True, default_settings__criterion=mark)
+    report = train(given, callbacks=[watch], terminal="quiet")
     assert report.outcome == "completed"
-    assert report.decisions < 40_000, "it ended early"
-    assert np.mean(returns[-10:]) >= 200
+    assert report.decisions < mark * 200, "it ended early"
+    assert np.mean(returns[-10:]) >= mark
     assert np.mean(returns[:10]) < 60
     assert report.models[0].name == "CartPole-v1.onnx"
 
@@ -88,8 +91,7 @@ def test_it_plays_an_engine_by_the_command_line_and_learns_in_a_process(folder: 
         "learn dqn.yaml --env headless:basic --run-id wired --max-steps 700 --seed 3 --set collection.learner=process"
     )
     more = ["--set", "default_settings.hyperparameters.buffer_init_steps=100"]
-    done = ran(folder, *words.split(), *more, sites=[folder])
-    assert done.returncode == 0, done.stderr
+    assert main([*words.split(), *more]) == 0
     run = folder / "results" / "wired"
     assert (run / "Basic.onnx").is_file()
     assert list((run / "Basic").glob("events.out.tfevents.*"))

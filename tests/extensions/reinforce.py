@@ -74,7 +74,7 @@ class Reinforce(Algorithm):
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.version += 1
-        return {"Losses/Policy Loss": float(loss), "Reinforce/Oldest Decision": float(rollout.column("elapsed").max())}
+        return {"Losses/Policy Loss": loss.item(), "Reinforce/Oldest Decision": float(rollout.column("elapsed").max())}
 
     def weights(self) -> dict[str, Any]:
         return {name: value.numpy().copy() for name, value in self.network.state_dict().items()}

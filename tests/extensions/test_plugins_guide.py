@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tau_trainer.cli import main
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import load_settings
-from tests.extensions.test_extensions import ROOT, learn
 
+ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "plugins.md"
 
 
@@ -49,7 +53,19 @@ def test_the_package_of_the_guide_trains_and_records(tmp_path: Path) -> None:
         "max_steps": 400,
         "summary_freq": 100,
     }
-    run = learn(site, {"behaviors": {"Basic": behavior}}, "--env", "headless:basic")
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"behaviors": {"Basic": behavior}}))
+    words = "learn config.yaml --run-id run --seed 1 --env headless:basic"
+    done = subprocess.run(
+        [sys.executable, "-m", "tau_trainer", *words.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT)))},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "results" / "run"
     rows = list(csv.reader((run / "means.csv").read_text().splitlines()))
     names = {row[2] for row in rows}
     assert {"Environment/Cumulative Reward", "Losses/Policy Loss"} <= names
