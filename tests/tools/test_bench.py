@@ -30,6 +30,7 @@ from tools.bench import (
     running,
     scalars,
     scenes,
+    starts,
     tables,
     trainers,
     versus_mlagents,
@@ -230,6 +231,11 @@ def test_images_are_read_while_they_are_counted(monkeypatch: pytest.MonkeyPatch)
     ]
     assert all(one[name][0] > 0 for one in found for name in ("zlib", "pillow", "ours", "write"))
     assert images.table(found).count("grid") == 2
+
+
+def test_starts_are_told_both_ways() -> None:
+    found = {("started", 4): [(8.0, 10.0), (9.0, 12.0), (7.0, 11.0)], ("forked", 4): [(2.0, 3.0)]}
+    assert list(starts.rows(found, [4])) == [["4", "8.0 (7.0-9.0)", "2.0", "4.0x", "11.0", "3.0"]]
 
 
 def test_memory_slope_is_what_one_more_pair_costs() -> None:
