@@ -52,7 +52,10 @@ def test_it_ends_with_whoever_asked() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         trial.elsewhere.ask(process.stdin)
-        assert b"progress" in process.stdout.readline(), "it is under way"
-        process.stdin.close()
-        assert b'"ending": "stopped"' in process.stdout.read()
-        assert process.wait() == 0
+        try:
+            assert b"progress" in process.stdout.readline(), "it is under way"
+            process.stdin.close()
+            assert b'"ending": "stopped"' in process.stdout.read()
+            assert process.wait() == 0
+        finally:
+            process.kill()
