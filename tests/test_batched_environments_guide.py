@@ -82,5 +82,5 @@ def test_it_learns(folder: Path) -> None:
         if "Environment/Cumulative Reward" in one.get("values", {})
     ]
     assert means[0] < 0
-    assert means[-1] > 0.2, "with four tenths of the guide's decisions; three seeds come to 0.41 to 0.45"
+    assert means[-1] > 0.2, "with four tenths of the guide's decisions"
     assert (folder / "results" / "mine" / "frogs.onnx").is_file()
