@@ -89,7 +89,8 @@ def reinforce(max_steps: int) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_an_algorithm_with_a_column_of_its_own_learns_basic_and_resumes(site: Path) -> None:
-    """Random walks return about 0; the near goal alone 0.07; the best is 0.93. Three seeds that nobody stops reach 0.79 to 0.82."""
+    """Random walks return about 0; the near goal alone 0.07; the best is 0.93. Three seeds reach 0.79 to 0.82
+    where nobody stops them."""
     agents = "--env-args", "--agents", "12"
     learn(site, reinforce(15_000), *agents)
     run = learn(site, reinforce(25_000), "--resume", *agents)
