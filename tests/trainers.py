@@ -19,8 +19,8 @@ from tau_trainer.remote import forking
 from tau_trainer.remote.launching import Running
 
 ROOT = Path(__file__).parents[1]
-_MODULE = "tau_trainer.__main__"
-_LOADED = ("tau_trainer.training.api", "tau_trainer.training.run", "tau_trainer.training.batched.run")
+MODULE = "tau_trainer.__main__"
+LOADED = ("tau_trainer.training.api", "tau_trainer.training.run", "tau_trainer.training.batched.run")
 _VARIABLES = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "80"}
 
 
@@ -98,7 +98,7 @@ def tau_train(
     paths = [str(path) for path in (*sites, ROOT)] + [path for path in sys.path if path]
     if forking.POSSIBLE:
         theirs, ours = os.pipe()
-        request = forking.Request(_MODULE, words, variables, folder, paths, preload=_LOADED)
+        request = forking.Request(MODULE, words, variables, folder, paths, preload=LOADED)
         with os.fdopen(ours, "wb") as errors:
             forked = forking.fork(request, errors)
         if forked is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from tau_trainer.errors import ExportError
@@ -13,11 +12,13 @@ from tau_trainer.export.cases import Case
 from tau_trainer.models import tensor_names as names
 from tau_trainer.specs import BehaviorSpec
 
+if TYPE_CHECKING:
+    import onnxruntime
+
 Outputs = dict[str, NDArray[Any]]
 """A model's outputs by name."""
 
 _ERRORS_ONLY = 3
-onnxruntime.disable_telemetry_events()  # on Windows it would tell its makers of every session
 
 
 def session_of(model: bytes, seed: int = 0) -> onnxruntime.InferenceSession:
@@ -26,6 +27,9 @@ def session_of(model: bytes, seed: int = 0) -> onnxruntime.InferenceSession:
     Raises:
         ExportError: onnxruntime refuses the model.
     """
+    import onnxruntime  # starts a thread, so no process could be forked any more that has loaded this module
+
+    onnxruntime.disable_telemetry_events()  # on Windows it would tell its makers of every session
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from tau_trainer.remote import forking
 from tau_trainer.remote.launching import Launched, launch
+from tests.trainers import LOADED, MODULE, ROOT
 from tests.training.fakes import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no server elsewhere")
@@ -70,6 +72,16 @@ def test_a_module_that_starts_a_thread_is_not_forked(tmp_path: Path, monkeypatch
         "if __name__ == '__main__':\n    main()\n"
     )
     assert ended(started("threaded", "a b")) == (0, b"True ['a b']\n")
+
+
+def test_what_the_trainer_has_forked_starts_no_thread_as_it_is_loaded() -> None:
+    """One that did would have everything after it started by itself."""
+    modules = [f"tau_trainer.training.{name}" for name in ("actor_process", "learner_process", "ranks")]
+    modules += ["tau_trainer.search.elsewhere", "tau_trainer.search.probe", MODULE, *LOADED]
+    code = f"import os, {', '.join(modules)}; print(len(os.listdir('/proc/self/task')))"
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
 
 
 @pytest.mark.usefixtures("server")
