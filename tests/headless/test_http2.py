@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import threading
@@ -278,6 +279,20 @@ def test_what_goes_wrong_fails_the_call(
             peer.send(*frame)
 
     with pytest.raises(CallError, match=message):
+        call(server, script, b"abc")
+
+
+def test_a_connection_that_is_reset_fails_the_call(server: ScriptedServer) -> None:
+    """As the system does it where a trainer is killed that has not read everything."""
+
+    def script(peer: ScriptedServer) -> None:
+        peer.frame_of(DATA)
+        assert peer._socket is not None
+        peer._socket.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
+        )
+
+    with pytest.raises(CallError, match=r"reset|forcibly"):
         call(server, script, b"abc")
 
 

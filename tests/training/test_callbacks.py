@@ -126,11 +126,14 @@ def test_a_callback_ends_the_run_as_done(stage: Stage, tmp_path: Path) -> None:
                 self.stop("two updates are enough")
 
     callback = Enough()
-    report = run(tau_settings(tmp_path, behaviors__TauAgent__max_steps=100_000), callback)
+    late = LambdaCallback(on_update_end=lambda info: late.stop("too late") if info.version == 2 else None)
+    report = run(tau_settings(tmp_path, behaviors__TauAgent__max_steps=100_000), callback, late)
     assert (report.outcome, report.exit_code) == ("completed", 0)
     assert report.decisions < 2000
     assert report.models[0].is_file()
-    assert "two updates are enough" in (report.folder / "log.jsonl").read_text()
+    log = (report.folder / "log.jsonl").read_text()
+    assert "two updates are enough" in log
+    assert "too late" not in log, "the first reason is the run's"
     again = run(tau_settings(tmp_path, "again"), callback)
     assert again.decisions < 400, "it is told anew in every run"
 
