@@ -218,7 +218,7 @@ class TestEditor:
                 with pytest.raises(EngineStoppedError) as gone:
                     await stepping
                 assert str(gone.value) == "the Unity editor closed the connection (crashed or was killed?)"
-                assert time.monotonic() - began < 1.0
+                assert time.monotonic() - began < 10.0, "not when its time was up"
                 await asyncio.wait([answer])
 
         run(main())
@@ -386,8 +386,8 @@ class TestEditor:
                 call = script.says(STEP)
                 await script.resetting
                 began = time.monotonic()
-                await script.engine.close(5.0)
-                assert time.monotonic() - began < 4.0
+                await script.engine.close(30.0)
+                assert time.monotonic() - began < 20.0
                 assert decode_trainer_message(await call, {}).status == 400
 
         run(main())

@@ -57,18 +57,15 @@ TWO = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that are taken to have tests marked `alone`; two cores, and no change that git knows of."""
-    files: list[Path] = []
-    monkeypatch.setattr(commands, "alone_files", lambda _root: files)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one core, and no change that git knows of."""
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {1, 5, 6}, raising=False)
     monkeypatch.setattr(changed, "files", lambda _root: [])
-    return files
 
 
 def test_test_runs_every_gate_and_pytest_last(
-    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], alone: list[Path]
+    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], two_cores: None
 ) -> None:
     record_with(monkeypatch, calls, {})
     assert commands.main(["test", "-k", "codec"]) == 0
@@ -79,52 +76,16 @@ def test_test_runs_every_gate_and_pytest_last(
     ]
 
 
-def test_tests_that_measure_time_come_first_and_in_one_process(
-    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], alone: list[Path]
-) -> None:
-    record_with(monkeypatch, calls, {})
-    alone.append(Path("tests/test_timed.py"))
-    assert commands.main(["test", "--durations=3"]) == 0
-    assert [call[2:] for call in calls[2:]] == [
-        [*OURS, "--durations=3", "--alone=only", "-n0"],
-        [*OURS, *TWO, "--alone=none", *LAST, "--durations=3"],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("codes", "expected", "passes"),
-    [([5, 0], 0, 2), ([1, 0], 1, 2), ([1, 4], 1, 2), ([0, 5], 5, 2), ([1, 143], 143, 2), ([2], 2, 1), ([143], 143, 1)],
-)
-def test_both_passes_count_and_one_that_was_stopped_is_the_last(
-    monkeypatch: pytest.MonkeyPatch,
-    calls: list[list[str]],
-    alone: list[Path],
-    codes: list[int],
-    expected: int,
-    passes: int,
-) -> None:
-    alone.append(Path("tests/test_timed.py"))
-    left = [0, 0, *codes]
-
-    def call(command: list[str], _folder: Path) -> int:
-        calls.append(command)
-        return left.pop(0)
-
-    monkeypatch.setattr(running, "call", call)
-    assert commands.main(["test"]) == expected
-    assert len(calls) == 2 + passes
-
-
 @pytest.mark.parametrize(
     "own",
     [["-n", "3"], ["-n0"], ["--numprocesses=1"], ["--pdb"], ["--collect-only"], ["-p", "no:xdist"], ["-pno:xdist"]],
 )
-def test_arguments_may_ask_for_other_workers_or_for_none(alone: list[Path], own: list[str]) -> None:
+def test_arguments_may_ask_for_other_workers_or_for_none(two_cores: None, own: list[str]) -> None:
     assert commands._workers(["-q", *own]) == []
     assert commands._workers(["-q", "tests/new", "-k", "net"]) == TWO
 
 
-def test_one_core_makes_no_workers(monkeypatch: pytest.MonkeyPatch, alone: list[Path]) -> None:
+def test_one_core_makes_no_workers(monkeypatch: pytest.MonkeyPatch, two_cores: None) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {3}, raising=False)
     assert commands._workers([]) == []
@@ -132,7 +93,7 @@ def test_one_core_makes_no_workers(monkeypatch: pytest.MonkeyPatch, alone: list[
 
 @pytest.mark.parametrize("chosen", [[], ["tests/bridge", "-x"]])
 def test_check_runs_every_gate_with_few_tests(
-    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], alone: list[Path], chosen: list[str]
+    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], two_cores: None, chosen: list[str]
 ) -> None:
     record_with(monkeypatch, calls, {})
     assert commands.main(["check", *chosen]) == 0
@@ -143,7 +104,7 @@ def test_check_runs_every_gate_with_few_tests(
 
 
 def test_check_runs_the_tests_nearest_to_a_change_and_says_what_it_leaves_out(
-    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], alone: list[Path], capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], two_cores: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record_with(monkeypatch, calls, {"pytest": 5})
     monkeypatch.setattr(changed, "tests", lambda _root, _files, _budget: (["tests/test_near.py"], 37))
@@ -152,9 +113,11 @@ def test_check_runs_the_tests_nearest_to_a_change_and_says_what_it_leaves_out(
     assert "left out: 37 test files that reach the change only from afar; `test` runs them" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("codes", "expected"), [({"pytest": 5}, 5), ({"ruff": 2, "pytest": 1}, 2)])
+@pytest.mark.parametrize(
+    ("codes", "expected"), [({"pytest": 5}, 5), ({"ruff": 2, "pytest": 1}, 2), ({"ruff": 1, "pytest": 143}, 143)]
+)
 def test_test_fails_if_any_gate_fails_but_runs_them_all(
-    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], alone: list[Path], codes: dict[str, int], expected: int
+    monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], two_cores: None, codes: dict[str, int], expected: int
 ) -> None:
     record_with(monkeypatch, calls, codes)
     assert commands.main(["test"]) == expected

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from tools._bootstrap import changed, commands, plugin
-from tools._bootstrap.alone import MARK
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -39,7 +38,7 @@ def toy(tmp_path: Path) -> Path:
     """A checkout with one test that passes."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_toy.py").write_text("def test_one(): pass\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    alone\n    slow\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow\n")
     return tmp_path
 
 
@@ -52,26 +51,6 @@ def test_what_ran_beside_is_told_before_pytests_last_line_and_its_failure_is_the
     assert returned == bool(code)
     assert said.index(told) < said.index("line 7 is bad") < said.index("1 passed in")
     assert "1 passed in" in said.splitlines()[-1]
-
-
-def test_tests_alone_and_all_others_are_two_halves_of_a_whole(toy: Path) -> None:
-    (toy / "tests" / "deep").mkdir()
-    (toy / "tests" / "deep" / "test_timed.py").write_text(
-        f"import pytest\n\n@pytest.{MARK}\ndef test_timed(): pass\n\ndef test_beside_it(): pass\n"
-    )
-    hidden = f"import pytest\n\n@getattr(pytest.mark, {'alone'!r})\ndef test_hidden(): pass\n"
-    (toy / "tests" / "test_hidden.py").write_text(hidden)
-    returned, said = run(toy, "-v", "--alone=none")
-    assert returned == 0
-    assert "3 passed, 1 deselected" in said.splitlines()[-1]
-    assert "test_timed PASSED" not in said
-    # the other half reads no file that has nothing for it, not even a broken one
-    (toy / "tests" / "conftest.py").write_text("")
-    (toy / "tests" / "test_toy.py").write_text("raise RuntimeError('was read')")
-    returned, said = run(toy, "-v", "--alone=only", "tests")
-    assert returned == 0, said
-    assert "1 passed, 1 deselected" in said.splitlines()[-1]
-    assert "test_timed PASSED" in said
 
 
 SLEEPER = """
@@ -151,7 +130,7 @@ def test_workers_get_the_longest_files_first_by_what_they_took_or_by_their_marke
 
 
 HERE = "tests/tools/test_plugin.py"
-OTHER = "tests/tools/test_alone.py"
+OTHER = "tests/tools/test_commands.py"
 
 
 def after(cache: Cache, status: int = 0, **options: Any) -> Cache:

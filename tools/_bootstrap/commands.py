@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import changed, running
-from .alone import alone_files
 from .environment import WINDOWS, Environment, ensure
 from .progress import SetupError
 
@@ -31,8 +30,8 @@ BUDGET_SECONDS = 50.0
 TYPES = "mypy --strict"
 QUICK_MARKS = ("not slow", "not slow and not conformance")
 """What `check` selects of the tests that are named to it, and of those that it chooses."""
-INTERRUPTED, NO_TESTS = 2, 5
-"""pytest's exit codes."""
+NO_TESTS = 5
+"""pytest's exit code where nothing was selected."""
 USAGE = """\
 usage: python3 tools/bootstrap.py COMMAND [ARGUMENTS]
 
@@ -116,16 +115,8 @@ def _gates(environment: Environment, arguments: list[str]) -> int:
     if failed:
         print(f"bootstrap: this fails already: {', '.join(failed)}", flush=True)
     pytest = [python, "-m", "pytest", "-p", "tools._bootstrap.plugin"]
-    apart: list[str] = []
-    if alone_files(environment.root):
-        print("bootstrap: the tests that measure time, alone", flush=True)
-        code = running.call([*pytest, *arguments, "--alone=only", "-n0"], environment.root)
-        if code == INTERRUPTED or code > 128:
-            return code
-        codes.append(0 if code == NO_TESTS else code)
-        apart = ["--alone=none"]
     print(f"bootstrap: {TYPES}, beside the tests", flush=True)
-    ours = [*_workers(arguments), *apart, f"--beside={TYPES}"]
+    ours = [*_workers(arguments), f"--beside={TYPES}"]
     codes.append(running.call([*pytest, *ours, *arguments], environment.root))
     if codes[-1] > 128:
         return codes[-1]

@@ -12,12 +12,10 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path
 from types import FrameType
 
 import pytest
 
-from .alone import alone_files
 from .commands import QUICK_MARKS
 
 SECONDS = "bootstrap/seconds"
@@ -26,19 +24,16 @@ SECONDS_SLOW = "bootstrap/seconds-slow"
 GUESS, GUESS_PATIENT, GUESS_SLOW = 0.1, 2.0, 10.0
 """What a test is taken to last whose file was never timed: any, one with a time limit of its own, one marked `slow`."""
 NICER = 5
-ALONE = pytest.StashKey[frozenset[Path]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options that only `tools/bootstrap.py` gives."""
     group = parser.getgroup("bootstrap")
     group.addoption("--beside", metavar="WORDS", help="run `python -m WORDS` beside the tests; they fail if it does")
-    group.addoption("--alone", choices=("only", "none"), help="select the tests marked `alone`, or all others")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Finds the files of `--alone` and registers what a run does once."""
-    config.stash[ALONE] = frozenset(alone_files(config.rootpath) if config.getoption("--alone") else ())
+    """Registers what a run does once."""
     if hasattr(config, "workerinput"):
         return
     config.pluginmanager.register(Seconds(config))
@@ -47,24 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Beside(words))
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves files and folders without a test marked `alone` unread where only those are wanted."""
-    if config.getoption("--alone") != "only":
-        return None
-    wanted = any(collection_path in (file, *file.parents) for file in config.stash[ALONE])
-    return None if wanted else True
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Chooses by the marker `alone`; gives workers the longest files first, so that they end together."""
-    if wanted := config.getoption("--alone"):
-        # A marker that its file's text does not show counts in neither pass, so that no test is lost between them.
-        alone = [item for item in items if item.path in config.stash[ALONE] and item.get_closest_marker("alone")]
-        left = set(items) - set(alone) if wanted == "only" else set(alone)
-        if left:
-            config.hook.pytest_deselected(items=[item for item in items if item in left])
-            items[:] = [item for item in items if item not in left]
+    """Gives workers the longest files first, so that they end together."""
     if hasattr(config, "workerinput"):
         weights = _weights(config, items)
         items.sort(key=lambda item: -weights[_file(item.nodeid)])
