@@ -5,8 +5,10 @@ Tests marked `gpu` are left out where there is no accelerator, and those marked 
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,6 +36,16 @@ _signals_as_a_terminal_has_them()
 # A shared machine may stop for a second at any point: time limits are pytest-timeout's business, one for each test.
 settings.register_profile("tau-trainer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tau-trainer")
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """The command line sets up the package's logger; other tests shall not notice."""
+    logger = logging.getLogger("tau_trainer")
+    handlers, propagate, level = list(logger.handlers), logger.propagate, logger.level
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagate
+    logger.setLevel(level)
 
 
 @pytest.fixture

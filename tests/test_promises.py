@@ -27,7 +27,6 @@ from tau_trainer.cli import main
 from tau_trainer.errors import VersionError
 from tau_trainer.metrics import JsonLines, PairState, Recorder, read_log
 from tau_trainer.settings import dump_settings
-from tests.cli.conftest import _logging_as_before  # noqa: F401
 from tests.trainers import tau_train
 
 ROOT = Path(__file__).parents[1]

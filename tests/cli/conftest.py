@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -98,11 +96,6 @@ def training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTraining:
 
 
 @pytest.fixture(autouse=True)
-def _logging_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command line sets up the package's logger; other tests shall not notice."""
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As wide as terminals are."""
     monkeypatch.setenv("COLUMNS", "80")
-    logger = logging.getLogger("tau_trainer")
-    before = (list(logger.handlers), logger.propagate, logger.level)
-    yield
-    logger.handlers[:], logger.propagate = before[0], before[1]
-    logger.setLevel(before[2])
