@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,13 +38,12 @@ settings.load_profile("tau-trainer")
 
 
 @pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    """The command line sets up the package's logger; other tests shall not notice."""
+def _logger_as_it_begins() -> None:
+    """The command line sets up the package's logger: a test or a wider fixture before this one may have called it."""
     logger = logging.getLogger("tau_trainer")
-    handlers, propagate, level = list(logger.handlers), logger.propagate, logger.level
-    yield
-    logger.handlers[:], logger.propagate = handlers, propagate
-    logger.setLevel(level)
+    logger.handlers.clear()
+    logger.propagate = True
+    logger.setLevel(logging.NOTSET)
 
 
 @pytest.fixture
