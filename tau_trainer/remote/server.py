@@ -159,7 +159,7 @@ def main() -> None:
     server = _Server(socket.socket(fileno=int(sys.argv[1])))
     process = server.serve()
     if process is None:
-        return
+        os._exit(0)  # nothing here is to be tidied up, and whoever asked waits
     process.become()
     sys.exit(process.run())
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from tau_trainer.remote import forking
 from tau_trainer.remote.lines import Elsewhere, ProcessEndedError
 
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="sessions and these signals are POSIX's")
 WORK = "tests.remote.asked"
 
 
