@@ -107,9 +107,9 @@ def test_check_runs_the_tests_nearest_to_a_change_and_says_what_it_leaves_out(
     monkeypatch: pytest.MonkeyPatch, calls: list[list[str]], two_cores: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record_with(monkeypatch, calls, {"pytest": 5})
-    monkeypatch.setattr(changed, "tests", lambda _root, _files, _budget: (["tests/test_near.py"], 37))
+    monkeypatch.setattr(changed, "tests", lambda _root, _files, _budget: (["tests/tools/test_changed.py"], 37))
     assert commands.main(["check"]) == 0, "a change may concern slow tests only"
-    assert calls[-1][-1] == "tests/test_near.py"
+    assert calls[-1][-1] == "tests/tools/test_changed.py"
     assert "left out: 37 test files that reach the change only from afar; `test` runs them" in capsys.readouterr().out
 
 
@@ -129,6 +129,16 @@ def test_a_gate_that_a_signal_ended_stops_the_rest(monkeypatch: pytest.MonkeyPat
     record_with(monkeypatch, calls, {"ruff": 130})
     assert commands.main(["test"]) == 130
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("name", ["tests/nowhere", "tests/nowhere/test_it.py::test_it"])
+def test_tests_that_are_not_there_are_told_before_anything_runs(
+    calls: list[list[str]], capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert commands.main(["check", "tests/tools", name]) == 2
+    assert calls == []
+    told = f"bootstrap: there is no {name.partition('::')[0]}: name a file or folder that is there.\n"
+    assert capsys.readouterr().err == told
 
 
 def test_setup_errors_and_ctrl_c_are_told_without_a_traceback(

@@ -102,6 +102,11 @@ def check(environment: Environment, arguments: list[str]) -> int:
 
 def _gates(environment: Environment, arguments: list[str]) -> int:
     """Every gate, all of them even if one fails; pytest comes last, so that its line closes the output."""
+    paths = [one.partition("::")[0] for one in arguments if Path(one).parts[:1] == ("tests",)]
+    missing = [path for path in paths if not (environment.root / path).exists()]
+    if missing:  # workers would only find no tests
+        print(f"bootstrap: there is no {missing[0]}: name a file or folder that is there.", file=sys.stderr)
+        return 2
     ensure(environment)
     python = str(environment.python)
     gates = [[python, "-m", "ruff", "check", "."], [python, "-m", "ruff", "format", "--check", "."]]
