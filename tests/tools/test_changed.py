@@ -20,6 +20,8 @@ SOURCES = {
     "tau_trainer/deep/branch.py": "def grow():\n    from tau_trainer.deep.leaf import Leaf",
     "tau_trainer/tree.py": "import tau_trainer.deep.branch as branch",
     "tau_trainer/broken.py": "def (",
+    "tau_trainer/named.py": "",
+    "tau_trainer/names.py": "NAMES = {'it': 'tau_trainer.named:It'}",
     "tools/saw.py": "from tau_trainer import tree",
     "tests/conftest.py": "",
     "tests/helper.py": "from tau_trainer.tree import Tree",
@@ -30,6 +32,7 @@ SOURCES = {
     "tests/deep/test_init.py": "from tau_trainer.deep import Leaf",
     "tests/tools/test_saw.py": "from tools import saw",
     "tests/test_alone.py": "import os",
+    "tests/test_names.py": "from tau_trainer import names",
 }
 
 
@@ -47,6 +50,18 @@ SOURCES = {
                 "tests/test_helped.py": 5,
             },
         ),
+        (
+            "tau_trainer/deep/branch.py",
+            {
+                "tests/deep/test_branch.py": 1,
+                "tests/test_tree.py": 3,
+                "tests/tools/test_saw.py": 4,
+                "tests/test_helped.py": 4,
+                "tests/deep/test_leaf.py": changed.FARTHEST,  # beside it
+                "tests/deep/test_init.py": changed.FARTHEST,
+            },
+        ),
+        ("tau_trainer/named.py", {"tests/test_names.py": 3}),  # as plug-ins are found
         ("tau_trainer/tree.py", {"tests/test_tree.py": 1, "tests/tools/test_saw.py": 3, "tests/test_helped.py": 3}),
         ("tests/deep/test_leaf.py", {"tests/deep/test_leaf.py": 0}),
         ("tests/helper.py", {"tests/test_helped.py": 2}),

@@ -1,12 +1,13 @@
 """What a change concerns: the test files that reach it by their imports, the nearest first. Standard library only.
 
-Imports are read from the text, without importing anything: what is named by a string alone is not seen.
+Imports are read from the text, without importing anything; a module's whole name in a string counts as one.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,9 @@ TOPS = ("tau_trainer", "tools", "tests")
 SECONDS = ".pytest_cache/v/bootstrap/seconds"
 UNKNOWN_SECONDS = 3.0
 IMPORT_SECONDS = 0.3
-
+FARTHEST = 99
+"""The rank of test files in the changed file's own folder that do not reach it by imports."""
+_NAMED = re.compile(rf"\b(?:{'|'.join(TOPS)})(?:\.\w+)+")
 
 DIFFERENT = ("diff", "--name-only", "--no-renames", "--relative", "-z")
 
@@ -80,9 +83,11 @@ def ranked(sources: Mapping[str, str], changed: Sequence[str]) -> dict[str, int]
             edge.append(importer)
     ranks = {path: count and count + 1 for path, count in steps.items()}
     ranks |= {mirror: 1 for path in changed for mirror in _mirrors(path) if ranks.get(mirror) != 0}
+    folders = {mirror.rpartition("/")[0] for path in changed for mirror in _mirrors(path)}
+    beside = {path: FARTHEST for path in sources if path.rpartition("/")[0] in folders - {"tests"}}
     return {
         path: rank
-        for path, rank in ranks.items()
+        for path, rank in (beside | ranks).items()
         if path in sources and path.startswith("tests/") and _name(path).startswith("test_")
     }
 
@@ -132,6 +137,8 @@ def _imported(path: str, text: str, modules: Mapping[str, str]) -> Iterator[str]
     for node in nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = _NAMED.findall(node.value)  # what is found by name: plug-ins, programs
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             origin = ".".join([*above, *([node.module] if node.module else [])])
