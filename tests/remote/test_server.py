@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -48,7 +49,7 @@ def the_server() -> int:
 def test_a_module_is_loaded_once_and_processes_come_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "counted.py").write_text(
-        "import os, random, numpy\n"
+        "import os, random, numpy.random\n"
         f"open({str(tmp_path / 'loads')!r}, 'a').write('x')\n"
         "def main():\n    print(os.getppid(), random.random(), numpy.random.random())\n"
     )
@@ -72,6 +73,18 @@ def test_a_module_that_starts_a_thread_is_not_forked(tmp_path: Path, monkeypatch
         "if __name__ == '__main__':\n    main()\n"
     )
     assert ended(started("threaded", "a b")) == (0, b"True ['a b']\n")
+
+
+@pytest.mark.usefixtures("server")
+def test_what_the_server_has_in_its_environment_is_not_its_childrens(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    for value in ("the server's", None):
+        if value is None:
+            monkeypatch.delenv("TAU_TEST")
+        else:
+            monkeypatch.setenv("TAU_TEST", value)
+        said.append(json.loads(ended(started("tests.remote.work", "end"))[1])["variable"])
+    assert said == ["the server's", None]
 
 
 def test_what_the_trainer_has_forked_starts_no_thread_as_it_is_loaded() -> None:
