@@ -57,7 +57,13 @@ def learn(site: Path, config: dict[str, Any], *words: str) -> Path:
     """`tau-train learn` with the package installed; the folder of the run."""
     file, results = site.parent / "config.yaml", site.parent / "results"
     file.write_text(yaml.safe_dump(config))
-    given = ["--run-id", "run", "--results-dir", str(results), "--seed", "1", "--set", "collection.learner=thread"]
+    given = ["--run-id", "run", "--results-dir", str(results), "--seed", "1"]
+    given += [
+        "--set",
+        "collection.learner=thread",
+        "--set",
+        "collection.deterministic=true",
+    ]  # busy or not, the same run
     assert main(["learn", str(file), "--quiet", *given, *words]) == 0
     return results / "run"
 
