@@ -47,7 +47,7 @@ class RunFlags:
 
     run_id: Annotated[
         Text,
-        _text("Name of the run's folder. [default: learn: ppo; parallel: the config's name, numbered]", "ID"),
+        _text("Name of the run's folder. [default: the config's name, numbered]", "ID"),
         Sets("checkpoint_settings."),
     ] = None
     results_dir: Annotated[
@@ -218,7 +218,9 @@ class ActorFlags:
         Sets("execution"),
     ] = None
     actors: Annotated[
-        Text, _number("Actors of --execution async, an environment each. [default: 4]"), Sets("async_trainer.")
+        Text,
+        _number("Actors, an environment each; with them --execution is async. [default: 4]"),
+        Sets("async_trainer."),
     ] = None
 
 

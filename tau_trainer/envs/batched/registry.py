@@ -28,6 +28,13 @@ _TWINS = {
     "polyhedra": "tau_trainer.envs.polyhedra.twin:PolyhedraTwin",
 }
 """Of the environments that come along."""
+_PLAIN: dict[str, tuple[Any, str]] = {
+    "int": (int, "a whole number"),
+    "float": (int | float, "a number"),
+    "bool": (bool, "true or false"),
+    "str": (str, "a word"),
+}
+"""Annotations that say all of what an argument may be."""
 
 
 def names() -> tuple[str, ...]:
@@ -119,6 +126,10 @@ def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
             raise SettingsError(f"{name}: '{key}' is no argument of its own; give it beside the name, not among them")
         if key not in own:
             raise SettingsError(f"{name} has no argument '{key}'; {did_you_mean(key, own)}")
+        given, annotation = arguments[key], own[key].annotation
+        kind, words = _PLAIN.get(getattr(annotation, "__name__", annotation), (object, ""))
+        if not isinstance(given, kind) or (isinstance(given, bool) and kind not in (bool, object)):
+            raise SettingsError(f"{name}: {key} is {given!r}; it must be {words}")
     for key, one in own.items():
         if one.default is inspect.Parameter.empty and key not in arguments:
             raise SettingsError(f"{name} needs the argument '{key}'; give it a value")
