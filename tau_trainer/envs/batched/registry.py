@@ -13,7 +13,7 @@ import torch
 
 from tau_trainer import plugins
 from tau_trainer.envs.batched.contract import BatchedEnv, Starts, Twin
-from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.errors import SettingsError, TauError, is_out_of_memory
 from tau_trainer.settings.problems import did_you_mean
 
 _TWINS = {
@@ -155,6 +155,8 @@ def _made(name: str, cls: Any, arguments: Mapping[str, Any], *positional: Any, *
     except TauError:
         raise
     except Exception as error:  # whatever a user's class raises
+        if is_out_of_memory(error):
+            raise
         given = " ".join(f"{key}={value}" for key, value in arguments.items())
         told = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
         raise SettingsError(f"{name} cannot be made{' with ' if given else ''}{given}: {told}") from error
