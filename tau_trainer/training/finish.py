@@ -11,7 +11,8 @@ from tau_trainer.errors import TauError
 from tau_trainer.export import export_onnx
 from tau_trainer.metrics import PairState, RunReport, plot_learning_curve
 from tau_trainer.training.callbacks import EvaluationInfo
-from tau_trainer.training.candidates import Candidate, ScoredPolicy, best_of, make_candidate
+from tau_trainer.training.candidates import Candidate, best_of, make_candidate
+from tau_trainer.training.learner import Learner
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 from tau_trainer.training.states import told
@@ -21,11 +22,12 @@ _MOST_LISTED = 8
 
 
 async def save(run: TrainingRun) -> list[str]:
-    """Write the last summaries and checkpoints; say which learners never had enough to learn from.
+    """Validate the last policies, write the last summaries and checkpoints, and say who never had enough to learn from.
 
     Returns a sentence for each learner that could not be saved.
     """
     for learner in run.learners:
+        await _validate_last(run, learner)
         learner.flush()
         if learner.policy.version == 0:
             run.hub.warning(
@@ -42,14 +44,23 @@ async def save(run: TrainingRun) -> list[str]:
     return list(run.checkpointer.failures.values())
 
 
+async def _validate_last(run: TrainingRun, learner: Learner) -> None:
+    """What is saved and exported is the best of all, the last among them. What goes wrong here costs no run."""
+    if run.at_once or run.examiner is None:
+        return
+    try:
+        run.hub.add_all(learner.name, await learner.run_in_thread(learner.validate_last))
+    except Exception as error:
+        run.hub.warning(f"the last policy of '{learner.name}' was not validated: {type(error).__name__}: {error}")
+
+
 async def evaluate_policies(run: TrainingRun) -> list[Candidate]:
     """Every learner's policies, with their scores where the task has an evaluation."""
     examiner = None if run.at_once else run.examiner
     wanted = run.plan.settings.checkpoint_settings.export
     candidates = []
     for learner in run.learners:
-        last = ScoredPolicy(learner.policy, learner.decisions)
-        work = partial(make_candidate, learner.name, learner.spec, last, learner.best, wanted, examiner)
+        work = partial(make_candidate, learner.name, learner.spec, learner.last, learner.best, wanted, examiner)
         told = learner.name, learner.policy.version, learner.decisions
         if examiner is not None:
             run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*told))
