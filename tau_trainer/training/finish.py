@@ -35,13 +35,15 @@ async def save(run: TrainingRun) -> list[str]:
                 f"{learner.algorithm.missing}; raise max_steps or lower buffer_size"
             )
     better = [learner for learner in run.learners if run.checkpointer.better(learner)]
+    if run.plan.deterministic and better:
+        better = run.learners  # they are one moment
     for learner in run.learners:
         if learner not in better:
             text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
             run.hub.event("checkpoint", behavior=learner.name, step=learner.decisions, message=text)
     if better:
         await run.checkpointer.save(better, run.pairs, models=not run.at_once)
-    return list(run.checkpointer.failures.values())
+    return list(dict.fromkeys(run.checkpointer.failures.values()))
 
 
 async def _validate_last(run: TrainingRun, learner: Learner) -> None:
