@@ -240,6 +240,9 @@ class BatchedRun(Playing):
         self._number = last_number(self.folder.checkpoints)
         for seat in self.learning:
             values = found[seat.name].manifest["learner"]
+            lost = seat.learner.lost(values["algorithm"])
+            if lost:
+                self.hub.warning(lost)
             seat.learner.load(found[seat.name].tensors, values["algorithm"])
             seat.updates, seat.episodes = values["updates"], values["episodes"]
             seat.mean_return, seat.mean_length = values["mean_reward"], values["mean_length"]

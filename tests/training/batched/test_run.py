@@ -395,6 +395,26 @@ def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
     assert not list((report.folder / "checkpoints").glob("left-*"))
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_replay_memory_that_was_not_kept_is_told(file: Path, kept: bool) -> None:
+    numbers = {"steps_per_update": COPIES, "buffer_init_steps": 4 * COPIES, "batch_size": 8, "buffer_size": 512}
+    own = {"agents": ["left"], "trainer_type": "dqn", "hyperparameters": {**numbers, "save_replay_buffer": kept}}
+    straight = train(file, "straight", policies__left=own)
+    cut(file, "cut", steps=12, policies__left=own)
+    resumed = train(file, "cut", policies__left=own, checkpoint_settings__resume=True)
+    told = [one["fields"]["message"] for one in read_log(resumed.folder / "log.jsonl") if one.get("kind") == "warning"]
+    sentence = (
+        "the replay memory of 'left' was not kept, so learning goes on once 32 new decisions are made; "
+        "save_replay_buffer: true keeps it"
+    )
+    assert told == ([] if kept else [sentence])
+    equal = (
+        newest(straight, "left").tensors["model.action.weight"]
+        == newest(resumed, "left").tensors["model.action.weight"]
+    )
+    assert bool(np.all(equal)) == kept
+
+
 def test_figures_that_not_every_update_has_are_told(file: Path) -> None:
     """Of the two updates before the second summary, the first has no gradient step yet."""
     numbers = {"steps_per_update": COPIES, "buffer_init_steps": 4 * COPIES, "batch_size": 8, "buffer_size": 512}
