@@ -18,7 +18,6 @@ import numpy as np
 
 from tau_trainer.bridge.demonstrations import read_demonstrations
 from tau_trainer.errors import CheckpointError, RunFinishedError, SettingsError, TauError
-from tau_trainer.files import safe_name
 from tau_trainer.metrics import (
     BehaviorSnapshot,
     Event,
@@ -45,6 +44,7 @@ from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.checkpoints import latest_checkpoint, save_checkpoint
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.manager import kept_recorders, lasting
+from tau_trainer.training.moments import write_model
 from tau_trainer.training.origins import Origins
 from tau_trainer.training.provenance import provenance
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
@@ -103,6 +103,9 @@ class OfflineRun:
         """Set once somebody wants it to end."""
         self.error: TauError | None = None
         self.failures: list[str] = []
+        """What could not be written at the end."""
+        self.unsaved: dict[str, str] = {}
+        """Why the last checkpoint of a behavior is not there."""
         self.learners = [self._make(name, own, shown) for name, own in _trainers(settings)]
         self._first = self.steps
         if self.learners and all(one.done for one in self.learners):
@@ -198,6 +201,8 @@ class OfflineRun:
                 looked = time.monotonic()
                 self.hub.snapshot(self.snapshot())
         if not learner.done:
+            if learner.steps % own.checkpoint_every and self.settings.env_settings.env_path is None:
+                self._judge(learner)  # playing takes longer than whoever pressed Ctrl-C would wait
             self.save(learner)
 
     def _judge(self, learner: _Learner) -> None:
@@ -243,8 +248,6 @@ class OfflineRun:
 
     def save(self, learner: _Learner) -> None:
         """Write a checkpoint and its model; what cannot be written is a warning."""
-        from tau_trainer.export import export_onnx
-
         arrays, facts = learner.algorithm.state()
         best, steps = learner.best, learner.steps
         if best is not None:
@@ -266,17 +269,19 @@ class OfflineRun:
             },
         }
         manifest = {"learner": values, "pairs": {}, "generation": 0, "task": {}, "lessons": Lessons({}).state()}
-        keep, name = learner.settings.keep_checkpoints, safe_name(learner.name)
+        keep, name = learner.settings.keep_checkpoints, learner.name
         try:
-            path = save_checkpoint(self.folder.checkpoints, steps, arrays, manifest, keep, name=learner.name)
-            folder = self.folder.path / name
-            folder.mkdir(exist_ok=True)
-            export_onnx(learner.algorithm.snapshot(), learner.algorithm.spec, folder / f"{name}-{steps}.onnx")
-            write_status(self.folder.path, {})
+            path = save_checkpoint(self.folder.checkpoints, steps, arrays, manifest, keep, name=name)
         except TauError as error:
-            self.failures.append(str(error))
+            self.unsaved[name] = str(error)
             self.hub.warning(str(error))
             return
+        self.unsaved.pop(name, None)
+        try:
+            write_model(self.folder.path, name, learner.algorithm.snapshot(), learner.algorithm.spec, steps)
+            write_status(self.folder.path, {})
+        except TauError as error:
+            self.hub.warning(f"the model of checkpoint {path.name} was not written: {error}")
         self.hub.event("checkpoint", behavior=learner.name, step=steps, path=str(path))
 
     def finish(self) -> RunReport:
@@ -322,7 +327,12 @@ class OfflineRun:
             behaviors=self.snapshot().behaviors,
             models=tuple(models.values()),
             files=files | {name: path for name, path in named.items() if path.exists()},
-            errors=(*([str(self.error)] if self.error else []), *self.failures, *self.hub.losses),
+            errors=(
+                *([str(self.error)] if self.error else []),
+                *self.unsaved.values(),
+                *self.failures,
+                *self.hub.losses,
+            ),
         )
 
     def snapshot(self) -> RunSnapshot:

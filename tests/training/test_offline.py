@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tau_trainer.algorithms.offline import Offline
 from tau_trainer.errors import CheckpointError, DataError, RunFinishedError, SettingsError
+from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport
 from tau_trainer.settings import load_settings
 from tau_trainer.training.checkpoints import latest_checkpoint
@@ -125,6 +127,57 @@ def test_with_an_environment_the_best_by_its_return_is_exported(file: Path) -> N
     best = newest(report).manifest["learner"]["best"]
     assert best["rank"][1] >= behavior.mean_reward
     assert "Environment/Cumulative Reward" in (report.folder / "log.jsonl").read_text()
+
+
+def test_an_interrupted_run_exports_the_best_of_all(file: Path) -> None:
+    """A clone becomes better with every step, and this one ends between two checkpoints."""
+    train = Offline.train
+
+    def end(self: Offline, steps: int, progress: float) -> dict[str, float]:
+        stats = train(self, steps, progress)
+        if self.steps == 300:
+            runs[0].asked.set()
+        return stats
+
+    runs: list[OfflineRun] = []
+    make = OfflineRun.__init__
+
+    def noted(self: OfflineRun, *given: Any) -> None:
+        runs.append(self)
+        make(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Offline, "train", end)
+        patch.setattr(OfflineRun, "__init__", noted)
+        report = learn(file, "cut")
+    assert (report.outcome, report.decisions) == ("cancelled", 300)
+    assert newest(report).manifest["learner"]["best"]["decisions"] == 300
+
+
+def test_a_save_that_failed_once_is_forgiven_and_the_last_is_not(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = ["200"]
+
+    def refuse(path: Path, data: bytes) -> None:
+        if path.name == "manifest.json" and str(json.loads(data)["step"]) in full:
+            raise OSError(28, "No space left on device")
+        write_synced(path, data)
+
+    monkeypatch.setattr("tau_trainer.training.checkpoints.write_synced", refuse)
+    once = learn(file, "once")
+    assert (once.exit_code, once.errors) == (0, ())
+    assert [path.name for path in (once.folder / "CartPole-v1").glob("*.onnx")] == ["CartPole-v1-400.onnx"]
+    full += ["400"]
+    twice = learn(file, "twice")
+    assert twice.exit_code == 1
+    assert "No space left on device" in twice.errors[0]
+
+
+def test_models_go_with_their_checkpoints(file: Path) -> None:
+    report = learn(file, "short", **{"behaviors.*.checkpoint_interval": 50, "behaviors.*.keep_checkpoints": 2})
+    assert sorted(path.name for path in (report.folder / "CartPole-v1").glob("*.onnx")) == [
+        "CartPole-v1-350.onnx",
+        "CartPole-v1-400.onnx",
+    ]
 
 
 def test_an_environment_of_other_agents_is_refused(file: Path) -> None:

@@ -25,7 +25,7 @@ from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Rules, View, found
 from tau_trainer.envs.polyhedra.rho import Rho, Setting, rho_matrix
-from tau_trainer.errors import SettingsError
+from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
@@ -161,25 +161,29 @@ class HironakaRun(BatchedRun):
     @override
     def save(self) -> None:
         super().save()
-        atomic_write_json(self.folder.path / NUMBERS, self._told)
+        try:
+            atomic_write_json(self.folder.path / NUMBERS, self._told)
+        except TauError as error:
+            self.hub.warning(str(error))
 
     @override
     def finish(self) -> RunReport:
         if self.error is None and not self.hurried.is_set():
             self._told["after"] = self._matrix()
-        report = super().finish()
-        if "after" not in self._told:
-            return report
-        path = self.folder.path
-        atomic_write_json(path / NUMBERS, self._told)
-        atomic_write_bytes(path / PICTURE, picture(self._told["before"], self._told["after"]))
-        return report
+            path = self.folder.path
+            try:
+                atomic_write_json(path / NUMBERS, self._told)
+                atomic_write_bytes(path / PICTURE, picture(self._told["before"], self._told["after"]))
+            except TauError as error:
+                self.failures.append(str(error))
+        return super().finish()
 
     @override
     def report(self, models: Mapping[str, Path], others: Mapping[str, Path]) -> RunReport:
         if "after" not in self._told:
             return super().report(models, others)
-        files = {**others, "rho": self.folder.path / NUMBERS, "picture": self.folder.path / PICTURE}
+        own = {"rho": self.folder.path / NUMBERS, "picture": self.folder.path / PICTURE}
+        files = {**others, **{name: path for name, path in own.items() if path.exists()}}
         verdict = table(self._told["before"], self._told["after"])
         return replace(super().report(models, files), verdict=verdict)
 

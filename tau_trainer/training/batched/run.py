@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import CheckpointError, LearnerError, NonFiniteError, RunFinishedError, SettingsError, TauError
-from tau_trainer.files import safe_name
 from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, RunReport, RunSnapshot, keys, plot_learning_curve
 from tau_trainer.settings.batched import BatchedSettings, Compile
 from tau_trainer.training import behavior_json
@@ -23,7 +21,8 @@ from tau_trainer.training.api import ENDING, HURRYING
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.evaluation import Evaluation
 from tau_trainer.training.batched.playing import Playing, Seat
-from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
+from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, retire
+from tau_trainer.training.moments import Moment, last_number, newest_moment, write_model
 from tau_trainer.training.run_folder import RunFolder
 from tau_trainer.training.status import write_status
 
@@ -50,6 +49,11 @@ class BatchedRun(Playing):
         """Set once they want it to end without evaluation and export."""
         self.error: TauError | None = None
         self.failures: list[str] = []
+        """What could not be written at the end."""
+        self.unsaved: str | None = None
+        """Why the last checkpoint is not there."""
+        self._number = 0
+        """Of the newest moment."""
         self._compile: Compile | None = None
         """What the earlier part of this run has found: numbers of compiled steps may differ in their last bit."""
         self._begin_from_origins()
@@ -180,17 +184,41 @@ class BatchedRun(Playing):
             self.hub.add(name, keys.EPISODE_RETURN, score)
 
     def save(self) -> None:
-        """Write a checkpoint of every policy that learns, and its model; what cannot be written is a warning."""
+        """Write a checkpoint of every policy that learns, and its model; what cannot be written is a warning.
+
+        All are one moment: where one cannot be written none is, and what is left is the moment before.
+        """
         self._saved = self.decisions
+        self._number += 1
+        moment = Moment(self.folder.checkpoints, self._number, [seat.name for seat in self.learning])
         copies = {f"{_ENVIRONMENT}{name}": values.cpu().numpy() for name, values in self.copies_state().items()}
+        paths = dict[str, Path]()
+        try:
+            for seat in self.learning:
+                paths[seat.name] = self._write(moment, seat, copies if seat is self.learning[0] else {})
+        except TauError as error:
+            moment.give_up()
+            self.unsaved = str(error)
+            self.hub.warning(self.unsaved)
+            return
+        self.unsaved = None
         for seat in self.learning:
-            self._save(seat, copies if seat is self.learning[0] else {})
+            path, steps = paths[seat.name], self.steps_of(seat)
+            retire(self.folder.checkpoints, seat.name, path, self.settings.keep_checkpoints)
+            policy = seat.learner.policy(seat.updates)
+            try:
+                if policy is not None:
+                    write_model(self.folder.path, seat.name, policy, seat.spec, steps)
+            except TauError as error:
+                self.hub.warning(f"the model of checkpoint {path.name} was not written: {error}")
+            self.hub.event("checkpoint", behavior=seat.name, step=steps, path=str(path))
+        try:
+            write_status(self.folder.path, {})
+        except TauError as error:
+            self.hub.warning(str(error))
 
-    def _save(self, seat: Seat, copies: Mapping[str, NDArray[Any]]) -> None:
-        from tau_trainer.export import export_onnx
-
+    def _write(self, moment: Moment, seat: Seat, copies: Mapping[str, NDArray[Any]]) -> Path:
         arrays, facts = seat.learner.state()
-        arrays = {**arrays, **copies}
         steps = self.steps_of(seat)
         values: dict[str, Any] = {
             "algorithm": facts,
@@ -202,30 +230,19 @@ class BatchedRun(Playing):
             "behavior": behavior_json.to_json(seat.spec),
         }
         manifest = {"learner": values, "steps": self.collector.steps, "compiled": self.compiled}
-        name = safe_name(seat.name)
-        try:
-            path = save_checkpoint(
-                self.folder.checkpoints, steps, arrays, manifest, self.settings.keep_checkpoints, name=seat.name
-            )
-            policy = seat.learner.policy(seat.updates)
-            if policy is not None:
-                place = self.folder.path / name
-                place.mkdir(exist_ok=True)
-                export_onnx(policy, seat.spec, place / f"{name}-{steps}.onnx")
-            write_status(self.folder.path, {})
-        except TauError as error:
-            self.failures.append(str(error))
-            self.hub.warning(str(error))
-            return
-        self.hub.event("checkpoint", behavior=seat.name, step=steps, path=str(path))
+        return moment.write(seat.name, steps, {**arrays, **copies}, manifest)
 
     def _restore(self) -> None:
         """Go on with the newest moment of which everything is whole."""
         if not self.settings.checkpoint_settings.resume:
             return
         found = self._newest()
+        self._number = last_number(self.folder.checkpoints)
         for seat in self.learning:
             values = found[seat.name].manifest["learner"]
+            lost = seat.learner.lost(values["algorithm"])
+            if lost:
+                self.hub.warning(lost)
             seat.learner.load(found[seat.name].tensors, values["algorithm"])
             seat.updates, seat.episodes = values["updates"], values["episodes"]
             seat.mean_return, seat.mean_length = values["mean_reward"], values["mean_length"]
@@ -246,36 +263,18 @@ class BatchedRun(Playing):
             ) from None
 
     def _newest(self) -> dict[str, Checkpoint]:
-        """Of every policy that learns the checkpoint of one moment, the newest that all of them have."""
-        names = [seat.name for seat in self.seats if seat.learns]
-        before = math.inf
-        warned: set[str] = set()
-        while True:
-            found: dict[str, Checkpoint] = {}
-            for name in names:
-                steps = before if not found else next(iter(found.values())).manifest["steps"]
-                one = latest_checkpoint(
-                    self.folder.checkpoints,
-                    name,
-                    accept=lambda content, steps=steps, first=not found: (  # type: ignore[misc]
-                        content["steps"] < steps if first else content["steps"] == steps
-                    ),
-                )
-                for warning in one.warnings:
-                    if warning not in warned:
-                        self.hub.warning(warning)
-                warned |= set(one.warnings)
-                if one.checkpoint is None:
-                    break
-                found[name] = one.checkpoint
-            if len(found) == len(names):
-                return found
-            if not found:
-                raise CheckpointError(
-                    f"the run in '{self.folder.path}' saved no moment of which everything can be read, so there is "
-                    "nothing to go on from; begin it again with --force"
-                )
-            before = found[names[0]].manifest["steps"]
+        """Of every policy that learns the checkpoint of one moment, the newest that is whole."""
+        names = [seat.name for seat in self.learning]
+        whole = newest_moment(self.folder.checkpoints, names)
+        for warning in whole.warnings:
+            self.hub.warning(warning)
+        found = {one.name: one for one in whole.checkpoints.values()}
+        if found.keys() != set(names) or len({one.manifest["steps"] for one in found.values()}) != 1:
+            raise CheckpointError(
+                f"the run in '{self.folder.path}' saved no moment of which everything can be read, so there is "
+                "nothing to go on from; begin it again with --force"
+            )
+        return found
 
     def finish(self) -> RunReport:
         """Save, evaluate, export, draw, report."""
@@ -326,7 +325,7 @@ class BatchedRun(Playing):
             behaviors=self.snapshot().behaviors,
             models=tuple(models.values()),
             files=files | dict(others) | {name: path for name, path in named.items() if path.exists()},
-            errors=(*([str(self.error)] if self.error else []), *self.failures, *self.hub.losses),
+            errors=(*(str(one) for one in (self.error, self.unsaved) if one), *self.failures, *self.hub.losses),
         )
 
     def snapshot(self) -> RunSnapshot:
