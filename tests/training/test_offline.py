@@ -111,7 +111,7 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) ->
 def test_a_run_that_had_all_its_steps_is_left_as_it_is(file: Path) -> None:
     report = learn(file, "first")
     before = sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
-    with pytest.raises(RunFinishedError, match="has taken all its gradient steps"):
+    with pytest.raises(RunFinishedError, match="has had all its gradient steps"):
         learn(file, "first", checkpoint_settings__resume=True)
     assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
     more = learn(file, "first", checkpoint_settings__resume=True, **{"behaviors.*.max_steps": 500})

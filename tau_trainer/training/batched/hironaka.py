@@ -10,7 +10,6 @@ import io
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Ru
 from tau_trainer.envs.polyhedra.rho import Rho, Setting, rho_matrix
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import atomic_write_bytes
-from tau_trainer.metrics import MetricsHub, RunReport
+from tau_trainer.metrics import MetricsHub
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
 from tau_trainer.training.batched.playing import Seat
 from tau_trainer.training.batched.run import BatchedRun
@@ -167,25 +166,23 @@ class HironakaRun(BatchedRun):
             self.hub.warning(str(error))
 
     @override
-    def finish(self) -> RunReport:
+    def conclude(self) -> Mapping[str, Path]:
+        files, path = dict(super().conclude()), self.folder.path
         if self.error is None and not self.hurried.is_set():
             self._told["after"] = self._matrix()
-            path = self.folder.path
             try:
-                atomic_write_json(path / NUMBERS, self._told)
-                atomic_write_bytes(path / PICTURE, picture(self._told["before"], self._told["after"]))
+                files["rho"] = atomic_write_json(path / NUMBERS, self._told)
+                files["picture"] = atomic_write_bytes(
+                    path / PICTURE, picture(self._told["before"], self._told["after"])
+                )
             except TauError as error:
                 self.failures.append(str(error))
-        return super().finish()
+        return files
 
+    @property
     @override
-    def report(self, models: Mapping[str, Path], others: Mapping[str, Path]) -> RunReport:
-        if "after" not in self._told:
-            return super().report(models, others)
-        own = {"rho": self.folder.path / NUMBERS, "picture": self.folder.path / PICTURE}
-        files = {**others, **{name: path for name, path in own.items() if path.exists()}}
-        verdict = table(self._told["before"], self._told["after"])
-        return replace(super().report(models, files), verdict=verdict)
+    def verdict(self) -> str | None:
+        return table(self._told["before"], self._told["after"]) if "after" in self._told else None
 
 
 def check(settings: BatchedSettings) -> None:
