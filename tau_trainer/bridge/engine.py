@@ -35,6 +35,7 @@ from tau_trainer.bridge.serving import Server
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import (
+    DecodeError,
     EngineDisconnectedError,
     EngineError,
     EngineExitedError,
@@ -96,11 +97,12 @@ class Engine:
         channels: SideChannelHub | None = None,
         *,
         patient: bool = False,
-        on_pause: Callable[[str], None] = lambda said: None,
+        on_event: Callable[[str], None] = lambda said: None,
     ) -> None:
         """``port`` 0: any free one. ``launch`` None: somebody else starts the engine (the Unity editor).
 
-        ``patient``: wait for it to connect without limit. ``on_pause``: told of each :attr:`paused`.
+        ``patient``: wait for it to connect without limit. ``on_event``: told sentences for the person who watches: of
+        each :attr:`paused`, and of others than the engine who call first.
         """
         self.index = index
         self.port = port
@@ -114,9 +116,13 @@ class Engine:
         self._launch = launch
         self._options = options
         self._patient = patient
-        self._on_pause = on_pause
+        self._on_event = on_event
         self._codec = TrainerCodec()
         self._server = options.server()
+        self._server.objection = _objection
+        self._server.on_stranger = self._refused
+        self._stranger: str | None = None
+        """Who was refused last, and why; None once the engine is there."""
         self._watcher: asyncio.Task[None] | None = None
         self._waiting: asyncio.Future[bytes] | None = None
         self._waiting_since = 0.0
@@ -154,12 +160,15 @@ class Engine:
             await self.kill()
             raise
 
+    def _refused(self, peer: str, why: str) -> None:
+        """Somebody called who is not the engine."""
+        self._stranger = f"{peer} called, was no engine ({why}) and was refused"
+        self._on_event(f"{self._stranger}; {self._name} is waited for all the same")
+
     async def _handshake(self) -> None:
         first = parse_engine_message(await self._receive())
-        self._check(first)
         engine = first.initialization
-        if engine is None:
-            raise VersionError(f"{self._name} opened with a message that is no introduction; is it ML-Agents?")
+        assert engine is not None  # or the server would have refused it
         api, self._package = engine.communication_version, engine.package_version
         if not understood(api):
             raise VersionError(
@@ -174,7 +183,7 @@ class Engine:
             package_version=OLD_PACKAGE_VERSION if before_2(self._package) else PACKAGE_VERSION,
             num_areas=self._options.num_areas,
         )
-        self._stage = _HANDSHAKE
+        self._stage, self._stranger = _HANDSHAKE, None
         self._server.reply(encode_initialization(reply))
         self._check(parse_engine_message(await self._receive()))
         self.channels.send_engine_configuration(self._options.configuration)
@@ -283,25 +292,32 @@ class Engine:
                 if self._launch is None and self._stage == "answer a step":  # there Pause is a button
                     if self.paused is None:
                         self.paused = f"the Unity editor has played no step for {self._options.timeout_s:g} s"
-                        self._on_pause(self.paused)
+                        self._on_event(
+                            f"{self.paused}; if it is paused, let it play to go on with the run, or press Ctrl-C to "
+                            "end it"
+                        )
                 elif not (self._patient and self._stage == "connect"):
                     waiting.set_exception(EngineTimeoutError(self._timeout_message()))
 
     def _timeout_message(self) -> str:
         waited = f"{self._options.timeout_s:g} s"
         tail = self.process.log_tail() if self.process else ""
+        other = f" ({self._stranger})" if self._stranger else ""
         if self._stage == "connect":
             if self.process is None:
-                return f"nothing connected to port {self.port} within {waited}; press Play in the Unity editor"
-            return f"{self._name} did not connect to port {self.port} within {waited}; is it an ML-Agents build?{tail}"
+                return f"nothing connected to port {self.port} within {waited}{other}; press Play in the Unity editor"
+            return (
+                f"{self._name} did not connect to port {self.port} within {waited}{other}; is it an ML-Agents build?"
+                f"{tail}"
+            )
         if self._stage == "ask for a decision":
             return (
                 f"{self._name} connected but asked for no decision within {waited}; "
                 f"does every Agent have a Decision Requester or call RequestDecision()?{tail}"
             )
         return (
-            f"{self._name} did not {self._stage} within {waited}{self._refusal}; raise --timeout-wait if the game is "
-            f"this slow{tail}"
+            f"{self._name} did not {self._stage} within {waited}{other}{self._refusal}; raise --timeout-wait if the "
+            f"game is this slow{tail}"
         )
 
     async def close(self, timeout_s: float = _CLOSE_S) -> None:
@@ -342,3 +358,12 @@ class Engine:
             self._watcher = None
         if self._waiting is not None:
             self._waiting.cancel()
+
+
+def _objection(message: bytes) -> str | None:
+    """Why a first message is none of an engine's; None: an engine introduces itself."""
+    try:
+        introduced = parse_engine_message(message).initialization is not None
+    except DecodeError as error:
+        return str(error)
+    return None if introduced else "its first message is no introduction"

@@ -138,7 +138,7 @@ class EngineWorker:
     async def _start(self, *, patient: bool = False) -> list[StepBatch]:
         channels = SideChannelHub(self._on_stat)
         self.engine = Engine(
-            self.index, self._port, self._launch, self._options, channels, patient=patient, on_pause=self._paused
+            self.index, self._port, self._launch, self._options, channels, patient=patient, on_event=self._on_event
         )
         try:
             await self.engine.start()
@@ -148,9 +148,6 @@ class EngineWorker:
         except BaseException:
             await self.kill()
             raise
-
-    def _paused(self, how: str) -> None:
-        self._on_event(f"{how}; if it is paused, let it play to go on with the run, or press Ctrl-C to end it")
 
     def tell(self, parameters: Parameters) -> None:
         """Send what has changed with the next answer: a sampler that is sent again would begin its numbers anew."""

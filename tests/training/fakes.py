@@ -92,7 +92,7 @@ class SceneEngine:
         channels: SideChannelHub | None = None,
         *,
         patient: bool = False,
-        on_pause: Any = None,
+        on_event: Any = None,
     ) -> None:
         assert launch is not None
         assert not patient

@@ -341,7 +341,7 @@ class _Blocking:
 
 async def _made(index: int, port: int, launch: LaunchSpec | None, options: EngineOptions, hub: _Hub) -> Engine:
     """Servers are made on the loop that they will run on."""
-    return Engine(index, port, launch, options, hub)
+    return Engine(index, port, launch, options, hub, on_event=_log.warning)
 
 
 def _launch(
