@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tau_trainer.bridge.codec import (
     EngineMessage,
@@ -19,6 +19,7 @@ from tau_trainer.bridge.codec import (
     encode_initialization,
     parse_engine_message,
 )
+from tau_trainer.bridge.image_order import order_of
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
 from tau_trainer.bridge.protocol import (
     COMMUNICATION_VERSION,
@@ -72,6 +73,10 @@ class EngineOptions:
     """An address for engines on other machines, served by grpcio; None: loopback alone, by our own server."""
     tls: Tls | None = None
     """What that server shows its clients; None: clear text."""
+    image_order: Literal["auto", "declared", "channels_last"] = "auto"
+    """Of uncompressed images: as its package writes them, in the order of their shape, or [H, W, C]."""
+    flat_sensors: tuple[str, ...] = ()
+    """Sensors whose images come in the order of their shape, whatever :attr:`image_order` is."""
 
     def server(self) -> Server:
         """A new server for one engine."""
@@ -109,8 +114,8 @@ class Engine:
         self.channels = channels or SideChannelHub()
         self.process: EngineProcess | None = None
         self.exchanges = 0
-        self.note: str | None = None
-        """What its package cannot do here, once it has introduced itself."""
+        self.notes: list[str] = []
+        """What its package cannot do here, and what it leaves open, as soon as that is known, until it is taken out."""
         self.paused: str | None = None
         """That an editor plays no step, once that has taken longer than a message may; None while it plays."""
         self._launch = launch
@@ -127,6 +132,10 @@ class Engine:
         self._waiting: asyncio.Future[bytes] | None = None
         self._waiting_since = 0.0
         self._package = ""
+        self._behaviors = 0
+        """How many of them were looked at."""
+        self._guessed = False
+        """Whether it was said that the order of its images is a guess."""
         self._stage = "connect" if options.tls is None else "connect with TLS (which ML-Agents' own client cannot)"
 
     @property
@@ -175,9 +184,10 @@ class Engine:
                 f"{self._name}: package {self._package or 'of unknown version'} speaks communicator API {api}, this "
                 f"trainer {COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
             )
-        self.note = package_note(self._package, api)
+        note = package_note(self._package, api)
+        self.notes += [] if note is None else [note]
         self._codec.legacy_actions = not engine.capabilities.hybrid_actions
-        self._codec.channels_last = self._package.startswith(("0.", "1.", "2."))
+        self._codec.images = order_of(self._package, self._options.image_order, self._options.flat_sensors)
         reply = TrainerInitialization(
             self._options.seed + self.index,
             package_version=OLD_PACKAGE_VERSION if before_2(self._package) else PACKAGE_VERSION,
@@ -225,7 +235,26 @@ class Engine:
         self.exchanges += 1
         if message.side_channel:
             self.channels.receive(message.side_channel)
-        return self._codec.steps(message)
+        batches = self._codec.steps(message)
+        if len(self.specs) > self._behaviors:
+            self._note_images(first=not self._behaviors)
+            self._behaviors = len(self.specs)
+        return batches
+
+    def _note_images(self, *, first: bool) -> None:
+        """Say what is open about images now that there are new behaviors; ``first``: and there were none before."""
+        sensors = sorted({sensor.name for spec in self.specs.values() for sensor in spec.observations})
+        for name in self._options.flat_sensors if first else ():
+            if name not in sensors:
+                self.notes.append(f"collection.flat_sensors names '{name}', but sensors are {', '.join(sensors)}")
+        open_ = [(behavior, name) for behavior, names in self._codec.unsettled.items() for name in names]
+        if open_ and not self._guessed:
+            self._guessed = True
+            behavior, name = open_[0]
+            self.notes.append(
+                f"sensor '{name}' of behavior '{self.specs[behavior].short_name}' sends uncompressed images, and their "
+                f"order is open in package {self._package or 'of unknown version'}: {self._codec.images.guess}"
+            )
 
     def _check(self, message: EngineMessage) -> None:
         if message.status != STATUS_OK:

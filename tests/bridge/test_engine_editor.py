@@ -280,9 +280,9 @@ class TestEditor:
                 stepping = asyncio.create_task(script.engine.step({SPEC.name: sent}))
                 assert (np.array([0.5, 2.0], "<f4").tobytes() in await answer) == (not new)
                 assert len(batch) == 1
-                note = script.engine.note
-                assert (note is None) == row.loads
-                if note is not None:
+                notes = script.engine.notes
+                assert (notes == []) == row.loads
+                for note in notes:
                     assert note.startswith(f"package {package} speaks API {row.api} and trains, but cannot load")
                     assert "upgrade com.unity.ml-agents to 2.0 or newer" in note
                 stepping.cancel()

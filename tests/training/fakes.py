@@ -102,7 +102,7 @@ class SceneEngine:
         self.options = options
         self.exchanges = 0
         self.awaited = False
-        self.note: str | None = None
+        self.notes: list[str] = []
         self.paused: str | None = None
         self.stage = "answer a step"
         self.specs: dict[str, BehaviorSpec] = {}
