@@ -163,6 +163,11 @@ class EngineFlags:
     num_areas: Annotated[
         Text, _number("Training areas in each engine, or copies in each gym. [default: 1]"), Sets("env_settings.")
     ] = None
+    image_order: Annotated[
+        Literal["auto", "declared", "channels_last"] | None,
+        Parameter(help="Order in which uncompressed images come. [default: auto, by the package's version]"),
+        Sets("collection."),
+    ] = None
     max_lifetime_restarts: Annotated[
         Text, _number("Restarts of a failed engine in a run; -1 = unlimited. [default: 10]"), Sets("env_settings.")
     ] = None

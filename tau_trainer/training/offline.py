@@ -17,6 +17,7 @@ import numpy as np
 from typing_extensions import override
 
 from tau_trainer.bridge.demonstrations import read_demonstrations
+from tau_trainer.bridge.image_order import order_of_recordings
 from tau_trainer.errors import CheckpointError, SettingsError, TauError
 from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, RunReport, TerminalMode, keys
 from tau_trainer.settings import (
@@ -110,11 +111,12 @@ class OfflineRun(Shell):
     def _make(self, name: str, settings: OfflineTrainerSettings, shown: Say) -> _Learner:
         from tau_trainer.algorithms import Setup, make_algorithm
 
-        demonstration = read_demonstrations([settings.demo_path])
+        images = order_of_recordings(self.settings.collection)
+        demonstration = read_demonstrations([settings.demo_path], images=images)
         name = name or demonstration.spec.short_name
         spec = replace(demonstration.spec, name=name)
         device = self.settings.torch_settings.device or "cpu"
-        setup = Setup(spec, settings, self.settings.env_settings.seed, 1, device)
+        setup = Setup(spec, settings, self.settings.env_settings.seed, 1, device, images=images)
         algorithm = cast("Offline", make_algorithm(setup))
         assert algorithm.data is not None
         returns, aside = algorithm.data.returns, len(algorithm.held_out)

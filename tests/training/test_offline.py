@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tau_trainer.algorithms import offline as algorithms_offline
 from tau_trainer.algorithms.offline import Offline
+from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
+from tau_trainer.bridge.image_order import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, RunFinishedError, SettingsError
 from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport
 from tau_trainer.settings import load_settings
+from tau_trainer.training import offline
 from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.offline import OfflineRun, is_offline, learn_offline
 from tau_trainer.training.stored import export_run, stored_policies
@@ -178,6 +182,23 @@ def test_models_go_with_their_checkpoints(file: Path) -> None:
         "CartPole-v1-350.onnx",
         "CartPole-v1-400.onnx",
     ]
+
+
+def test_recordings_are_read_in_the_order_of_the_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the run, and by the algorithm that it makes."""
+    asked: list[ImageOrder] = []
+
+    def read(paths: Any, spec: Any = None, images: ImageOrder = RECORDED) -> Demonstration:
+        asked.append(images)
+        if spec is not None:
+            raise DataError("that will do")
+        return read_demonstrations(paths)
+
+    monkeypatch.setattr(offline, "read_demonstrations", read)
+    monkeypatch.setattr(algorithms_offline, "read_demonstrations", read)
+    with pytest.raises(DataError, match="that will do"):
+        learn(file, "chosen", collection__image_order="channels_last", collection__flat_sensors=["heat"])
+    assert asked == [ImageOrder(written_last=True, flat=("heat",))] * 2
 
 
 def test_an_environment_of_other_agents_is_refused(file: Path) -> None:

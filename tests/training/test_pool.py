@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
+from tau_trainer.bridge.image_order import RECORDED, ImageOrder
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.rewards import EngineReward
@@ -56,6 +57,12 @@ def test_who_only_plays_is_told_that_nothing_is_learned(make: Make) -> None:
     """So that it asks for no demonstrations, which may be gone by then."""
     assert make().learner(0, SPEC).setup.learns
     assert not make(checkpoint_settings__inference=True).learner(0, SPEC).setup.learns
+
+
+def test_recordings_are_read_in_the_order_of_the_settings(make: Make) -> None:
+    chosen = {"collection__image_order": "declared", "collection__flat_sensors": ["heat"]}
+    assert make(**chosen).learner(0, SPEC).setup.images == ImageOrder(flat=("heat",))
+    assert make().learner(0, SPEC).setup.images == RECORDED
 
 
 def test_independent_pairs_have_their_own(make: Make) -> None:
