@@ -3,8 +3,9 @@
 A sensor of com.unity.ml-agents writes an image number by number through ``ObservationWriter``'s indexer, and
 ``TensorShapeExtensions.Index`` says where each goes. Shapes are [H, W, C] before 3.0 and [C, H, W] since; up to 4.0.0
 numbers come as [H, W, C] all the same, while inference, which does not ask ``Index``, fills [C, H, W]. 4.0.1 mended
-that ("Fixed tensor indexing to use correct CHW layout", #6239, in the package's CHANGELOG). Stacked images lie like
-others, with more channels. A sensor that hands over a list (``AddList``) writes it as it is. PNG has one order only.
+that ("Fixed tensor indexing to use correct CHW layout", #6239, in the package's CHANGELOG). A ``StackingSensor`` writes
+through the indexer, whatever it stacks: an image of more channels. A sensor that hands over a list (``AddList``) writes
+it as it is. PNG has one order only.
 """
 
 from __future__ import annotations
