@@ -47,6 +47,13 @@ class Setup:
     """What is played, as ``--env`` and ``--env-args`` say, for who has to ask it something; empty: nothing is."""
     learns: bool = True
     """Whether it will; else it acts with what is loaded, and needs no demonstrations."""
+    max_steps: int | None = None
+    """Decisions that this learner has; None: those of the settings, which several may have between them."""
+
+    @property
+    def decisions(self) -> int:
+        """Those that this learner has, in all runs together."""
+        return self.settings.max_steps if self.max_steps is None else self.max_steps
 
     @property
     def streams(self) -> tuple[RewardStream, ...]:

@@ -119,6 +119,7 @@ class RemoteLearner:
             "reward_width": setup.reward_width,
             "device": setup.device,
             "environment": list(setup.environment),
+            "max_steps": setup.max_steps,
         }
         self._made = False
         self._on_batch: OnBatch | None = None
@@ -217,7 +218,7 @@ def _made(facts: Mapping[str, Any]) -> Algorithm:
     settings = trainer_type(facts["trainer_type"]).settings.model_validate(facts["settings"])
     spec = behavior_json.from_json(facts["behavior"])
     numbers = facts["seed"], facts["reward_width"], facts["device"]
-    return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"])))
+    return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"]), max_steps=facts["max_steps"]))
 
 
 def main() -> None:

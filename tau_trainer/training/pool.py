@@ -121,6 +121,7 @@ class LearnerPool:
             device,
             (env.env_path or "", *(env.env_args or ())),
             learns=not self._plan.inference,
+            max_steps=self._plan.max_steps(spec.short_name),
         )
         algorithm = make_algorithm(setup)
         handle = self.handles[name] = self._handle(name, setup, algorithm)
