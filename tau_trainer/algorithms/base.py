@@ -50,6 +50,13 @@ class Setup:
     """Whether it will; else it acts with what is loaded, and needs no demonstrations."""
     images: ImageOrder = RECORDED
     """How images of demonstrations lie that Unity recorded."""
+    max_steps: int | None = None
+    """Decisions that this learner has; None: those of the settings, which several may have between them."""
+
+    @property
+    def decisions(self) -> int:
+        """Those that this learner has, in all runs together."""
+        return self.settings.max_steps if self.max_steps is None else self.max_steps
 
     @property
     def streams(self) -> tuple[RewardStream, ...]:

@@ -122,6 +122,7 @@ class RemoteLearner:
             "device": setup.device,
             "environment": list(setup.environment),
             "images": asdict(setup.images),
+            "max_steps": setup.max_steps,
         }
         self._made = False
         self._on_batch: OnBatch | None = None
@@ -221,7 +222,8 @@ def _made(facts: Mapping[str, Any]) -> Algorithm:
     spec = behavior_json.from_json(facts["behavior"])
     numbers = facts["seed"], facts["reward_width"], facts["device"]
     images = ImageOrder(**{**facts["images"], "flat": tuple(facts["images"]["flat"])})
-    return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"]), images=images))
+    given = {"images": images, "max_steps": facts["max_steps"]}
+    return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"]), **given))
 
 
 def main() -> None:

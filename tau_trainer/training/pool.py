@@ -123,6 +123,7 @@ class LearnerPool:
             (env.env_path or "", *(env.env_args or ())),
             learns=not self._plan.inference,
             images=order_of_recordings(self._plan.settings.collection),
+            max_steps=self._plan.max_steps(spec.short_name),
         )
         algorithm = make_algorithm(setup)
         handle = self.handles[name] = self._handle(name, setup, algorithm)

@@ -26,7 +26,7 @@ from tau_trainer.remote.channel import Channel
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, ObservationSpec
 from tau_trainer.training import learner_process
-from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host
+from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host, _made
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, ppo_settings, tau_settings, until, vector_spec
 from tests.training.learners import experience
 
@@ -114,6 +114,13 @@ def test_several_algorithms_share_a_process_and_nothing_else(shared: LearnerProc
     for learner, algorithm in zip(learners, algorithms, strict=True):
         for name, values in algorithm.weights().items():
             assert np.array_equal(values, learner.policy().weights[name]), name
+
+
+def test_a_process_knows_how_many_decisions_its_learner_has() -> None:
+    """What falls over a share of them falls there as it does where agents act."""
+    learner = remote(cast(Any, None), setup=replace(SETUP, max_steps=34))
+    made: Any = _made(learner._setup)
+    assert made._setup.decisions == 34
 
 
 def test_several_threads_work_on_images_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ class DQNLearner(BatchedLearner):
         self._both = ActionValues(
             setup.spec,
             setup.settings.network_settings,
-            own.exploration,
+            own.exploration.over(setup.max_steps),
             dueling=own.dueling,
             noisy=False,
             generator=torch.Generator().manual_seed(setup.seed),
