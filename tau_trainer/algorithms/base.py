@@ -116,7 +116,7 @@ class Algorithm(ABC):
         Args:
             work: the data of what :meth:`ready` gave. Where several actors collect, and learning is not bound to what
                 came, it has two numbers more: ``source``, whose it is, and ``gradient_steps`` to take now; then it may
-                hold no transition at all.
+                hold no transition at all. ``anew``: all environments began anew before it.
             progress: share of ``max_steps`` that is behind us, 0 to 1, for schedules.
             publish: may be called with the policy so far, while the update goes on, so that agents act with weights
                 that are little behind; its version is the one that the update ends with. None: agents stand still

@@ -147,6 +147,8 @@ class OffPolicy(GradientAlgorithm):
         for signal in self.signals:  # they pay when transitions are drawn
             rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
         source: int = work.get("source", 0)
+        if work.get("anew"):
+            self.replay.forget_all()
         undo: Callable[[], None] = partial(self.replay.forget, source) if len(rollout) else lambda: None
         try:
             if len(rollout):

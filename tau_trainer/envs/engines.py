@@ -24,8 +24,6 @@ from tau_trainer.errors import EngineError, EngineStoppedError, PortInUseError, 
 from tau_trainer.settings import EDITOR, RunSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
-_PROOF_EXCHANGES = 100
-"""Exchanges after which an engine counts as working."""
 _FAREWELL_S = 1.0
 """Seconds in which an engine that was ended hears our goodbye."""
 
@@ -178,8 +176,7 @@ class EngineWorker:
         self.exchanges += 1
         if self.engine.notes:
             self._tell_notes()
-        if self.engine.exchanges == _PROOF_EXCHANGES:
-            self._budget.proved()
+        self._budget.worked(self.engine.exchanges)
         return batches
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:

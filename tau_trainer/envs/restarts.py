@@ -14,11 +14,13 @@ from tau_trainer.specs import StepBatch
 class RestartBudget:
     """ML-Agents' restart limits (``max_lifetime_restarts``, ``restarts_rate_limit_*``; -1 = unlimited), with back-off.
 
-    The wait before a restart doubles with every restart in a row and falls back once the engine has proved itself.
+    The wait before a restart doubles with every restart in a row and falls back once the environment has proved itself.
     """
 
     FIRST_WAIT_S = 0.25
     LONGEST_WAIT_S = 30.0
+    PROOF_STEPS = 100
+    """Steps after which an environment counts as working."""
 
     def __init__(
         self,
@@ -74,9 +76,10 @@ class RestartBudget:
             except EngineError as again:
                 error = again
 
-    def proved(self) -> None:
-        """The engine works: the next failure is the first in a row again."""
-        self._in_a_row = 0
+    def worked(self, steps: int) -> None:
+        """It has taken so many steps since it began: after enough the next failure is the first in a row again."""
+        if steps >= self.PROOF_STEPS:
+            self._in_a_row = 0
 
 
 def _times(count: int) -> str:

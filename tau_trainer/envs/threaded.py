@@ -100,6 +100,11 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         self._thread: _Thread | None = None
         self._env: EnvT | None = None
         self._step: asyncio.Future[list[StepBatch]] | None = None
+        self._work: asyncio.Future[list[StepBatch]] | None = None
+        """What the thread was given last."""
+        self._given_at = 0.0
+        self._steps = 0
+        """Since it was made."""
         self._took_s = _QUICK_S
         """By the last step."""
 
@@ -134,9 +139,14 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         busy = self._step is not None and not self._step.done()
         return f"environment {self.index} to take a step" if busy else None
 
+    @property
+    def busy_s(self) -> float:
+        """Seconds for which what its thread does has been going on; 0 where it does nothing."""
+        return 0.0 if self._work is None or self._work.done() else time.monotonic() - self._given_at
+
     async def start(self, parameters: Parameters) -> list[StepBatch]:
         """Make it; the first step. Raises SettingsError for spaces that cannot be learned on, EngineError."""
-        self._parameters = parameters
+        self._parameters, self._steps = parameters, 0
         self._thread = self._thread or _Thread(f"environment-{self.index}")
         return await self._in_thread(self._start)
 
@@ -166,6 +176,8 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         if self._took_s < _QUICK_S:
             await asyncio.sleep(0)  # nothing was waited for, and others want their turn
         self.exchanges += 1
+        self._steps += 1
+        self._budget.worked(self._steps)
         return batches
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
@@ -192,7 +204,9 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
 
     def _in_thread(self, work: Callable[..., list[StepBatch]], *arguments: Any) -> asyncio.Future[list[StepBatch]]:
         assert self._thread is not None
-        return asyncio.get_running_loop().run_in_executor(self._thread, self._guarded, work, *arguments)
+        self._given_at = time.monotonic()
+        self._work = asyncio.get_running_loop().run_in_executor(self._thread, self._guarded, work, *arguments)
+        return self._work
 
     def _guarded(self, work: Callable[..., list[StepBatch]], *arguments: Any) -> list[StepBatch]:
         try:

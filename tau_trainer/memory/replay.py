@@ -140,6 +140,10 @@ class Replay:
         """Take a collector's next rows to have nothing to do with its last: decisions in between were lost."""
         self._waiting.pop(source, None)
 
+    def forget_all(self) -> None:
+        """The same of all collectors: their environments began anew."""
+        self._waiting = {}
+
     def _link(self, places: Rows, written: Rows, count: int, links: Links, source: int) -> Callable[[], None]:
         """Say what came after new rows, and after those that waited for it; returns what takes that back.
 

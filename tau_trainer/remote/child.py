@@ -97,9 +97,10 @@ class ChildProcess:
                 pipe.close()
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it at once, also where it was stopped; its end is waited for, though not for ever."""
         self._process.kill()
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_S)
 
 
 @contextlib.contextmanager

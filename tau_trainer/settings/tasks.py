@@ -137,7 +137,8 @@ class AsyncTrainerSettings(Section):
     actors: Annotated[PositiveInt, Field(le=1000)] = 4
     """Processes that act, each with an environment of its own."""
     mode: Literal["free", "lock_step"] = "free"
-    """Actors run ahead of learning as far as the channel lets them, or all wait until what they brought is learned."""
+    """Actors run ahead of learning as far as the channel lets them, or all wait until what they brought is learned:
+    then the same seed is the same run, and max_steps is exact."""
     exploration: tuple[dict[str, Any], ...] | None = None
     """What each actor explores with instead of ``hyperparameters.exploration``: as many as there are actors."""
     eps_min: Annotated[Float, Field(ge=0, le=1)] | None = None
@@ -147,7 +148,7 @@ class AsyncTrainerSettings(Section):
     n_buffer: PositiveInt = 100
     """Transitions that an actor holds before it pushes them."""
     channel_capacity: PositiveInt = 4
-    """Pushes that may wait for the learner; who pushes more waits."""
+    """Pushes that may wait for the learner; who pushes more waits. In lock_step nothing is bounded."""
     samples_per_update: tuple[PositiveFloat, PositiveFloat] | None = None
     """Least and most samples for each opt: whoever is ahead waits. null = steps_per_update for both."""
     max_policy_lag: PositiveInt = 5000
@@ -157,9 +158,9 @@ class AsyncTrainerSettings(Section):
     max_opts: PositiveInt | None = None
     """Opts after which learning ends; null = at max_steps decisions (border: 10)."""
     sync_interval: PositiveInt = 100
-    """Opts between two versions of the weights that actors get."""
+    """Opts between two versions of the weights that actors get; in lock_step they get them after every round."""
     eval_interval: NaturalInt = 5000
-    """Opts between two evaluations, in an environment of their own; 0 = none."""
+    """Opts between two evaluations, in an environment of their own; 0 = none. Learning waits for them in lock_step."""
     eval_episodes: PositiveInt = 5
     """Episodes of an evaluation, with the most likely actions; their mean return chooses the best policy."""
     save_interval: NaturalInt = 50000

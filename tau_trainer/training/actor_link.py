@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,15 +22,20 @@ from tau_trainer.remote.child import ChildProcess
 from tau_trainer.remote.weights import WeightChannel, layout_of
 from tau_trainer.specs import StepBatch
 from tau_trainer.training import behavior_json
-from tau_trainer.training.actor_process import STATUS, plain_parameters
+from tau_trainer.training.actor_process import STATUS, TOO_SLOW, plain_parameters
 from tau_trainer.training.asynchronous import AsyncTrainer
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.pool import LearnerPool
+from tau_trainer.training.rounds import Rounds
 
 _BOARDS = 16
 """Behaviors whose weights can be shared: actors inherit the memory before it is known what they will play."""
+_LOOK_S = 0.5
+"""How often a process is looked at that says nothing. Looks are counted, so that nobody is late because we slept."""
+_BEGIN_S = 60.0
+"""What a process may take at least until it lives: it loads what it needs."""
 _NOTHING: Arrays = {}
 _WAKE: ChannelMessage = ("wake", {}, {})
 """Says that there is something else to look at than messages."""
@@ -53,6 +59,10 @@ class Board:
         self.status_memory = SharedBytes()
         self.status = np.frombuffer(self.status_memory.view(8 * STATUS * self.seats), np.int64).reshape(-1, STATUS)
         self._memories = [SharedBytes() for _ in range(_BOARDS)]
+        self.rounds: Rounds | None = None
+        """Whoever says in lock step when actors go on; None: each goes on by itself."""
+        self.generation: Callable[[], int] = lambda: 0
+        """How often all environments began anew."""
         self.make_trainer: Callable[[Learner, WeightChannel], AsyncTrainer] | None = None
 
     @property
@@ -74,6 +84,8 @@ class Board:
                 "patience": max(self.own.max_policy_lag // 2, 1),
                 "waits": self.own.mode == "lock_step",
             },
+            "generation": self.generation(),
+            "timeout_s": float(self.plan.settings.env_settings.timeout_wait),
         }
 
     def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,6 +109,7 @@ class Board:
             "layout": layout,
             "seed": learner.setup.seed,
             "reward_width": learner.setup.reward_width,
+            "left": sys.maxsize if self.rounds is None else self.rounds.left(pair)[learner.name],
         }
 
     def close(self) -> None:
@@ -112,7 +125,8 @@ class ActorProcess:
         """Nothing is started yet."""
         env = board.plan.settings.env_settings
         self.index = index
-        self.waits_for: str | None = f"actor {index} to start"
+        self.name = "the evaluator" if evaluates else f"actor {index}"
+        self.waits_for: str | None = f"{self.name} to start"
         self.absent: str | None = None
         self.receiving_seconds = 0.0
         self._board = board
@@ -124,9 +138,11 @@ class ActorProcess:
             env.restarts_rate_limit_period_s,
             self._say,
         )
+        self._limit_s = float(env.timeout_wait)
         self._child: ChildProcess | None = None
         self._channel: Channel | None = None
-        self._launches = 0
+        self.launches = 0
+        """Since all environments began anew."""
         self._inbox: asyncio.Queue[ChannelMessage] = asyncio.Queue()
 
     def _say(self, message: str) -> None:
@@ -134,8 +150,8 @@ class ActorProcess:
 
     @property
     def exchanges(self) -> int:
-        """Steps of its environment so far."""
-        return int(self._board.status[self.index, 0])
+        """Steps of its environment so far, and of the one that evaluates, which may be waited for."""
+        return int(self._board.status[[self.index, -1], 0].sum())
 
     @property
     def restarts(self) -> int:
@@ -156,7 +172,7 @@ class ActorProcess:
         try:
             child = ChildProcess(module, [self._board.status_memory.place], self._log, shared, several=True)
         except OSError as error:
-            raise ActorError(f"actor {self.index} cannot be started: {error.strerror or error}") from error
+            raise ActorError(f"{self.name} cannot be started: {error.strerror or error}") from error
         self._child, self._channel = child, Channel(child.source, child.sink)
         arguments = (child, self._channel, asyncio.get_running_loop(), self._inbox)
         threading.Thread(target=self._listen, args=arguments, name=f"actor {self.index}", daemon=True).start()
@@ -183,9 +199,9 @@ class ActorProcess:
         self._board.status[self.index] = 0
         own = self._board.own
         exploration = None if self._evaluates else own.exploration_of(self.index)
-        mine: dict[str, Any] = {"index": self.index, "launches": self._launches, "evaluates": self._evaluates}
+        mine: dict[str, Any] = {"index": self.index, "launches": self.launches, "evaluates": self._evaluates}
         mine |= {"exploration": exploration, "parameters": plain_parameters(parameters)}
-        self._launches += 1
+        self.launches += 1
         self.tell("begin", self._board.begin | mine)
 
     def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = _NOTHING) -> None:
@@ -195,10 +211,24 @@ class ActorProcess:
             self._channel.send(kind, facts, arrays)
 
     async def receive(self) -> ChannelMessage:
-        """What it says next. Raises ActorError where it has ended, and what ended its environment."""
-        message = await self._inbox.get()
+        """What it says next, while nothing is owed to it.
+
+        Raises ActorError where it has ended or shows no life for ``timeout_wait``, and what ended its environment.
+        """
+        message, beat, looks = None, -1, 0
+        while message is None:
+            try:
+                message = await asyncio.wait_for(self._inbox.get(), _LOOK_S)
+            except TimeoutError:
+                seen = int(self._board.status[self.index, 2])
+                beat, looks = seen, looks + 1 if seen == beat else 0
+                if looks * _LOOK_S >= (self._limit_s if seen else max(self._limit_s, _BEGIN_S)):
+                    await self.kill()
+                    text = f"{self.name} showed no life for {self._limit_s:g} s and was ended"
+                    raise ActorError(f"{text}; {TOO_SLOW}") from None
+        self._budget.worked(int(self._board.status[self.index, 0]))
         if message[0] == "ended":
-            raise ActorError(f"actor {self.index} ended {message[1]['how']}")
+            raise ActorError(f"{self.name} ended {message[1]['how']}")
         if message[0] == "error":
             raise refused(*message[:2])
         return message

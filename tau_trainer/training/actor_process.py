@@ -27,8 +27,9 @@ from tau_trainer.bridge.side_channels import Sampler, SamplerKind, Stat
 from tau_trainer.collection.decisions import Actor, DecisionBatcher
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.envs import open_source
+from tau_trainer.envs.threaded import ThreadedEnvironment
 from tau_trainer.errors import SettingsError, TauError
-from tau_trainer.memory import Memory
+from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Event, MetricsHub
 from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes
 from tau_trainer.remote.child import streams
@@ -43,12 +44,14 @@ from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.states import told
 from tau_trainer.training.task import task_of
 
-STATUS = 2
-"""Numbers that an actor shows in shared memory: exchanges of its environment, and decisions."""
+STATUS = 3
+"""Numbers that an actor shows in shared memory: exchanges of its environment, decisions, and a beat while it lives."""
+_BEAT_S = 0.25
 _EVERYTHING = 1
 _LAST_S = 5.0
 """How long an environment may take to end once the trainer is gone."""
 _NOTHING: Arrays = {}
+TOO_SLOW = "raise --timeout-wait if it is this slow"
 
 
 class Gone(Exception):  # noqa: N818 - no error of ours
@@ -62,9 +65,8 @@ class _Trainer:
         self._channel = channel
         self._lock = threading.Lock()
         self._answers = queue.SimpleQueue[ChannelMessage | None]()
-        self._accepted = threading.Semaphore(0)
+        self._accepted = queue.SimpleQueue[dict[str, Any] | None]()
         self._unaccepted = 0
-        self._gone = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._player: _Player | None = None
 
@@ -84,14 +86,13 @@ class _Trainer:
             while True:
                 message = self._channel.receive()
                 if message[0] == "accepted":
-                    self._accepted.release()
+                    self._accepted.put(message[1])
                 elif message[0] == "answer":
                     self._answers.put(message)
                 else:
                     self._loop.call_soon_threadsafe(self._player.hear, message)
-        self._gone = True
         self._answers.put(None)
-        self._accepted.release()
+        self._accepted.put(None)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._player.trainer_is_gone)
         time.sleep(_LAST_S)
@@ -120,12 +121,15 @@ class _Trainer:
         self._unaccepted += 1
 
     def wait(self) -> None:
-        """Wait until everything that was pushed is accepted. Raises Gone."""
+        """Wait until everything that was pushed is accepted, and take over what is said with it. Raises Gone."""
+        assert self._player is not None
         while self._unaccepted:
-            self._accepted.acquire()
-            if self._gone:
+            news = self._accepted.get()
+            if news is None:
                 raise Gone
             self._unaccepted -= 1
+            if news:
+                self._player.take(news)
 
 
 class _Hub(MetricsHub):
@@ -178,7 +182,8 @@ class Collector:
         self.spec = behavior_json.from_json(facts["behavior"])
         settings = RunSettings.model_validate(begin["settings"]).of_behavior(self.spec.short_name)
         self.settings: TrainerSettings = exploring(settings, begin["exploration"])
-        self.done: bool = begin["evaluates"]
+        self.left: int | None = None if begin["evaluates"] else facts["left"]
+        """Decisions that may be made until it is told more; None: nothing is remembered any more."""
         self.algorithm = make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"]))
         self._weights = WeightChannel(SharedBytes(begin["boards"][facts["board"]]), facts["layout"])
         self._trainer = trainer
@@ -192,10 +197,26 @@ class Collector:
         self._seen = self._weights.written
         newest = self._weights.read()
         self._opts = self._pushed_at = newest.opts
-        rng = np.random.default_rng([facts["seed"], 1, begin["index"], begin["launches"]])
+        self._words: tuple[int, int] = facts["seed"], begin["index"]
         policy = self.algorithm.policy(newest.arrays, newest.version)
-        deterministic = self.done or self.settings.network_settings.deterministic
-        self.actor = Actor(policy, rng, deterministic=deterministic)
+        deterministic = begin["evaluates"] or self.settings.network_settings.deterministic
+        self.actor = Actor(policy, self._rng(begin["generation"], begin["launches"]), deterministic=deterministic)
+
+    def _rng(self, generation: int, launches: int = 0) -> np.random.Generator:
+        seed, index = self._words
+        return np.random.default_rng([seed, 1, index, generation, launches])
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is remembered."""
+        return self.left is None
+
+    def begin_anew(self, generation: int) -> None:
+        """Be as in a process that has just begun: the environment is about to begin anew."""
+        self.memory.clear()
+        self._decisions = 0
+        self.actor.rng = self._rng(generation)
+        self.sync()
 
     @property
     def memory(self) -> Memory:
@@ -223,12 +244,12 @@ class Collector:
 
     async def wait_for_learner(self) -> None:
         """Take over newer weights; push transitions where there are enough, or they get old."""
-        if self.done:
+        if self.left is None:
             return
         if self._weights.written > self._seen:
             self.sync()
         old = self._weights.opts - self._pushed_at >= self._patience
-        self.push(_EVERYTHING if old else self._push_at)
+        self.push(_EVERYTHING if old or self._decisions >= self.left else self._push_at)
 
     def sync(self) -> None:
         """Act with the newest weights from now on."""
@@ -237,8 +258,15 @@ class Collector:
         self.actor.policy, self._opts = self.algorithm.policy(newest.arrays, newest.version), newest.opts
 
     def push(self, least: int) -> None:
-        """Hand over all transitions if there are so many; waits while the channel is full. Raises Gone."""
+        """Hand over all transitions if there are so many; waits while the channel is full. Raises Gone.
+
+        Decisions beyond those that may be made are counted the next time, if there is one.
+        """
+        if self.left is None:
+            return
         work = self.algorithm.ready(Counters(0, self.actor.policy.version, least))
+        if work is None and self._decisions >= self.left:
+            work = Work({})
         if work is None:
             if least == _EVERYTHING:
                 self._trainer.tell("current", {"name": self.name, "version": self.actor.policy.version})
@@ -246,10 +274,11 @@ class Collector:
             return
         numbers = {name: value for name, value in work.data.items() if isinstance(value, int)}
         arrays = {name: value for name, value in work.data.items() if isinstance(value, np.ndarray)}
-        facts = {"name": self.name, "numbers": numbers, "decisions": self._decisions, **self._hub.take()}
+        counted = min(self._decisions, self.left)
+        self._decisions -= counted
+        facts = {"name": self.name, "numbers": numbers, "decisions": counted, **self._hub.take()}
         self._trainer.push(facts, arrays)
         work.release()
-        self._decisions = 0
         if self._waits:
             self._trainer.wait()
             self.sync()
@@ -289,6 +318,10 @@ class _Player:
         self._parameters = _parameters(begin["parameters"])
         self._returns: dict[str, list[float]] = {}
         self._orders: asyncio.Queue[ChannelMessage] = asyncio.Queue()
+        self._generation: int | None = None
+        """That with which the environment is to begin anew; None: it is not."""
+        self._left: Mapping[str, int | None] = {}
+        """What each collector may do then."""
         keys = task.keys if task is not None else None
         self.pair = AgentTrainerPair(
             source.make(self._index, self._stat, self._warn),
@@ -304,6 +337,7 @@ class _Player:
         self._task = asyncio.current_task()
         self._trainer.listen(asyncio.get_running_loop(), self)
         began = time.monotonic()
+        beating = asyncio.create_task(self._beat())
         try:
             await self.pair.initialize()
             self._trainer.tell("started", {})
@@ -327,11 +361,35 @@ class _Player:
             with contextlib.suppress(Gone):
                 kind = type(error).__name__ if isinstance(error, TauError) else "ActorError"
                 self._trainer.tell("error", {"type": kind, "text": told(error)})
+        finally:
+            beating.cancel()
+
+    async def _beat(self) -> None:
+        """Show that this process lives. A step in a thread can only be ended with the process that it is in."""
+        environment, limit_s = self.pair.environment, self._begin["timeout_s"]
+        while True:
+            self._status[2] += 1
+            if isinstance(environment, ThreadedEnvironment) and environment.busy_s > limit_s:
+                text = f"actor {self._index} was ended: it waited {limit_s:g} s for {environment.waits_for}"
+                with contextlib.suppress(Gone):
+                    self._trainer.tell("error", {"type": "ActorError", "text": f"{text}; {TOO_SLOW}"})
+                os._exit(1)
+            await asyncio.sleep(_BEAT_S)
 
     async def _collect(self) -> None:
         while not self.pair.finished:
-            await self.pair.advance()
+            if self._generation is None:
+                await self.pair.advance()
+            else:
+                await self._begin_anew(self._generation)
             self._show()
+
+    async def _begin_anew(self, generation: int) -> None:
+        for name, collector in self._collectors.items():
+            collector.left = self._left.get(name, collector.left)
+            collector.begin_anew(generation)
+        self._generation = None
+        await self.pair.begin_anew()
 
     async def _evaluate(self) -> None:
         """Play so many whole episodes with each policy that comes."""
@@ -339,8 +397,9 @@ class _Player:
             kind, facts, arrays = await self._orders.get()
             if kind == "stop":
                 return
+            self._parameters = _parameters(facts["parameters"])
             for collector in self._collectors.values():
-                collector.sync()
+                collector.begin_anew(facts["version"])
             chosen = self._collectors.get(facts["name"])
             if chosen is None:  # its behavior has not shown itself here
                 self._trainer.tell("evaluated", {"returns": []})
@@ -356,7 +415,7 @@ class _Player:
             self._trainer.tell("evaluated", {"returns": returns[: facts["episodes"]]})
 
     def _show(self) -> None:
-        self._status[:] = self.pair.environment.exchanges, self.pair.trainer.decisions
+        self._status[:2] = self.pair.environment.exchanges, self.pair.trainer.decisions
 
     def hear(self, message: ChannelMessage) -> None:
         """The trainer said something; belongs to the event loop."""
@@ -364,10 +423,24 @@ class _Player:
         if kind == "stop":
             self.pair.finishing = True
         if kind == "parameters":
-            self._parameters = _parameters(facts["parameters"])
-            self._lessons.version, self._lessons.reset_version = facts["version"], facts["reset_version"]
+            self._change(facts)
         else:
             self._orders.put_nowait(message)
+
+    def take(self, news: Mapping[str, Any]) -> None:
+        """In lock step, what the trainer says at the end of a round."""
+        self._left, self._generation = news["left"], news["generation"]
+        # Where the environment begins anew, what is done until then belongs to nothing.
+        over = news["stop"] or self._generation is not None
+        for name, collector in self._collectors.items():
+            collector.left = None if over else self._left[name]
+        self.pair.finishing |= news["stop"]
+        if news["parameters"] is not None:
+            self._change(news["parameters"])
+
+    def _change(self, facts: Mapping[str, Any]) -> None:
+        self._parameters = _parameters(facts["parameters"])
+        self._lessons.version, self._lessons.reset_version = facts["version"], facts["reset_version"]
 
     def trainer_is_gone(self) -> None:
         """Nobody is left to play for; belongs to the event loop."""

@@ -7,7 +7,7 @@ is done by :mod:`.actor_process`; here its messages arrive, and a process that d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import ActorError, EngineError
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import MetricsHub, PairMetrics, PairState
+from tau_trainer.models import Policy
 from tau_trainer.remote.channel import ChannelMessage
 from tau_trainer.remote.weights import WeightChannel
 from tau_trainer.rewards import EngineReward
@@ -29,9 +30,10 @@ from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.parallel import FINISH_S, ParallelTrainer
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.pool import LearnerPool
+from tau_trainer.training.rounds import RoundEnd, Rounds
 from tau_trainer.training.scores import EpisodeScores
 from tau_trainer.training.states import told
 
@@ -104,7 +106,14 @@ class ActorPair(AgentTrainerPair):
     async def initialize(self) -> None:
         """Start the process and, when it is its turn, the environment. Raises EngineError."""
         with self._start():
-            await self._launch()
+            try:
+                await self._launch()
+            except ActorError as error:
+                await self._replace(error)
+
+    async def _replace(self, error: ActorError) -> None:
+        self.leave()
+        await self.process.revive(error, self._launch)
 
     async def _launch(self) -> None:
         self.process.launch()
@@ -121,11 +130,10 @@ class ActorPair(AgentTrainerPair):
                 if (await self._next())[0] == "bye":
                     break
             except ActorError as error:
-                self.leave()
                 with self._start():
-                    await self.process.revive(error, self._launch)
+                    await self._replace(error)
             if self._told != self._lessons.version:
-                self._tell_parameters()
+                self.process.tell("parameters", self._changed())
 
     async def stop(self) -> None:
         """Let it push what it holds, and end. Its process may die meanwhile: then that is lost."""
@@ -145,6 +153,8 @@ class ActorPair(AgentTrainerPair):
         for name in self._started:
             self._board.trainers[name].leaves(self.id)
         self._started.clear()
+        if self._board.rounds is not None:
+            self._board.rounds.wake()
 
     async def _next(self) -> ChannelMessage:
         """Deal with the next message."""
@@ -169,14 +179,31 @@ class ActorPair(AgentTrainerPair):
     async def _push(self, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         trainer = self._board.trainers[facts["name"]]
         data = {**arrays, **facts["numbers"]}
-        push = Push(self.id, data, len(Rollout(data)), facts["seconds_on_the_way"])
-        await trainer.put(push)
+        push = Push(self.id, data, len(Rollout(data)) if arrays else 0, facts["seconds_on_the_way"])
+        news: dict[str, Any] = {}
+        if self._board.rounds is None:
+            await trainer.put(push)
+            self._count(trainer, facts)
+        else:
+            news = self._news(await self._board.rounds.hand_over(trainer, push, lambda: self._count(trainer, facts)))
+        self.process.tell("accepted", news)
+
+    def _news(self, end: RoundEnd) -> dict[str, Any]:
+        """What it has to know to go on after a round."""
+        changed = end.anew or self._told != self._lessons.version
+        if end.anew:
+            self.process.launches = 0
+        return {
+            "left": end.left,
+            "stop": self.finished,
+            "generation": self._board.generation() if end.anew else None,
+            "parameters": self._changed() if changed else None,
+        }
+
+    def _count(self, trainer: AsyncTrainer, facts: Mapping[str, Any]) -> None:
         self._record(facts)
         self.trainer.decisions += facts["decisions"]
         trainer.count(facts["decisions"])
-        if self._board.own.mode == "lock_step":
-            await trainer.learned(push)
-        self.process.tell("accepted", {})
 
     def _record(self, facts: Mapping[str, Any]) -> None:
         """What its hub has gathered."""
@@ -195,10 +222,11 @@ class ActorPair(AgentTrainerPair):
                     callbacks.tell("on_episode_end", info)
         self._lessons.check()
 
-    def _tell_parameters(self) -> None:
+    def _changed(self) -> dict[str, Any]:
+        """What its environment is told from now on."""
         parameters = plain_parameters(self._parameters_now())
-        told = {"version": self._lessons.version, "reset_version": self._lessons.reset_version}
-        self.process.tell("parameters", {"parameters": parameters, **told})
+        versions = {"version": self._lessons.version, "reset_version": self._lessons.reset_version}
+        return {"parameters": parameters, **versions}
 
     def metrics(self, validation_accuracy: float | None = None, *, per_decision: bool = True) -> PairMetrics:
         """What it has done so far."""
@@ -220,13 +248,20 @@ class ActorManager(ParallelTrainer):
         done: Callable[[AgentTrainerPair], bool],
         parameters: Callable[[int], Parameters],
         save: Callable[[Learner], Any],
+        after_round: Callable[[bool], Awaitable[bool]],
+        generation: Callable[[], int],
         evaluate: Callable[[AgentTrainerPair], Any] | None = None,
     ) -> None:
-        """``save`` writes a checkpoint of a learner; the others as in :class:`ParallelTrainer` and its pairs."""
+        """``save`` writes a checkpoint of a learner; ``after_round``: in lock step, see :class:`Rounds`.
+
+        ``generation``: how often all environments began anew; the others as in :class:`ParallelTrainer` and its pairs.
+        """
         self.board = board
         self.evaluator = Evaluator(board, parameters)
         self._save = save
-        board.make_trainer = self._make_trainer
+        board.make_trainer, board.generation = self._make_trainer, generation
+        if board.plan.lock_step:
+            board.rounds = Rounds(board.trainers, self._expected, after_round)
         actors = [ActorPair(board, index, done, parameters) for index in range(board.own.actors)]
         super().__init__(actors, len(actors), hub, evaluate=evaluate)
         self._actors = actors
@@ -248,11 +283,19 @@ class ActorManager(ParallelTrainer):
             self.board.hub,
             channel,
             save=self._save,
-            evaluate=self.evaluator.evaluate,
+            evaluate=self._have_played,
             on_done=self.wake,
-            expected=lambda: {pair.id for pair in self.pairs if not (pair.finished or pair.trainer.state.ended)},
-            blocked=lambda: set().union(*(one.waiting for one in self.trainers)),
         )
+
+    def _expected(self) -> set[int]:
+        """Actors that play, or will."""
+        return {pair.id for pair in self.pairs if not (pair.finished or pair.trainer.state.ended)}
+
+    async def _have_played(self, learner: Learner, policy: Policy, opts: int) -> None:
+        """Have a policy evaluated: beside learning, or in lock step before it goes on."""
+        self.evaluator.evaluate(learner, policy, opts)
+        if self.board.rounds is not None:
+            await self.evaluator.settled()
 
     def wake(self) -> None:
         """Let every actor's end see whether it has finished."""
@@ -264,23 +307,35 @@ class ActorManager(ParallelTrainer):
         super().finish()
         for trainer in self.trainers:
             trainer.open()
+        if self.board.rounds is not None:
+            self.board.rounds.open()
 
     def stop(self) -> None:
         """The same, in border's words."""
         self.finish()
 
+    async def cancel(self, grace_s: float = FINISH_S) -> None:
+        """End all actors, see there; who evaluates is given up: what was learned is saved first."""
+        self.evaluator.stop()
+        await super().cancel(grace_s)
+
     async def _leave(self, pair: AgentTrainerPair, state: PairState) -> None:
         self._actors[pair.id].leave()
         await super()._leave(pair, state)
+        if self.board.rounds is not None:
+            self.board.rounds.wake()
 
     async def join(self, *, at_once: bool = False) -> None:
         """Wait for the end of all actors, and of learning from what they pushed; ``at_once``: learn no more."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for trainer in self.trainers:
-            if at_once:
+        if at_once:
+            for trainer in self.trainers:
                 trainer.drop()
+        if self.board.rounds is not None:
+            await self.board.rounds.finish()
+        for trainer in self.trainers:
             await trainer.finish()
-        await self.evaluator.finish(at_once=at_once)
+        await self.evaluator.finish()
 
     async def stop_and_join(self) -> None:
         """Both."""

@@ -2,7 +2,8 @@
 
 Actors push into a bounded channel; who finds it full waits. Here it is drained, transition by transition in the order
 of arrival, and gradient steps are taken: as many as ``samples_per_update`` allows, so that whichever side is ahead
-waits. The update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learner.Learner`).
+waits; in lock step :class:`~tau_trainer.training.rounds.Rounds` says instead when what is learned from. The update is
+the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learner.Learner`).
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ class AsyncTrainer:
         lag: of all transitions so far.
         acting: actors that play this behavior now, each with the opts of the oldest weights that it may still push
             something of.
+        save_due: whether ``save_interval`` opts are behind it since a checkpoint, in lock step.
     """
 
     def __init__(
@@ -112,10 +114,8 @@ class AsyncTrainer:
         channel: WeightChannel,
         *,
         save: Callable[[Learner], Awaitable[None]],
-        evaluate: Callable[[Learner, Policy, int], None],
+        evaluate: Callable[[Learner, Policy, int], Awaitable[None]],
         on_done: Callable[[], None],
-        expected: Callable[[], set[int]],
-        blocked: Callable[[], set[int]],
     ) -> None:
         """Made with the learner's weights in the channel.
 
@@ -124,11 +124,9 @@ class AsyncTrainer:
             settings: ``async_trainer``.
             hub: where figures go.
             channel: of this behavior's weights.
-            save: writes a checkpoint.
-            evaluate: called with the policy and the opts behind it; returns at once.
+            save: writes a checkpoint; in lock step nobody asks for one here.
+            evaluate: called with the policy and the opts behind it, and awaited.
             on_done: called when learning has ended.
-            expected: actors that play, or will.
-            blocked: actors whose push waits, here or for another behavior.
         """
         numbers = cast("OffPolicyHyperparameters", learner.settings.hyperparameters)
         ratio = settings.samples_per_update or (numbers.steps_per_update, numbers.steps_per_update)
@@ -141,13 +139,13 @@ class AsyncTrainer:
         """Whether it has taken all its gradient steps."""
         self.ending = False
         """Set when no actor pushes any more: what is in the channel is still learned from."""
+        self.save_due = False
         self._settings = settings
+        self._in_rounds = settings.mode == "lock_step"
         self._hub = hub
         self._save = save
         self._evaluate = evaluate
         self._on_done = on_done
-        self._expected = expected
-        self._blocked = blocked
         self._least, self._most = ratio
         # Where the replay memory was not kept it has to be filled again, and what was earned before is gone with it.
         first_samples, first_opts = (0, 0) if learner.remembers else (learner.samples, learner.opts)
@@ -155,9 +153,6 @@ class AsyncTrainer:
         self._counted_from = self._warm_at, first_opts
         self._queue: deque[Push] = deque()
         self._moved, self._room = asyncio.Event(), asyncio.Event()
-        self._round = asyncio.Event()
-        self._round_left = 0
-        """Pushes of a round in lock step that are still to be learned from."""
         self._open = False
         self._opts_of = {learner.policy.version: learner.opts}
         self._means = _Means()
@@ -165,8 +160,8 @@ class AsyncTrainer:
         self._began, self._first = time.monotonic(), (learner.samples, learner.opts)
         self._rate_at = (self._began, *self._first)
         learner.record = self._means.add
-        self._publish()
-        self._task = asyncio.create_task(self._run())
+        self.publish()
+        self._task = None if self._in_rounds else asyncio.create_task(self._run())
 
     # -- what actors' ends call
 
@@ -181,13 +176,6 @@ class AsyncTrainer:
         self._raise()
         self._queue.append(push)
         self.current(push.actor, int(push.versions.max()))
-
-    async def learned(self, push: Push) -> None:
-        """In lock step: wait until what everybody pushed is learned from, and the weights after it are there."""
-        while push in self._queue and not self._open:
-            self._round.clear()
-            await self._round.wait()
-        self._raise()
 
     def count(self, decisions: int) -> None:
         """Count decisions of actors."""
@@ -227,25 +215,43 @@ class AsyncTrainer:
 
     def wake(self) -> None:
         """Something that is waited for may have changed."""
-        for event in (self._moved, self._room, self._round):
-            event.set()
+        self._moved.set()
+        self._room.set()
 
     async def finish(self) -> None:
         """Learn from what is in the channel, and end. What ended learning is the learner's ``error``."""
         self.ending = True
         self.open()
-        await self._task
+        if self._task is not None:
+            await self._task
+        else:
+            self._end()
 
     @property
-    def waiting(self) -> set[int]:
-        """Actors with a push in the channel."""
-        return {push.actor for push in self._queue}
+    def over(self) -> bool:
+        """Whether it has had all its decisions, or all its gradient steps."""
+        return self.done or self.learner.done
+
+    @property
+    def left(self) -> int:
+        """Decisions that it has yet to get."""
+        return 0 if self.over else self.learner.max_steps - self.learner.decisions
 
     def _raise(self) -> None:
         if self.learner.error is not None:
             raise self.learner.error
 
     # -- learning
+
+    async def take_in(self, push: Push, *, anew: bool) -> None:
+        """In lock step: learn from a push, with every gradient step that is allowed after it.
+
+        ``anew``: the environments of all actors began anew since the push before. Raises what learning has failed by.
+        """
+        if push.samples:
+            await self._update(push, self._steps(push.samples), anew=anew)
+        while steps := self._steps(0):
+            await self._update(None, steps)
 
     async def _run(self) -> None:
         try:
@@ -255,6 +261,9 @@ class AsyncTrainer:
                 steps = self._steps(0 if push is None else push.samples)
                 if push is not None or steps:
                     await self._update(push, steps)
+                    if push is not None:
+                        self._queue.remove(push)
+                        self._room.set()
                 elif self.ending and not self._queue:
                     break
                 else:
@@ -262,16 +271,17 @@ class AsyncTrainer:
         except Exception as error:  # those who push must learn of it, whatever it is
             self.learner.error = self.learner.error or error
         finally:
-            self._record()
-            self._publish()
+            self._end()
             self.open()
             self._on_done()
+
+    def _end(self) -> None:
+        self._record()
+        self.publish()
 
     def _next(self) -> Push | None:
         """What is taken in next; None: nothing, or what came before has earned gradient steps first."""
         if not self._queue:
-            return None
-        if self._settings.mode == "lock_step" and not self._round_left and not self._begin_round():
             return None
         if self._owed() <= 0:
             return self._queue[0]
@@ -281,14 +291,6 @@ class AsyncTrainer:
         oldest = min(self._queue, key=self._age_of)
         held_by_actor = self._age_of(oldest) > min(self.acting.values(), default=self.learner.opts)
         return None if held_by_actor and not self._open else oldest
-
-    def _begin_round(self) -> bool:
-        """In lock step: whether everybody has pushed; then they are taken in order, whoever was first."""
-        if self._expected() - self._blocked() and not self._open:
-            return False
-        self._queue = deque(sorted(self._queue, key=lambda push: push.actor))
-        self._round_left = len(self._queue)
-        return True
 
     def _allowed(self, ratio: float, samples: int) -> float:
         """Opts in all that so many samples more would have earned, at ``ratio`` samples each."""
@@ -312,7 +314,7 @@ class AsyncTrainer:
         limits.append((opts // own.sync_interval + 1) * own.sync_interval - opts)
         if own.max_opts is not None:
             limits.append(own.max_opts - opts)
-        if own.mode == "free" and not self.ending:
+        if not (self._in_rounds or self.ending):
             oldest = min((*self.acting.values(), *map(self._age_of, self._queue)), default=opts)
             limits.append(oldest + own.max_policy_lag - opts)
         return max(0, min(limits))
@@ -325,20 +327,17 @@ class AsyncTrainer:
         """Opts behind a version of the weights that actors got."""
         return self._opts_of.get(int(version), 0)
 
-    async def _update(self, push: Push | None, steps: int) -> None:
+    async def _update(self, push: Push | None, steps: int, *, anew: bool = False) -> None:
         learner, before = self.learner, self.learner.opts
         if push is None:
             work = Work({**NO_TRANSITIONS, "gradient_steps": steps})
         else:
             self._measure(push)
-            work = Work({**push.data, "source": push.actor, "gradient_steps": steps})
+            more = {"anew": True} if anew else {}
+            work = Work({**push.data, "source": push.actor, "gradient_steps": steps, **more})
             learner.samples += push.samples
         seconds = learner.update_seconds
         await learner.learn(work)
-        if push is not None:
-            self._queue.remove(push)
-            self._round_left = max(0, self._round_left - 1)
-            self._room.set()
         self._cost.opts += learner.opts - before
         self._cost.opt_seconds += learner.update_seconds - seconds
         self.channel.tell(learner.opts)
@@ -361,27 +360,26 @@ class AsyncTrainer:
         def due(interval: int) -> bool:
             return interval > 0 and opts // interval > before // interval
 
-        if own.mode == "lock_step":
-            if not self._round_left and self._owed() <= 0:
-                self._publish()
-                self._round.set()
-        elif due(own.sync_interval):
-            self._publish()
+        if due(own.sync_interval) and not self._in_rounds:
+            self.publish()
         if due(own.record_agent_info_interval):
             self._hub.add_all(self.learner.name, self._means.take())
         if due(own.record_compute_cost_interval):
             self._record_cost()
         if due(own.eval_interval):
-            self._evaluate(self.learner, self.learner.policy, opts)
+            await self._evaluate(self.learner, self.learner.policy, opts)
         if due(own.flush_record_interval):
             self._record()
         if due(own.save_interval):
-            await self._save(self.learner)
+            if self._in_rounds:
+                self.save_due = True
+            else:
+                await self._save(self.learner)
         if not self.done and own.max_opts is not None and opts >= own.max_opts:
             self.drop()
             self._on_done()
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
         """Let actors have the newest weights."""
         policy = self.learner.policy
         self._opts_of[policy.version] = self.learner.opts

@@ -12,6 +12,7 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.remote.channel import ChannelMessage
 from tau_trainer.training.actor_link import ActorProcess, Board
+from tau_trainer.training.actor_process import plain_parameters
 from tau_trainer.training.callbacks import EvaluationInfo
 from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.learner import Learner
@@ -21,7 +22,8 @@ from tau_trainer.training.states import told
 class Evaluator:
     """Plays whole episodes with policies that come, in a process and an environment of its own.
 
-    While one is played the newest that comes waits; those between are passed over.
+    While one is played the newest that comes waits; those between are passed over. Whoever waits for it does so for
+    ``stall_s`` of the plan at most.
     """
 
     def __init__(self, board: Board, parameters: Callable[[int], Parameters]) -> None:
@@ -31,17 +33,19 @@ class Evaluator:
         self._board = board
         self._parameters = parameters
         self._waiting: dict[str, tuple[Learner, Policy, int]] = {}
-        self._came = asyncio.Event()
+        self._came, self._idle = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._playing = False
-        self._closing = False
+        self._closing = self._stopped = False
         self._launched = False
 
     def evaluate(self, learner: Learner, policy: Policy, opts: int) -> None:
         """Have a policy played; returns at once."""
+        if self._closing:
+            return
         self._waiting[learner.name] = (learner, policy, opts)
+        self._idle.clear()
         self._came.set()
-        if self._task is None and not self._closing:
+        if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
@@ -49,6 +53,7 @@ class Evaluator:
         try:
             while self._waiting or not self._closing:
                 if not self._waiting:
+                    self._idle.set()
                     self._came.clear()
                     await self._came.wait()
                     continue
@@ -62,11 +67,13 @@ class Evaluator:
                     callbacks.tell("on_evaluation_end", replace(info, scores=scores))
                 except ActorError as error:
                     self._launched = False
+                    self._waiting.setdefault(asked[0].name, asked)
                     await self._process.revive(error, self._launch)
         except TauError as error:
             self._closing = True
             self._board.hub.warning(f"nothing is evaluated any more: {told(error)}")
         finally:
+            self._idle.set()
             await self._process.kill()
 
     async def _launch(self) -> None:
@@ -86,7 +93,11 @@ class Evaluator:
         return message
 
     async def _play(self, learner: Learner, policy: Policy, opts: int) -> list[float]:
+        plan, index = self._board.plan, self._process.index
+        # In lock step the episodes follow from the policy, and not from those that were played before.
+        parameters = {**self._parameters(index), **plan.fresh_seed(index, policy.version)}
         asked = {"name": learner.name, "version": policy.version, "episodes": self._board.own.eval_episodes}
+        asked["parameters"] = plain_parameters(parameters)
         self._process.tell("evaluate", asked, policy.weights)
         while (message := await self._next())[0] != "evaluated":
             pass
@@ -105,13 +116,32 @@ class Evaluator:
             learner.best = scored
         return scores
 
-    async def finish(self, *, at_once: bool) -> None:
-        """Play what still waits, or not, and end."""
-        self._closing = True
-        if self._task is None:
-            return
-        if at_once:
-            self._waiting.clear()
+    async def settled(self) -> None:
+        """Wait until everything that came is played, or given up because that takes too long."""
+        limit_s = self._board.plan.stall_s
+        try:
+            if self._task is not None:
+                await asyncio.wait_for(self._idle.wait(), limit_s)
+        except TimeoutError:
+            self._board.hub.warning(
+                f"nothing is evaluated any more: an evaluation has not ended within {limit_s:g} s; "
+                "lower eval_episodes, or raise --timeout-wait"
+            )
+            self.stop()
+
+    def stop(self) -> None:
+        """Give up what is played and what waits."""
+        self._waiting.clear()
+        self._idle.set()
+        if self._task is not None and not self._stopped:
+            self._stopped = True  # a second time would break off the end
             self._task.cancel()
+        self._closing = True
+
+    async def finish(self) -> None:
+        """Play what still waits, and end."""
+        await self.settled()
+        self._closing = True
         self._came.set()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)

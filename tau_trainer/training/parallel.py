@@ -11,7 +11,7 @@ from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.states import told
 
-_FINISH_S = 5.0
+FINISH_S = 5.0
 """How long pairs may take to finish the exchange they are in before they are cancelled."""
 
 
@@ -187,7 +187,7 @@ class ParallelTrainer:
         for pair in self.pairs:
             pair.finishing = True
 
-    async def cancel(self, grace_s: float = _FINISH_S) -> None:
+    async def cancel(self, grace_s: float = FINISH_S) -> None:
         """End all pairs and wait for them: those in an exchange may finish it within ``grace_s`` seconds.
 
         Those whose environment has yet to begin are not waited for.

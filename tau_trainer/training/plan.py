@@ -91,6 +91,11 @@ class RunPlan:
         return self.settings.execution == "async" and not self.inference
 
     @property
+    def lock_step(self) -> bool:
+        """Whether actors and learning take turns, so that the same seed is the same run."""
+        return self.asynchronous and self.settings.async_trainer.mode == "lock_step"
+
+    @property
     def environment(self) -> str:
         """What is played on, as a person calls it."""
         path = self.settings.env_settings.env_path
@@ -122,11 +127,11 @@ class RunPlan:
         return 0 if self.deterministic else self.settings.collection.max_policy_age
 
     def fresh_seed(self, pair: int, generation: int) -> dict[str, float]:
-        """What engine ``pair`` of a deterministic run is told besides at its ``generation``-th beginning.
+        """What engine ``pair`` of a run that can be repeated is told besides at its ``generation``-th beginning.
 
         So a resumed run and one that was never interrupted tell their engines the same.
         """
-        if not self.deterministic:
+        if not (self.deterministic or self.lock_step):
             return {}
         words = np.random.SeedSequence([self.seed, pair, generation]).generate_state(1)
         return {"seed": float(int(words[0]) % _SEED_RANGE)}

@@ -268,6 +268,8 @@ class TrainingRun:
             done=self._done,
             parameters=self._parameters,
             save=lambda learner: self.checkpointer.save([learner], self.pairs),
+            after_round=self._after_round,
+            generation=lambda: self.checkpointer.generation,
             evaluate=self._evaluate,
         )
         for pair in actors.pairs:
@@ -326,7 +328,7 @@ class TrainingRun:
             if self.plan.settings.checkpoint_settings.export == "best":
                 learner.play_best()
             return
-        if not self.plan.deterministic:
+        if not (self.plan.deterministic or self.plan.lock_step):
             learner.after_update = self._after_update
         if not learner.algorithm.exports or (self.plan.population and self._export_checks):
             return  # members of a population are of one shape
@@ -365,9 +367,12 @@ class TrainingRun:
         except Exception as error:
             self.hub.warning(f"the run goes on, but is shown no longer: {type(error).__name__}: {error}")
 
-    async def _after_round(self) -> bool:
-        """In a deterministic run, whether a checkpoint was written and environments shall begin anew."""
-        due = any(self.checkpointer.due(learner) for learner in self.learners)
+    async def _after_round(self, wanted: bool = False) -> bool:
+        """In a run that can be repeated, whether a checkpoint was written and environments shall begin anew.
+
+        ``wanted``: whether one is due for another reason than its own interval.
+        """
+        due = wanted or any(self.checkpointer.due(learner) for learner in self.learners)
         if due:
             await self.checkpointer.save_generation(self.learners, self.pairs)
         return due

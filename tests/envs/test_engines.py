@@ -257,7 +257,7 @@ def test_a_replacement_gets_the_parameters_of_the_last_reset(workers: Workers, t
 def test_an_engine_that_has_proved_itself_waits_briefly_again(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PROOF_EXCHANGES", 4)
+    monkeypatch.setattr(RestartBudget, "PROOF_STEPS", 4)
     budget = workers.budget(-1)
     budget.spend()
     budget.spend()

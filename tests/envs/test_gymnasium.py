@@ -484,6 +484,29 @@ def test_an_environment_that_raises_is_made_again_within_its_budget(broken: Call
     run(environment, work)
 
 
+def test_one_that_has_worked_for_a_while_is_soon_made_again(
+    broken: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes two steps each time before it fails."""
+    broken(4)
+    monkeypatch.setattr(RestartBudget, "PROOF_STEPS", 3)
+    told: list[str] = []
+    environment = environment_of(vector(Broken, copies=1), RestartBudget(-1, -1, 60.0, told.append))
+
+    async def work() -> None:
+        batches = await environment.start({})
+        for failure in range(4):
+            if failure == 2:
+                monkeypatch.setattr(RestartBudget, "PROOF_STEPS", 2)
+            with pytest.raises(EngineError) as raised:
+                await play(environment, batches, 5)
+            batches = await environment.recover(raised.value)
+        waits = [message.partition(" again in ")[2].split()[0] for message in told]
+        assert waits == ["0.001", "0.002", "0.001", "0.001"]
+
+    run(environment, work)
+
+
 def test_a_replacement_that_cannot_be_made_costs_budget_too(broken: Callable[[int], None]) -> None:
     broken(1)
     made: list[int] = []

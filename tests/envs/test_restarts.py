@@ -68,9 +68,11 @@ def test_no_restarts_at_all_and_unlimited_ones() -> None:
 def test_waits_double_up_to_the_longest_and_begin_anew_once_the_engine_has_proved_itself() -> None:
     budget = budget_of(-1, -1)
     assert [budget.spend() for _ in range(10)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
-    budget.proved()
+    budget.worked(99)
+    assert budget.spend() == 30.0
+    budget.worked(100)
     assert [budget.spend() for _ in range(2)] == [0.25, 0.5]
-    assert budget.restarts == 12
+    assert budget.restarts == 13
 
 
 def test_a_very_long_row_of_failures_keeps_the_longest_wait() -> None:

@@ -229,3 +229,17 @@ def test_what_one_collector_adds_ends_no_episode_of_another() -> None:
         found, begins = ring.episodes.whole(np.array(places[source][:1]))
         assert found.tolist() == places[source]
         assert np.flatnonzero(begins).tolist() == [0]
+
+
+def test_where_all_environments_began_anew_the_episodes_before_end_at_once() -> None:
+    """Also of collectors that have brought nothing since: a ring that is read from a checkpoint knows no other."""
+    ring = Playing(capacity=40, images=False).replay
+    assert ring.episodes is not None
+    for source in (0, 1, 0):
+        playing = Playing(capacity=40, images=False)
+        for _ in range(3):
+            playing.decide([0])
+        if len(ring) == 4:
+            ring.forget_all()
+        ring.append(*playing.take(), source)
+    assert ring.episodes.ended(np.arange(len(ring))).tolist() == [True] * 4 + [False] * 2

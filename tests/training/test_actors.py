@@ -175,6 +175,7 @@ def test_actors_reach_a_criterion_and_callbacks_hear_of_what_they_played(tmp_pat
 
 def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(RestartBudget, "PROOF_STEPS", 10)
     memory = Memory()
     session = begin(settings_of(tmp_path, env_settings__env_args=["seconds=0.001"]), memory, "learn")
     until(lambda: playing(session), LONG_S)
@@ -188,12 +189,96 @@ def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatc
     until(lambda: victim.trainer.decisions > before, LONG_S)
     assert victim.process.pid not in (None, pid)
     assert victim.process.restarts == 1
+    again = victim.process.pid
+    assert again is not None
+    os.kill(again, signal.SIGKILL)
+    second = "starting it again in 0.01 s (restart 2)"  # for it has worked meanwhile
+    until(lambda: any(second in warning for warning in memory.warnings), 10.0)
     session.cancel()
     report = session.wait(WAIT_S)
     assert report.exit_code == 0
-    assert report.pairs[0].restarts == 1
+    assert report.pairs[0].restarts == 2
     learner = saved(tmp_path)
     assert learner["algorithm"]["seen"] == learner["samples"], "what it had pushed is there"
+
+
+def test_one_that_dies_before_its_first_step_is_replaced_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
+    arguments: dict[str, Any] = {"env_settings__env_args": ["dies_at=0", f"once={tmp_path / 'died'}"]}
+    report = train_long(settings_of(tmp_path, **arguments, async_trainer__max_opts=10))
+    assert report.outcome == "completed"
+    assert sorted(pair.restarts for pair in report.pairs) == [0, 1]
+
+
+def test_one_whose_environment_hangs_is_ended_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step in a thread cannot be ended; the process that it is in can."""
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
+    memory = Memory()
+    arguments: dict[str, Any] = {"env_settings__env_args": ["hangs_at=30", f"once={tmp_path / 'hung'}"]}
+    arguments |= {"env_settings__timeout_wait": 1, "async_trainer__actors": 1, "async_trainer__max_opts": 20}
+    report = train_long(settings_of(tmp_path, **arguments), memory)
+    assert report.outcome == "completed"
+    assert report.pairs[0].restarts == 1
+    assert "actor 0 was ended: it waited 1 s for environment 0 to take a step; raise --timeout-wait" in "".join(
+        memory.warnings
+    )
+
+
+def test_a_stopped_one_is_ended_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
+    memory = Memory()
+    arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.001"], "env_settings__timeout_wait": 1}
+    session = begin(settings_of(tmp_path, **arguments), memory, "learn")
+    until(lambda: playing(session), LONG_S)
+    victim = actors_of(session)[0]
+    pid = victim.process.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: any("actor 0 showed no life for 1 s" in warning for warning in memory.warnings), 20.0)
+    assert gone(pid)
+    before = victim.trainer.decisions
+    until(lambda: victim.trainer.decisions > before, LONG_S)
+    session.cancel()
+    assert session.wait(WAIT_S).exit_code == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+def test_whoever_ends_the_run_does_not_wait_for_the_evaluator(
+    how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for one that is stopped nor for one that waits to be started again; what was learned is saved."""
+    memory = Memory()
+    arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
+    session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
+    actors = session._run.actors
+    assert actors is not None
+    playing_it = actors.evaluator._process
+    until(lambda: actors.board.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 1000.0)
+    pid = playing_it.pid
+    assert pid is not None
+    os.kill(pid, how)
+    if how is signal.SIGKILL:
+        until(lambda: any("ended by SIGKILL" in warning for warning in memory.warnings), 20.0)
+    session.cancel()
+    assert session.wait(20.0).exit_code == 0
+    assert gone(pid)
+    assert saved(tmp_path)["opts"] > 0
+
+
+def test_an_evaluation_that_does_not_end_holds_no_run_for_ever(tmp_path: Path) -> None:
+    memory = Memory()
+    arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
+    session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
+    actors = session._run.actors
+    assert actors is not None
+    until(lambda: actors.board.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    object.__setattr__(session._run.plan, "stall_s", 0.2)  # the watchdog has read it already
+    session._run._stop("that is enough")
+    assert session.wait(WAIT_S).outcome == "completed"
+    assert any("an evaluation has not ended within 0.2 s" in warning for warning in memory.warnings)
 
 
 def test_when_all_actors_are_dead_the_run_ends_with_their_reason(tmp_path: Path) -> None:
@@ -242,23 +327,6 @@ def _ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
-
-
-def test_in_lock_step_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
-    """k persistent workers that wait for each other: to the bit, whoever was faster."""
-    weights = []
-    for run_id, slow in (("a", "seconds=0.0"), ("b", "seconds=0.002")):
-        overrides: dict[str, Any] = {"async_trainer__mode": "lock_step", "async_trainer__max_opts": 60}
-        train_long(settings_of(tmp_path, run_id, **overrides, env_settings__env_args=[slow, "length=15"]))
-        learner = saved(tmp_path, run_id)
-        assert learner["opts"] == 60
-        weights.append({name: learner["tensors"][name] for name in learner["tensors"] if "network" in name})
-        replay = {name: rows for name, rows in learner["tensors"].items() if name.startswith("replay.")}
-        weights[-1] |= {name: rows[:280] for name, rows in replay.items()}  # 7 rounds; then they were stopped
-    assert weights[0].keys() == weights[1].keys()
-    assert len(weights[0]) > 5
-    for name, values in weights[0].items():
-        np.testing.assert_array_equal(values, weights[1][name], name)
 
 
 def test_an_exploration_that_the_algorithm_does_not_have_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""Actors in lock step: the same seed is the same run to the bit, also where its trainer was killed and went on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer import load_settings
+from tau_trainer.settings import RunSettings
+from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
+from tests.trainers import tau_train
+from tests.training.fakes import WAIT_S, begin, train, until
+from tests.training.toys import SECONDS
+
+pytestmark = pytest.mark.timeout(120)
+
+MAX_STEPS = 183
+"""Neither the rollouts of 20 nor the two actors divide it."""
+
+FILE = f"""
+behaviors:
+  Count-v0:
+    trainer_type: sac
+    hyperparameters: {{batch_size: 8, buffer_size: 300, steps_per_update: 4.0, save_replay_buffer: true, n_step: 3}}
+    network_settings: {{hidden_units: 8, num_layers: 1, normalize: true}}
+    max_steps: {MAX_STEPS}
+    summary_freq: 100
+    checkpoint_interval: 60
+env_settings: {{env_path: "gym:tests.training.toys:Count-v0", env_args: ["length=15"], seed: 7}}
+execution: async
+async_trainer: {{mode: lock_step, actors: 2, n_buffer: 20, eval_interval: 15, eval_episodes: 2}}
+"""
+
+
+def settings_of(folder: Path, run_id: str, **overrides: Any) -> RunSettings:
+    """The file above; keys with __ in place of dots."""
+    config = folder / "lock-step.yaml"
+    config.write_text(FILE, "utf-8")
+    given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": run_id}
+    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+def last_of(folder: Path, run_id: str) -> Checkpoint:
+    checkpoint = latest_checkpoint(folder / run_id / "checkpoints", "Count-v0").checkpoint
+    assert checkpoint is not None
+    return checkpoint
+
+
+def assert_same(folder: Path, first: str, second: str) -> None:
+    """Every array of their last checkpoints, all counts, and the exported policies."""
+    one, other = last_of(folder, first), last_of(folder, second)
+    assert one.tensors.keys() == other.tensors.keys()
+    assert any(name.startswith("best.") for name in one.tensors)
+    for name, values in one.tensors.items():
+        np.testing.assert_array_equal(values, other.tensors[name], name)
+    assert one.manifest["pairs"] == other.manifest["pairs"]
+    facts, others = one.manifest["learner"], other.manifest["learner"]
+    assert facts["decisions"] == others["decisions"] == sum(one.manifest["pairs"].values()) == MAX_STEPS
+    for name in ("opts", "samples", "best", "recent_returns"):
+        assert facts[name] == others[name], name
+    model = "Count-v0.onnx"
+    assert (folder / first / model).read_bytes() == (folder / second / model).read_bytes()
+
+
+def test_the_same_seed_is_the_same_run_also_where_it_was_killed_and_resumed(tmp_path: Path) -> None:
+    """The one that is killed is slower, too."""
+    whole = begin(settings_of(tmp_path, "whole"), command="learn")
+    words = ["--results-dir", str(tmp_path), "--run-id", "killed", "--quiet"]
+    with tau_train(tmp_path, "learn", "lock-step.yaml", *words, environment={SECONDS: "0.004"}) as killed:
+        until(lambda: list((tmp_path / "killed" / "checkpoints").glob("Count-v0-*/manifest.json")))
+        killed.kill()
+        killed.wait()
+    assert last_of(tmp_path, "killed").step < MAX_STEPS
+    again = begin(settings_of(tmp_path, "killed", checkpoint_settings__resume=True), command="learn")
+    assert [session.wait(WAIT_S).outcome for session in (whole, again)] == ["completed"] * 2
+    assert_same(tmp_path, "whole", "killed")
+
+
+@pytest.mark.slow
+def test_the_same_seed_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for run_id, seconds, capacity in (("a", "0", 4), ("b", "0.002", 1)):
+        monkeypatch.setenv(SECONDS, seconds)
+        settings = settings_of(tmp_path, run_id, async_trainer__channel_capacity=capacity)
+        assert train(settings, command="learn").outcome == "completed"
+    assert_same(tmp_path, "a", "b")
