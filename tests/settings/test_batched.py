@@ -78,6 +78,7 @@ def test_a2c_has_the_numbers_of_warpdrive(file: Path) -> None:
 def test_summaries_of_short_runs_are_more(file: Path) -> None:
     assert load_batched(file).summary_every == 50000
     assert load_batched(file, {"max_steps": 2000}).summary_every == 100
+    assert load_batched(file, {"max_steps": 2000, "summary_freq": 1500}).summary_every == 1500
 
 
 @pytest.mark.parametrize(
