@@ -22,7 +22,6 @@ from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.origins import Origins
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.scores import mean_return
 from tau_trainer.training.status import write_status
 
 
@@ -200,10 +199,7 @@ class Checkpointer:
             best = _best_version(learner)
             # Counters as they are now; the weights as the thread finds them, after the last update.
             decisions, version = learner.decisions, learner.policy.version
-            facts = {
-                "decisions": decisions,
-                "mean_reward": mean_return(one for pair in pairs for one in pair.trainer.episodes_of(learner)),
-            }
+            facts = {"decisions": decisions, "mean_reward": learner.rewards.mean}
             self._callbacks.tell("on_save_begin", SaveInfo(learner.name, decisions))
             try:
                 path = await learner.run_in_thread(partial(self._write, learner, facts, common, models))

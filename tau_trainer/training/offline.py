@@ -343,7 +343,9 @@ class OfflineRun:
             policy_version=sum(one.algorithm.version for one in self.learners),
             update_seconds=elapsed,
             behaviors=tuple(
-                BehaviorSnapshot(one.name, one.steps, one.settings.max_steps, one.episodes, one.mean_return)
+                BehaviorSnapshot(
+                    one.name, one.steps, one.settings.max_steps, one.episodes, one.mean_return, window="evaluation"
+                )
                 for one in self.learners
             ),
         )
