@@ -21,7 +21,7 @@ from tau_trainer.metrics import keys
 from tau_trainer.metrics.dispatch import Dispatcher
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import BaselineScore, RunReport, RunSnapshot
-from tau_trainer.metrics.summary import Event, Series, Statistics, Summary, summarize
+from tau_trainer.metrics.summary import Event, Series, Statistics, Summary, summarize, together
 from tau_trainer.metrics.timers import Timer
 from tau_trainer.metrics.timing import Clock, eta_seconds
 from tau_trainer.specs import Aggregation
@@ -107,8 +107,20 @@ class MetricsHub:
     def tell(self, behavior: str, key: str, count: int, mean: float, std: float) -> None:
         """Say what ``count`` values were, of which nobody has kept each, until the next flush; say it once."""
         known = Statistics(Aggregation.AVERAGE, count, mean, std, math.nan, math.nan, mean * count, math.nan)
+        self.carry(behavior, {key: known})
+
+    def pending(self, behavior: str, wanted: Sequence[str]) -> dict[str, Statistics]:
+        """Of the keys that are ``wanted`` what there is since the last flush, for a checkpoint."""
         with self._lock:
-            self._told.setdefault(behavior, {})[key] = known
+            series, told = self._series.get(behavior, {}), self._told.get(behavior, {})
+            found = {key: series[None, key].statistics() for key in wanted if (None, key) in series}
+            known = together(told, found)
+        return {key: known[key] for key in wanted if key in known and known[key].count}
+
+    def carry(self, behavior: str, known: Mapping[str, Statistics]) -> None:
+        """Go on from :meth:`pending`: the next flush has ``known`` and what comes until then, as if they were one."""
+        with self._lock:
+            self._told.setdefault(behavior, {}).update(known)
 
     def add_all(self, behavior: str, values: Mapping[str, float | ArrayLike], *, pair: PairId | None = None) -> None:
         """Several keys at once, averaged: what an update returns."""
@@ -120,12 +132,21 @@ class MetricsHub:
         with self._lock:
             self._kept[key] = value
 
-    def episode(self, behavior: str, pair: PairId | None, returns: ArrayLike, lengths: ArrayLike) -> None:
-        """Count ``k`` finished episodes. ``returns`` [k]: undiscounted sums of reward; ``lengths`` [k]: decisions."""
+    def episode(
+        self, behavior: str, pair: PairId | None, returns: ArrayLike, lengths: ArrayLike, groups: ArrayLike = ()
+    ) -> None:
+        """Count ``k`` finished episodes. ``returns`` [k]: undiscounted sums of reward; ``lengths`` [k]: decisions.
+
+        ``groups`` [k]: what the group of each got in it, NaN for an agent without one; [0]: there are no groups.
+        """
         if np.size(returns) == 0:
             return
         self.add(behavior, keys.CUMULATIVE_REWARD, returns, Aggregation.HISTOGRAM, pair=pair)
         self.add(behavior, keys.EPISODE_LENGTH, lengths, pair=pair)
+        known = np.asarray(groups, np.float64)
+        known = known[~np.isnan(known)]
+        if len(known):
+            self.add(behavior, keys.GROUP_CUMULATIVE_REWARD, known, Aggregation.HISTOGRAM, pair=pair)
 
     def rest(self, behavior: str) -> None:
         """Perhaps no decision follows: then the time from here to the next flush says nothing of its speed."""
@@ -147,7 +168,7 @@ class MetricsHub:
             rate = max(decisions, 0) / seconds if seconds > 0 else 0.0
             kept = {keys.DECISIONS_PER_SECOND: rate, **self._kept}
         statistics, pairs = _aggregate(series, kept)
-        statistics |= told
+        statistics = together(told, statistics)
         summary = Summary(
             behavior=behavior,
             step=step,

@@ -126,7 +126,16 @@ def result_record(result: RunReport) -> dict[str, Any]:
     return {"type": "result", **_fields(result, *_ENDED), **scores, **_fields(result, *_LEFT)}
 
 
-_PAIR = ("id", "state", "decisions", "mean_reward", "success_rate", "decisions_per_second", "error")
+_PAIR = (
+    "id",
+    "state",
+    "decisions",
+    "mean_reward",
+    "mean_group_reward",
+    "success_rate",
+    "decisions_per_second",
+    "error",
+)
 _ENDED = ("run_id", "command", "outcome", "decisions", "wall_seconds", "decisions_per_second", "verdict")
 _LEFT = ("baselines", "behaviors", "files", "errors")
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 GROUP_CUMULATIVE_REWARD = "Environment/Group Cumulative Reward"
 EPISODE_LENGTH = "Environment/Episode Length"
+EPISODE_REWARDS = (CUMULATIVE_REWARD, GROUP_CUMULATIVE_REWARD)
+"""Of an agent itself, and of its group."""
 
 POLICY_ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"

@@ -64,7 +64,8 @@ def summary_line(summary: Summary, task: Mapping[str, Any] = _NO_TASK) -> str:
     """ML-Agents' console line, then speed and ETA.
 
     ``TauAgent. Step: 1000. Time Elapsed: 1.234 s. Mean Reward: 0.900. Std of Reward: 0.100. Training.
-    Decisions/s: 810. ETA: 0:01:23.``; where no episode has ended, the mean reward of a decision stands in its place.
+    Decisions/s: 810. ETA: 0:01:23.``; where no episode has ended, the mean reward of a decision stands in its place,
+    and beside that of agents in groups, as there, ``Mean Group Reward: 1.250`` in place of the deviation.
     ``task``: fields of the event of that kind, with the names of its scalars.
     """
     parts = [summary.behavior.split("?", 1)[0], f"Step: {summary.step}", f"Time Elapsed: {summary.elapsed_s:0.3f} s"]
@@ -76,18 +77,20 @@ def summary_line(summary: Summary, task: Mapping[str, Any] = _NO_TASK) -> str:
 
 
 def _reward_parts(summary: Summary, task: Mapping[str, Any]) -> list[str]:
-    """Reward of episodes, of groups, or of decisions: the first that there is; binary success and accuracy after it."""
+    """Reward of episodes, with that of groups in the place of its deviation as ML-Agents has it, or of decisions.
+
+    Binary success and accuracy come after it.
+    """
     parts: list[str] = []
-    for key, name in (
-        (keys.CUMULATIVE_REWARD, "Reward"),
-        (keys.GROUP_CUMULATIVE_REWARD, "Group Reward"),
-        (task.get("reward", ""), "Reward per Decision"),
-    ):
+    for key, name in ((keys.CUMULATIVE_REWARD, "Reward"), (task.get("reward", ""), "Reward per Decision")):
         if (one := summary.statistics.get(key)) is not None:
             parts = [f"Mean {name}: {format_reward(one.mean)}", f"Std of {name}: {format_reward(one.std)}"]
             break
     else:
         parts = ["No episode was completed since last summary"]
+    group = summary.statistics.get(keys.GROUP_CUMULATIVE_REWARD)
+    if group is not None and keys.CUMULATIVE_REWARD in summary.statistics:
+        parts[1:] = [f"Mean Group Reward: {format_reward(group.mean)}"]
     for key, name in ((task.get("success", ""), "Success Rate"), (keys.VALIDATION_ACCURACY, "Validation Accuracy")):
         if (one := summary.statistics.get(key)) is not None:
             parts.append(f"{name}: {format_reward(one.value)}")

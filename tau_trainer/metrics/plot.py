@@ -30,11 +30,6 @@ MAX_LEGEND_COLUMNS = 4
 LABEL_GAP = 0.055
 """Smallest distance between two baseline labels, as a share of the axis."""
 
-EPISODE_REWARDS = (
-    (keys.CUMULATIVE_REWARD, "mean reward\nper episode"),
-    (keys.GROUP_CUMULATIVE_REWARD, "mean group reward\nper episode"),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class PlotSeries:
@@ -58,10 +53,13 @@ def draw(history: History) -> Figure:
     """The picture: a panel for reward and, where there is anything binary, one for accuracy and success."""
     given, history = history, history.merge_independent()
     scored = history.task.get("reward", "")
-    rewards = ((scored, "mean reward\nper decision"), *EPISODE_REWARDS)
-    reward_key, reward_label = next(((k, label) for k, label in rewards if history.overall(k)), EPISODE_REWARDS[0])
+    decided = bool(history.overall(scored))
+    reward_key, what = (scored, "decision") if decided else (keys.CUMULATIVE_REWARD, "episode")
+    reward_label = f"mean reward\nper {what}"
     reward = [PlotSeries(reward_key, "training")]
-    if reward_key == scored:
+    if history.overall(keys.GROUP_CUMULATIVE_REWARD):
+        reward.append(PlotSeries(keys.GROUP_CUMULATIVE_REWARD, "of groups", COLORS[1:]))
+    if decided:
         reward.append(PlotSeries(keys.VALIDATION_REWARD, "validation", (ACCURACY_COLOR,), "o"))
         reward.append(PlotSeries(TEST_REWARD, "test, exported policy", (TEST_COLOR,), "*"))
     success = [
@@ -71,7 +69,7 @@ def draw(history: History) -> Figure:
     ]
     two = bool(history.baselines) or any(history.overall(one.key) for one in success)
     figure, panels = new_figure(history.run_id or "learning curve", 2 if two else 1)
-    comparable = _baselines(history, "reward") if reward_key == scored else {}
+    comparable = _baselines(history, "reward") if decided else {}
     _panel(panels[0], history, reward, reward_label, comparable)
     if two:
         _as_percent(panels[1])

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
-from tau_trainer.metrics.snapshot import RunReport
-from tau_trainer.metrics.table import marks_for
+from tau_trainer.metrics.snapshot import BehaviorSnapshot, RunReport
+from tau_trainer.metrics.table import marks_for, rewards
 
 MAX_WIDTH = 110
 """A wider panel would be mostly empty."""
@@ -26,9 +26,8 @@ def result_lines(result: RunReport) -> Iterator[str]:
         known += [] if accuracy is None else [f"accuracy {format_percent(accuracy)}"]
         yield f"{name}: {', '.join(known) or 'not evaluated'}"
     if not scores(result):
-        for behavior in result.behaviors:
-            mean = format_reward(behavior.mean_reward)
-            yield f"{behavior.name}: mean reward {mean} after {format_count(behavior.step)} {result.unit}"
+        for one in result.behaviors:
+            yield f"{one.name}: {', '.join(rewards(one))} {window(one)}, after {format_count(one.step)} {result.unit}"
     yield from (f"error: {error}" for error in result.errors)
     yield from (f"{name}: {path}" for name, path in result.files.items())
     if result.verdict:
@@ -53,6 +52,12 @@ def scores(result: RunReport) -> list[tuple[str, float | None, float | None]]:
     return [("policy", reward, accuracy), *baselines, *trained]
 
 
+def window(behavior: BehaviorSnapshot) -> str:
+    """Which episodes these are the means of, in words."""
+    count, where = behavior.window_episodes, f"in its last {behavior.window}"
+    return f"{where} ({format_count(count)} {'episode' if count == 1 else 'episodes'})" if count else where
+
+
 class ResultView:
     """The last panel, for rich to draw: evaluation beside the baselines, the verdict, where files lie."""
 
@@ -66,7 +71,9 @@ class ResultView:
         if scores(result):
             parts += [Text(), _score_table(result)]
         elif result.behaviors:
-            parts += [Text(), _behavior_table(result)]
+            windows = dict.fromkeys(f"its last {one.window}" for one in result.behaviors)
+            note = f"mean rewards: of the episodes in {' or '.join(windows)}"
+            parts += [Text(), _behavior_table(result), Text(note, style="dim")]
         if result.files:
             parts += [Text(), _file_table(result)]
         if result.verdict:
@@ -93,10 +100,12 @@ def _score_table(result: RunReport) -> Table:
 def _behavior_table(result: RunReport) -> Table:
     table = _table()
     table.add_column("behavior", no_wrap=True, overflow="ellipsis")
-    for heading in (result.unit, "episodes", "mean reward"):
+    groups = any(one.mean_group_reward is not None for one in result.behaviors)
+    for heading in (result.unit, "episodes", "mean reward", *(["mean group reward"] if groups else [])):
         table.add_column(heading, justify="right", no_wrap=True)
     for one in result.behaviors:
-        table.add_row(one.name, format_count(one.step), format_count(one.episodes), format_reward(one.mean_reward))
+        means = [one.mean_reward, *([one.mean_group_reward] if groups else [])]
+        table.add_row(one.name, format_count(one.step), format_count(one.episodes), *map(format_reward, means))
     return table
 
 

@@ -41,9 +41,9 @@ class PairMetrics:
     decisions: int = 0
     """Decisions of its agents, earlier runs that were resumed included."""
     mean_reward: float | None = None
-    """Recent mean reward of one decision (where a task counts those) or of one episode; None before the first."""
+    """Mean reward of one decision (where a task counts those) or of one episode in its last summary that has one."""
     success_rate: float | None = None
-    """Recent share of positive binary rewards, 0 to 1; None: no binary reward is computed, or none yet."""
+    """Share of positive binary rewards in its last summary, 0 to 1; None: no binary reward is computed, or none yet."""
     decisions_per_second: float = 0.0
     """Now; 0 where it is not training, and in a report."""
     error: str | None = None
@@ -53,6 +53,8 @@ class PairMetrics:
     """How often its engine was started again."""
     validation_accuracy: float | None = None
     """Of its policy when it ended, 0 to 1; None before that, and without an evaluation."""
+    mean_group_reward: float | None = None
+    """Mean reward that agents' groups got in an episode; None where no group gets any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,15 @@ class BehaviorSnapshot:
     """Where training ends; 0: no limit."""
     episodes: int = 0
     mean_reward: float | None = None
-    """Mean cumulative reward of recent episodes; None: none was completed."""
+    """Mean reward that agents got themselves in the episodes of the window; None: none was completed."""
     mean_length: float | None = None
-    """Mean decisions of recent episodes, where that is told."""
+    """Mean decisions of these episodes, where that is told."""
+    mean_group_reward: float | None = None
+    """Mean reward that their groups got in them; None: no group gets any."""
+    window: str = "summary"
+    """What the means are of: the last ``summary`` in which an episode ended, or the last ``evaluation``."""
+    window_episodes: int = 0
+    """So many episodes ended in it; 0: that is not told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,15 @@ class Statistics:
     histogram: Histogram | None = None
     """For :attr:`Aggregation.HISTOGRAM` only."""
 
+    def plain(self) -> dict[str, float]:
+        """Everything but the histogram, for JSON."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "histogram"}
+
+    @classmethod
+    def from_plain(cls, told: Mapping[str, Any]) -> Statistics:
+        """What :meth:`plain` gave."""
+        return cls(**{**told, "aggregation": Aggregation(told["aggregation"])})
+
     @property
     def value(self) -> float:
         """The one scalar that a recorder writes; NaN when no value was finite."""
@@ -54,6 +64,30 @@ class Statistics:
                 return self.last
             case _:
                 return self.mean
+
+
+def together(earlier: Mapping[str, Statistics], later: Mapping[str, Statistics]) -> dict[str, Statistics]:
+    """Statistics by key as if the values of both had come one after the other; a histogram has those of ``later``."""
+    found = {**earlier, **later}
+    for key in earlier.keys() & later.keys():
+        one, other = earlier[key], later[key]
+        if one.count and other.count:
+            count, total = one.count + other.count, one.sum + other.sum
+            mean = total / count
+            squares = sum(part.count * (part.std**2 + (part.mean - mean) ** 2) for part in (one, other))
+            found[key] = replace(
+                other,
+                count=count,
+                mean=mean,
+                std=math.sqrt(squares / count),
+                min=min(one.min, other.min),
+                max=max(one.max, other.max),
+                sum=total,
+                non_finite=one.non_finite + other.non_finite,
+            )
+        elif one.count:
+            found[key] = replace(one, non_finite=one.non_finite + other.non_finite)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

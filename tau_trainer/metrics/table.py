@@ -74,11 +74,14 @@ class TableColumn:
     min_width: int = 0
     of_task: bool = False
     """Shown where the run's task asks for it."""
+    of_groups: bool = False
+    """Shown where groups get rewards."""
 
 
 COLUMNS = (
     TableColumn("decisions", 12, lambda pair: format_count(pair.decisions), 48),
     TableColumn("reward", 8, lambda pair: format_reward(pair.mean_reward)),
+    TableColumn("group", 8, lambda pair: format_reward(pair.mean_group_reward), 48, of_groups=True),
     TableColumn("success", 8, lambda pair: format_percent(pair.success_rate), 40, of_task=True),
     TableColumn("validation", 10, lambda pair: format_percent(pair.validation_accuracy), 110, of_task=True),
     TableColumn("episodes", 10, lambda pair: format_count(pair.episodes), 130),
@@ -142,6 +145,7 @@ def merge_pairs(pairs: Sequence[PairMetrics]) -> PairMetrics:
         state=pairs[0].state,
         decisions=sum(pair.decisions for pair in pairs),
         mean_reward=_weighted_mean(pairs, lambda pair: pair.mean_reward),
+        mean_group_reward=_weighted_mean(pairs, lambda pair: pair.mean_group_reward),
         success_rate=_weighted_mean(pairs, lambda pair: pair.success_rate),
         decisions_per_second=sum(pair.decisions_per_second for pair in pairs),
         episodes=sum(pair.episodes for pair in pairs),
@@ -167,7 +171,9 @@ def _pair_rows(
 ) -> Iterator[Text]:
     """Headings, the pairs that matter most, one row for those that do not fit, and the sums."""
     pairs = sorted(snapshot.pairs, key=lambda pair: (RANKS.get(pair.state, 0), pair.id))
-    known = [column for column in COLUMNS if not column.of_task or column.heading in snapshot.columns]
+    groups = any(pair.mean_group_reward is not None for pair in pairs)
+    known = [column for column in COLUMNS if groups or not column.of_groups]
+    known = [column for column in known if not column.of_task or column.heading in snapshot.columns]
     columns = [column for column in known if width >= column.min_width]
     shown = pairs if len(pairs) <= max_rows else pairs[: max(max_rows - 1, 1)]
     # What is left over is for states and trends; of a pair that failed the reason takes all of it.
@@ -234,12 +240,12 @@ def _head(snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, marks:
     if snapshot.learning:
         yield from _pack(policy, width, marks)
     if snapshot.command == "parallel":
-        rewards = next(iter(trends.values())).rewards if len(trends) == 1 else []
-        yield from _pack([*_trend_parts(rewards, width, marks), *_loss_parts(mean_losses(trends))], width, marks)
+        trend = next(iter(trends.values())) if len(trends) == 1 else Trend()
+        yield from _pack([*_trend_parts(trend, width, marks), *_loss_parts(mean_losses(trends))], width, marks)
     else:
         for behavior in snapshot.behaviors[:MAX_BEHAVIORS]:
             trend = trends.get(behavior.name, Trend())
-            parts = [*_behavior_parts(behavior), *_trend_parts(trend.rewards, width, marks), *_loss_parts(trend.losses)]
+            parts = [*_behavior_parts(behavior), *_trend_parts(trend, width, marks), *_loss_parts(trend.losses)]
             yield from _pack(parts, width, marks)
     yield from _pack(snapshot.figures, width, marks)
     yield from _pack(snapshot.lessons, width, marks)
@@ -261,14 +267,24 @@ def _progress(snapshot: RunSnapshot, width: int, marks: Marks) -> Text:
     return line
 
 
-def _trend_parts(rewards: Sequence[float], width: int, marks: Marks) -> list[str]:
-    """The mean reward by summary, and the newest."""
-    known = sparkline(rewards, max(width // 4, 8), marks.levels)
-    return [f"reward {known} {format_reward(rewards[-1])}"] if rewards else []
+def _trend_parts(trend: Trend, width: int, marks: Marks) -> list[str]:
+    """The mean reward by summary, and the newest; the same of groups."""
+    return [
+        f"{name} {sparkline(values, max(width // 4, 8), marks.levels)} {format_reward(values[-1])}"
+        for name, values in (("reward", trend.rewards), ("group reward", trend.groups))
+        if values
+    ]
 
 
 def _loss_parts(losses: Mapping[str, float]) -> list[str]:
     return [f"{name} {format_loss(value)}" for name, value in losses.items()]
+
+
+def rewards(behavior: BehaviorSnapshot) -> list[str]:
+    """``mean reward 0.812``, and for agents in groups ``mean group reward 1.250``."""
+    parts = [f"mean reward {format_reward(behavior.mean_reward)}"]
+    group = behavior.mean_group_reward
+    return parts if group is None else [*parts, f"mean group reward {format_reward(group)}"]
 
 
 def _behavior_parts(behavior: BehaviorSnapshot) -> list[str]:
@@ -277,7 +293,7 @@ def _behavior_parts(behavior: BehaviorSnapshot) -> list[str]:
         behavior.name,
         f"step {format_count(behavior.step)}{limit}",
         f"{format_count(behavior.episodes)} episodes",
-        f"mean reward {format_reward(behavior.mean_reward)}",
+        *rewards(behavior),
         *([] if behavior.mean_length is None else [f"episode length {format_count(round(behavior.mean_length))}"]),
     ]
 

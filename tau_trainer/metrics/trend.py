@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.summary import Summary
 
-REWARDS = (keys.CUMULATIVE_REWARD, keys.GROUP_CUMULATIVE_REWARD)
 _LOSSES = "Losses/"
 _OTHERS = {keys.POLICY_ENTROPY: "entropy", keys.APPROXIMATE_KL: "KL"}
 
@@ -19,6 +18,8 @@ class Trend:
     """One behavior's mean reward by summary, that of each pair, and its newest losses."""
 
     rewards: list[float] = field(default_factory=list)
+    groups: list[float] = field(default_factory=list)
+    """The mean reward of agents' groups, where there are any."""
     pairs: dict[str, list[float]] = field(default_factory=dict)
     """By the pair's id."""
     losses: dict[str, float] = field(default_factory=dict)
@@ -26,12 +27,14 @@ class Trend:
 
     def add(self, summary: Summary, task_reward: str | None = None) -> None:
         """Take what a summary says. ``task_reward``: the key under which a task counts rewards of single decisions."""
-        key = next((key for key in (task_reward, *REWARDS) if key in summary.statistics), None)
+        key = next((key for key in (task_reward, keys.CUMULATIVE_REWARD) if key in summary.statistics), None)
         if key is not None:
             self.rewards.append(summary.statistics[key].value)
             for pair, statistics in summary.pairs.items():
                 if key in statistics:
                     self.pairs.setdefault(pair, []).append(statistics[key].value)
+        if keys.GROUP_CUMULATIVE_REWARD in summary.statistics:
+            self.groups.append(summary.statistics[keys.GROUP_CUMULATIVE_REWARD].value)
         for key, value in summary.values.items():
             name = key.removeprefix(_LOSSES).lower() if key.startswith(_LOSSES) else _OTHERS.get(key)
             if name is not None and math.isfinite(value):

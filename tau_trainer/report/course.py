@@ -67,6 +67,7 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
                     element("th", f"{of_run(runs, run)}{learner}-{one.step}", tag, scope="row"),
                     f"{one.step:,}",
                     or_dash(_reward_at(run, one), signed),
+                    or_dash(_group_reward_at(run, one), signed),
                     or_dash(one.accuracy, percent),
                     "-" if one.best is None else f"of decision {one.best:,}",
                     when(one.created),
@@ -80,6 +81,7 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
         "checkpoint",
         "decisions",
         "reward at that time",
+        "group reward at that time",
         "validation accuracy",
         "best policy in it",
         "written",
@@ -89,22 +91,27 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
 
 
 def _rank(run: RunRecord, one: SavedPolicy) -> float | None:
-    return one.accuracy if one.accuracy is not None else _reward_at(run, one)
+    """By accuracy, else by what an agent and its group got."""
+    earned = [reward for reward in (_reward_at(run, one), _group_reward_at(run, one)) if reward is not None]
+    return one.accuracy if one.accuracy is not None else sum(earned) if earned else None
 
 
 def _reward_at(run: RunRecord, one: SavedPolicy) -> float | None:
     """Mean reward of training in the last summary before a checkpoint."""
-    for key in (run.history.task.get("reward", ""), keys.CUMULATIVE_REWARD, keys.GROUP_CUMULATIVE_REWARD):
-        curves = run.history.overall(key)
-        curve = (
-            curves.get(one.learner) or next(iter(curves.values()), None)
-            if len(curves) == 1
-            else curves.get(one.learner)
-        )
-        if curve is not None:
-            before = [y for x, y in zip(curve.x, curve.y, strict=True) if x <= one.step]
-            return before[-1] if before else None
-    return None
+    task = run.history.task.get("reward", "")
+    return _at(run, one, task if run.history.overall(task) else keys.CUMULATIVE_REWARD)
+
+
+def _group_reward_at(run: RunRecord, one: SavedPolicy) -> float | None:
+    return _at(run, one, keys.GROUP_CUMULATIVE_REWARD)
+
+
+def _at(run: RunRecord, one: SavedPolicy, key: str) -> float | None:
+    """A scalar in the last summary before a checkpoint, of its learner, or of the only behavior that there is."""
+    curves = run.history.overall(key)
+    curve = curves.get(one.learner) or (next(iter(curves.values())) if len(curves) == 1 else None)
+    before = [y for x, y in zip(curve.x, curve.y, strict=True) if x <= one.step] if curve is not None else []
+    return before[-1] if before else None
 
 
 def time(runs: Sequence[RunRecord]) -> Markup:

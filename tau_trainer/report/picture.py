@@ -94,11 +94,13 @@ def _may_differ(place: str) -> bool:
 def _keys(histories: Sequence[History], what: What) -> list[str]:
     """The scalars of the panels, from top to bottom."""
     task = next((one.task for one in histories if one.task), {})
-    rewards = (task.get("reward", ""), keys.CUMULATIVE_REWARD, keys.GROUP_CUMULATIVE_REWARD)
-    reward = next((key for key in rewards if any(one.overall(key) for one in histories)), "")
+    there = [
+        key for key in (task.get("reward", ""), *keys.EPISODE_REWARDS) if any(one.overall(key) for one in histories)
+    ]
+    rewards = [*(there[:1] or [""]), *(key for key in there[1:] if key == keys.GROUP_CUMULATIVE_REWARD)]
     known = dict.fromkeys(key for one in histories for key in one.curves)
     losses = sorted(key for key in known if key.startswith(_LOSSES))
-    return [*([reward] if what != "loss" else []), *(losses if what != "reward" else [])]
+    return [*(rewards if what != "loss" else []), *(losses if what != "reward" else [])]
 
 
 def _panel(axes: Axes, key: str, histories: Mapping[str, Sequence[History]], smooth: int) -> None:

@@ -57,6 +57,9 @@ def _tiles(runs: Sequence[RunRecord]) -> Iterator[tuple[str, object]]:
     final = [reward for run in runs if (reward := final_reward(run)) is not None]
     if final:
         yield "reward of the last summary", with_deviation(final, signed)
+    groups = [reward for run in runs if (reward := last_of(run, keys.GROUP_CUMULATIVE_REWARD)) is not None]
+    if groups:
+        yield "group reward of the last summary", with_deviation(groups, signed)
     speeds = [speed for run in runs if (speed := _speed(run)) is not None]
     if speeds:
         yield "decisions a second", with_deviation(speeds, lambda one: f"{one:,.0f}")
@@ -70,11 +73,14 @@ def _scores(runs: Sequence[RunRecord], name: str) -> list[float]:
 
 
 def final_reward(run: RunRecord) -> float | None:
-    """Mean reward in the last summary that has one, of its first behavior: of an episode, or of a decision."""
-    for key in (run.history.task.get("reward", ""), keys.CUMULATIVE_REWARD, keys.GROUP_CUMULATIVE_REWARD):
-        for curve in run.history.overall(key).values():
-            return curve.y[-1]
-    return None
+    """Mean reward in the last summary that has one, of its first behavior: of a decision, or of an episode."""
+    decided = last_of(run, run.history.task.get("reward", ""))
+    return decided if decided is not None else last_of(run, keys.CUMULATIVE_REWARD)
+
+
+def last_of(run: RunRecord, key: str) -> float | None:
+    """The last value of a scalar of its first behavior; None where there is none."""
+    return next((curve.y[-1] for curve in run.history.overall(key).values()), None)
 
 
 def _speed(run: RunRecord) -> float | None:

@@ -21,6 +21,7 @@ from tau_trainer.settings import EDITOR, OffPolicyHyperparameters, RunSettings, 
 from tau_trainer.training.checkpoints import Checkpoint
 from tau_trainer.training.origins import Origins
 from tau_trainer.training.plan import make_plan
+from tau_trainer.training.scores import earned
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms import Algorithm
@@ -275,10 +276,17 @@ class _Watched(MetricsHub):
         self._trial = trial
 
     @override
-    def episode(self, behavior: str, pair: int | str | None, returns: ArrayLike, lengths: ArrayLike) -> None:
-        super().episode(behavior, pair, returns, lengths)
+    def episode(
+        self,
+        behavior: str,
+        pair: int | str | None,
+        returns: ArrayLike,
+        lengths: ArrayLike,
+        groups: ArrayLike = (),
+    ) -> None:
+        super().episode(behavior, pair, returns, lengths, groups)
         if np.size(returns):
-            self._trial.episodes([float(one) for one in np.ravel(returns)])
+            self._trial.episodes(earned(returns, groups).tolist())
 
     @override
     def add_all(self, behavior: str, values: Mapping[str, Any], *, pair: int | str | None = None) -> None:

@@ -24,7 +24,7 @@ from tau_trainer.settings.networks import NetworkSettings
 from tau_trainer.settings.problems import Problems, did_you_mean, key_path
 from tau_trainer.settings.run import CheckpointSettings, TorchSettings, fixed_seed
 from tau_trainer.settings.shipped import find_config
-from tau_trainer.settings.trainers import LEAST_SUMMARIES
+from tau_trainer.settings.trainers import SummaryFreq, summary_every
 
 Compile = Literal["auto", "on", "off"]
 """Whether stepping and acting are compiled: where a probe says that it is faster, always, or never."""
@@ -162,8 +162,8 @@ class BatchedSettings(Section):
     """Who decides for whom, by name."""
     max_steps: PositiveInt = 1_000_000
     """Decisions of all agents together after which the run ends."""
-    summary_freq: PositiveInt = 50000
-    """Decisions between two points of every curve."""
+    summary_freq: SummaryFreq = "auto"
+    """Decisions between two points of every curve; auto = 50000, in short runs a twentieth of max_steps."""
     checkpoint_interval: PositiveInt = 500000
     """Decisions between checkpoints."""
     keep_checkpoints: Int = 5
@@ -195,8 +195,8 @@ class BatchedSettings(Section):
 
     @property
     def summary_every(self) -> int:
-        """Decisions between two points: summary_freq, but for runs so short that few would come."""
-        return min(self.summary_freq, max(self.max_steps // LEAST_SUMMARIES, 1))
+        """Decisions between two points of every curve."""
+        return summary_every(self.summary_freq, 50000, self.max_steps)
 
     @model_validator(mode="after")
     def _somebody_learns(self) -> Self:

@@ -98,9 +98,7 @@ class Outlook:
     def without_effect(self) -> Iterator[Finding]:
         """Keys that somebody wrote and that change nothing, or something else than they say."""
         for place, trainer in self._trainers.items():
-            counts = trainer.summary_every(trainer.max_steps)
             own: dict[str, tuple[bool, str]] = {
-                "summary_freq": (counts < trainer.summary_freq, f"counts as {counts:,}, a twentieth of max_steps"),
                 "threaded": (trainer.threaded, "has no effect: learning always runs beside acting"),
                 "checkpoint_interval": (trainer.even_checkpoints, "has no effect beside even_checkpoints"),
                 "trial_count": (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, SerializeAsAny, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
@@ -24,7 +24,7 @@ from tau_trainer.settings.hyperparameters import (
     SACHyperparameters,
     TD3Hyperparameters,
 )
-from tau_trainer.settings.kinds import Bool, Float, Fraction, Int, PositiveInt, Section, TableSchema, Text
+from tau_trainer.settings.kinds import TAG, Bool, Float, Fraction, Int, PositiveInt, Section, TableSchema, Text
 from tau_trainer.settings.networks import NetworkSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
@@ -34,7 +34,12 @@ from tau_trainer.settings.signals import (
 )
 
 LEAST_SUMMARIES = 20
-"""Points of a run's curve, however short it is."""
+"""Points of a run's curve, however short it is, where nobody says how many."""
+SummaryFreq = Annotated[
+    Annotated[PositiveInt, Tag(TAG + "steps")] | Annotated[Literal["auto"], Tag(TAG + "auto")],
+    Discriminator(lambda value: TAG + ("auto" if value == "auto" else "steps")),
+]
+"""Steps between two points of a curve. What is given is kept; ``auto``: see :func:`summary_every`."""
 
 
 def _not_empty(value: dict[str, RewardSignalSettings]) -> dict[str, RewardSignalSettings]:
@@ -45,6 +50,16 @@ def _not_empty(value: dict[str, RewardSignalSettings]) -> dict[str, RewardSignal
 
 RewardSignals = Annotated[dict[str, RewardSignalSettings], TableSchema(SignalTable), AfterValidator(_not_empty)]
 """Reward signals by name, each of the class that its name asks for."""
+
+
+def summary_every(given: SummaryFreq, usual: int, max_steps: int) -> int:
+    """Steps between two points of a curve: those that were ``given``; for ``auto`` the ``usual`` ones.
+
+    In a run so short that few points would come ``auto`` is a twentieth of ``max_steps``; 0: a run without end.
+    """
+    if given != "auto":
+        return given
+    return min(usual, max(max_steps // LEAST_SUMMARIES, 1)) if max_steps else usual
 
 
 class TrainerSettings(Section):
@@ -69,7 +84,8 @@ class TrainerSettings(Section):
     max_steps: PositiveInt = 500000
     """Steps after which this behavior stops learning."""
     criterion: Float | None = None
-    """Mean reward of trial_count episodes from which this behavior has learned enough; None = max_steps alone."""
+    """Mean reward of trial_count episodes, of agent and group, from which this behavior has learned enough; None =
+    max_steps alone."""
     trial_count: PositiveInt = 100
     """Newest episodes, of all agents and engines, that criterion and save_best_only look at."""
     save_best_only: Bool = False
@@ -79,8 +95,11 @@ class TrainerSettings(Section):
     """Keep weights and counters in checkpoints alone: no optimizer, no experience, no random numbers."""
     time_horizon: PositiveInt = 64
     """Longest piece of one agent's episode that is learned from at once."""
-    summary_freq: PositiveInt = 50000
-    """Steps between two points of every TensorBoard curve."""
+    summary_freq: SummaryFreq = "auto"
+    """Steps between two points of every TensorBoard curve; auto = usual_summary_freq, in short runs a twentieth of
+    max_steps."""
+    usual_summary_freq: ClassVar[int] = 50000
+    """What ``auto`` means in a run that is long enough."""
     threaded: Bool = False
     """Kept for ML-Agents' files; learning always runs beside collection here."""
     self_play: SelfPlaySettings | None = None
@@ -96,11 +115,8 @@ class TrainerSettings(Section):
         return max(1, self.max_steps // self.keep_checkpoints)
 
     def summary_every(self, max_steps: int) -> int:
-        """Steps between two points of a learner's curve: summary_freq, but for runs so short that few would come.
-
-        ``max_steps`` 0: a run without end.
-        """
-        return min(self.summary_freq, max(max_steps // LEAST_SUMMARIES, 1)) if max_steps else self.summary_freq
+        """Steps between two points of a learner's curve, ``auto`` worked out; ``max_steps`` 0: a run without end."""
+        return summary_every(self.summary_freq, self.usual_summary_freq, max_steps)
 
     @model_validator(mode="before")
     @classmethod
@@ -198,8 +214,7 @@ class OfflineTrainerSettings(TrainerSettings):
     """Gradient steps."""
     checkpoint_interval: PositiveInt = 5000
     """Steps between checkpoints."""
-    summary_freq: PositiveInt = 1000
-    """Steps between two points of every TensorBoard curve."""
+    usual_summary_freq: ClassVar[int] = 1000
 
 
 class BCTrainerSettings(OfflineTrainerSettings):

@@ -44,15 +44,21 @@ def mean_reward(run: RunRecord) -> tuple[float, float | None, str] | None:
     tested = number(run.evaluation.get("reward"))
     if tested is not None:
         return tested, None, "of a decision on test rows, deterministic actions"
-    for key, what in (
-        (keys.CUMULATIVE_REWARD, "of the episodes in the last summary of training, exploration included"),
-        (keys.GROUP_CUMULATIVE_REWARD, "of the groups' episodes in the last summary of training, exploration included"),
-        (run.history.task.get("reward", ""), "of a decision in the last summary of training, exploration included"),
-    ):
-        for behavior, curve in run.history.overall(key).items():
-            spread = run.history.deviations.get(key, {}).get((behavior, None))
-            known = spread is not None and spread.x and spread.x[-1] == curve.x[-1]
-            return curve.y[-1], spread.y[-1] if spread is not None and known else None, what
+    decided = _last(run, run.history.task.get("reward", ""), "of a decision")
+    return _last(run, keys.CUMULATIVE_REWARD, "of the episodes") or decided
+
+
+def group_reward(run: RunRecord) -> tuple[float, float | None, str] | None:
+    """The same of the rewards of agents' groups; None where no group gets any."""
+    return _last(run, keys.GROUP_CUMULATIVE_REWARD, "of the episodes of groups")
+
+
+def _last(run: RunRecord, key: str, of_what: str) -> tuple[float, float | None, str] | None:
+    for behavior, curve in run.history.overall(key).items():
+        spread = run.history.deviations.get(key, {}).get((behavior, None))
+        known = spread is not None and spread.x and spread.x[-1] == curve.x[-1]
+        deviation = spread.y[-1] if spread is not None and known else None
+        return curve.y[-1], deviation, f"{of_what} in the last summary of training, exploration included"
     return None
 
 
@@ -64,6 +70,10 @@ def _front_matter(run: RunRecord) -> dict[str, Any]:
     score = mean_reward(run)
     if score is not None:
         metrics = [{"type": "mean_reward", "name": "mean_reward", "value": _with_deviation(score), "verified": False}]
+        groups = group_reward(run)
+        if groups is not None:
+            name = "mean_group_reward"
+            metrics.append({"type": name, "name": name, "value": _with_deviation(groups), "verified": False})
         accuracy = number(run.evaluation.get("accuracy"))
         if accuracy is not None:
             metrics.append(
@@ -106,6 +116,9 @@ def _figures(run: RunRecord) -> Iterator[str]:
         yield f"| test accuracy | {percent(accuracy)} |"
     if score is not None:
         yield f"| mean reward | {_with_deviation(score)}, {score[2]} |"
+    groups = group_reward(run)
+    if groups is not None:
+        yield f"| mean group reward | {_with_deviation(groups)}, {groups[2]} |"
     speed = number(run.result.get("decisions_per_second"))
     yield f"| decisions | {run.decisions:,}{f', {speed:,.0f} a second' if speed else ''} |"
     yield f"| time | {duration(run.seconds)} |"

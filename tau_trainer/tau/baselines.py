@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tau_trainer.errors import DataError
 from tau_trainer.metrics import BaselineScore
-from tau_trainer.specs import Float64Array, FloatArray
+from tau_trainer.specs import BoolArray, Float64Array, FloatArray
 from tau_trainer.tau.dataset import SplitName, TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, REWARDS
@@ -64,13 +64,24 @@ def baselines(
         DataError: the data set has no evaluation rows.
         SettingsError: the formula or its options do not exist.
     """
+    rows = dataset.split(split)
+    return {
+        name: score(act, dataset, profile, formula, rows)
+        for name, act in rivals(dataset, profile, formula, split).items()
+    }
+
+
+def rivals(
+    dataset: TauDataset, profile: Profile, formula: ConfiguredFormula, split: SplitName = "test"
+) -> dict[str, Predictor]:
+    """Every baseline as a function, in that order; the best constant is that of ``split``. Raises as above."""
     require_evaluation(dataset)
     rows = dataset.split(split)
     wanted = targets(dataset, profile).astype(np.float64)[rows.answer_index]
     constant = {"constant": _always(best_constant(wanted, formula))} if len(rows) else {}
     fitted = {name: predict for name, predict in (constant | predictors(dataset, profile)).items() if len(rows)}
     order = sorted(fitted, key=lambda name: BLIND.index(name) if name in BLIND else len(BLIND))
-    return {name: score(fitted[name], dataset, profile, formula, rows) for name in order}
+    return {name: fitted[name] for name in order}
 
 
 @lru_cache(maxsize=8)
@@ -102,11 +113,15 @@ def score(
     act: Act, dataset: TauDataset, profile: Profile, formula: ConfiguredFormula, split: TauSplit
 ) -> BaselineScore:
     """Mean reward and decoded accuracy of ``act`` on the rows of ``split``."""
+    rewards = formula(act(split.prompts), targets(dataset, profile)[split.answer_index])
+    return BaselineScore(float(rewards.mean()), float(right_rows(act, dataset, profile, split).mean()))
+
+
+def right_rows(act: Act, dataset: TauDataset, profile: Profile, split: TauSplit) -> BoolArray:
+    """Bool [n]: about which rows of ``split`` ``act`` is right, decoded among the training answers."""
     centres = targets(dataset, profile)
-    output = act(split.prompts)
-    rewards = formula(output, centres[split.answer_index])
-    right = nearest(output, centres[: dataset.training_answers]) == split.answer_index
-    return BaselineScore(float(rewards.mean()), float(right.mean()))
+    right: BoolArray = nearest(act(split.prompts), centres[: dataset.training_answers]) == split.answer_index
+    return right
 
 
 def best_constant(wanted: Float64Array, formula: ConfiguredFormula) -> Float64Array:

@@ -14,12 +14,22 @@ import numpy as np
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import BaselineScore
-from tau_trainer.specs import Float64Array
-from tau_trainer.tau.baselines import BLIND, Act, ConfiguredFormula, baselines, require_evaluation, strongest
+from tau_trainer.specs import BoolArray, Float64Array
+from tau_trainer.tau.baselines import (
+    BLIND,
+    Act,
+    ConfiguredFormula,
+    baselines,
+    require_evaluation,
+    right_rows,
+    rivals,
+    strongest,
+)
 from tau_trainer.tau.dataset import TauDataset, TauSplit
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import Profile
+from tau_trainer.tau.standing import Standing
 from tau_trainer.tau.targets import targets
 
 
@@ -52,6 +62,8 @@ class TauEvaluation:
     accuracy_by_domain: dict[str, float]
     baselines: dict[str, BaselineScore]
     """On the same rows, by name."""
+    standings: dict[str, Standing]
+    """How the policy stands to each of them, row by row."""
 
     @property
     def blind(self) -> BaselineScore:
@@ -61,8 +73,12 @@ class TauEvaluation:
 
     @property
     def beats_blind(self) -> bool:
-        """Whether reward and accuracy are above those of every policy that does not look at the prompt."""
-        return self.reward > self.blind.reward and self.accuracy > self.blind.accuracy
+        """Whether reward and accuracy are above those of every policy that does not look at the prompt.
+
+        Accuracy by more than chance makes.
+        """
+        more = all(self.standings[name].verdict == "beats" for name in BLIND)
+        return more and self.reward > self.blind.reward
 
     @property
     def strongest(self) -> str:
@@ -71,20 +87,29 @@ class TauEvaluation:
 
     def sentence(self) -> str:
         """How the policy stands to the strongest baseline, and to those that do not look, in one sentence."""
-        rival = self.baselines[self.strongest].accuracy
-        verb = "beats" if self.accuracy > rival else "equals" if self.accuracy == rival else "stays below"
+        rival, standing = self.baselines[self.strongest].accuracy, self.standings[self.strongest]
+        verb = {"beats": "beats", "equals": "equals", "below": "stays below"}[standing.verdict]
         looks = "beats" if self.beats_blind else "does not beat"
         return (
             f"The policy gets {100 * self.accuracy:.1f} % of {self.rows} test answers right and {verb} the strongest "
-            f"baseline, {self.strongest} ({100 * rival:.1f} %); it {looks} what can be had without looking at the "
-            f"prompt ({100 * self.blind.accuracy:.1f} %), with reward {self.reward:+.3f} against "
-            f"{self.blind.reward:+.3f}."
+            f"baseline, {self.strongest} ({100 * rival:.1f} %; {standing.sentence()}); it {looks} what can be had "
+            f"without looking at the prompt ({100 * self.blind.accuracy:.1f} %), with reward {self.reward:+.3f} "
+            f"against {self.blind.reward:+.3f}."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Content for ``evaluation.json``."""
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "baselines"}
-        table = {name: {"reward": b.reward, "accuracy": b.accuracy} for name, b in self.baselines.items()}
+        tables = "baselines", "standings"
+        fields = {name: getattr(self, name) for name in self.__slots__ if name not in tables}
+        table = {
+            name: {
+                "reward": scored.reward,
+                "accuracy": scored.accuracy,
+                "verdict": self.standings[name].verdict,
+                "p_value": self.standings[name].p_value,
+            }
+            for name, scored in self.baselines.items()
+        }
         return {**fields, "beats_blind": self.beats_blind, "strongest": self.strongest, "baselines": table}
 
 
@@ -114,7 +139,7 @@ def evaluate(
     known = centres[: dataset.training_answers]
     output, train_output = _actions(act, rows, profile), _actions(act, dataset.train, profile)
     wanted, train_wanted = centres[rows.answer_index], centres[dataset.train.answer_index]
-    right = nearest(output, known) == rows.answer_index
+    right: BoolArray = nearest(output, known) == rows.answer_index
     seen = rows.answer_index < dataset.training_answers
     return TauEvaluation(
         profile=profile.name,
@@ -133,6 +158,10 @@ def evaluate(
         mean_abs_error=float(np.abs(output - wanted).mean()),
         accuracy_by_domain=_by_domain(rows, right),
         baselines=baselines(dataset, profile, formula),
+        standings={
+            name: Standing.of(right, right_rows(rival, dataset, profile, rows))
+            for name, rival in rivals(dataset, profile, formula).items()
+        },
     )
 
 
@@ -149,6 +178,6 @@ def _actions(act: Act, split: TauSplit, profile: Profile) -> Float64Array:
     return clipped
 
 
-def _by_domain(split: TauSplit, right: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> dict[str, float]:
+def _by_domain(split: TauSplit, right: BoolArray) -> dict[str, float]:
     domains = np.array(split.domain)
     return {str(name): float(right[domains == name].mean()) for name in np.unique(domains)}

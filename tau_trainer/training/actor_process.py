@@ -139,7 +139,7 @@ class _Hub(MetricsHub):
         super().__init__()
         self._trainer = trainer
         self._records: list[tuple[str, str, int, str | None, list[float]]] = []
-        self._episodes: list[tuple[str, list[float], list[float]]] = []
+        self._episodes: list[tuple[str, list[float], list[float], list[float]]] = []
 
     def add(
         self,
@@ -154,10 +154,18 @@ class _Hub(MetricsHub):
         values = np.asarray(value, np.float64).reshape(-1).tolist()
         self._records.append((behavior, key, int(aggregation), None if pair is None else str(pair), values))
 
-    def episode(self, behavior: str, pair: int | str | None, returns: ArrayLike, lengths: ArrayLike) -> None:
+    def episode(
+        self,
+        behavior: str,
+        pair: int | str | None,
+        returns: ArrayLike,
+        lengths: ArrayLike,
+        groups: ArrayLike = (),
+    ) -> None:
         """Keep it."""
         if np.size(returns):
-            self._episodes.append((behavior, np.asarray(returns).tolist(), np.asarray(lengths).tolist()))
+            own, decisions, shared = (np.asarray(values).tolist() for values in (returns, lengths, groups))
+            self._episodes.append((behavior, own, decisions, shared))
 
     def event(self, kind: str, **fields: Any) -> Event:
         """Hand it on; the pair's states are the trainer's to tell."""

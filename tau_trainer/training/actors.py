@@ -15,7 +15,7 @@ import numpy as np
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import ActorError, EngineError
 from tau_trainer.memory import Rollout
-from tau_trainer.metrics import MetricsHub, PairMetrics, PairState
+from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.models import Policy
 from tau_trainer.remote.channel import ChannelMessage
 from tau_trainer.remote.weights import WeightChannel
@@ -34,7 +34,7 @@ from tau_trainer.training.parallel import FINISH_S, ParallelTrainer
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.pool import LearnerPool
 from tau_trainer.training.rounds import RoundEnd, Rounds
-from tau_trainer.training.scores import EpisodeScores
+from tau_trainer.training.scores import EpisodeScores, earned
 from tau_trainer.training.states import told
 
 
@@ -54,17 +54,10 @@ class DistantTrainer(AgentTrainer):
         """Episodes that ended."""
         return sum(scores.episodes for scores in self.by_learner.values())
 
-    @property
-    def mean_return(self) -> float | None:
-        """Mean return of recent episodes."""
-        known = [one.recent_return.value for one in self.by_learner.values() if one.recent_return.value is not None]
-        return sum(known) / len(known) if known else None
-
     def ended(self, learner: Learner, returns: FloatArray) -> None:
-        """Count the returns [k] of episodes of the behavior of ``learner`` that ended."""
+        """Count the returns [k], those of groups included, of episodes of the behavior of ``learner`` that ended."""
         scores = self.by_learner.setdefault(learner.name, EpisodeScores())
         scores.episodes += len(returns)
-        scores.recent_return.add(returns)
         learner.ended(returns)
 
 
@@ -210,11 +203,11 @@ class ActorPair(AgentTrainerPair):
         hub = self._board.hub
         for behavior, key, aggregation, pair, values in facts["records"]:
             hub.add(behavior, key, values, Aggregation(aggregation), pair=pair)
-        for behavior, returns, lengths in facts["episodes"]:
-            hub.episode(behavior, self.id, returns, lengths)
+        for behavior, returns, lengths, groups in facts["episodes"]:
+            hub.episode(behavior, self.id, returns, lengths, groups)
             learner = self._board.trainers[behavior].learner
             self._lessons.episodes(learner.spec.short_name, np.array(returns, np.float32))
-            self._mirror.ended(learner, np.array(returns, np.float32))
+            self._mirror.ended(learner, earned(returns, groups))
             callbacks = self._board.pool.callbacks
             if callbacks.wants("on_episode_end"):
                 for total, length in zip(returns, lengths, strict=True):
@@ -227,10 +220,6 @@ class ActorPair(AgentTrainerPair):
         parameters = plain_parameters(self._parameters_now())
         versions = {"version": self._lessons.version, "reset_version": self._lessons.reset_version}
         return {"parameters": parameters, **versions}
-
-    def metrics(self, validation_accuracy: float | None = None, *, per_decision: bool = True) -> PairMetrics:
-        """What it has done so far."""
-        return super().metrics(validation_accuracy, per_decision=False)
 
 
 class ActorManager(ParallelTrainer):

@@ -22,7 +22,6 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import TrainerSettings
 from tau_trainer.specs import (
     Actions,
-    Aggregation,
     BehaviorSpec,
     BoolArray,
     FloatArray,
@@ -31,7 +30,7 @@ from tau_trainer.specs import (
 )
 from tau_trainer.training.callbacks import NOBODY, Callbacks, EpisodeInfo
 from tau_trainer.training.rows import RowTable
-from tau_trainer.training.scores import DecisionScores, EpisodeScores, mean_return
+from tau_trainer.training.scores import EpisodeScores, earned
 from tau_trainer.training.states import allowed
 
 OnEpisodes = Callable[[str, FloatArray], None]
@@ -83,7 +82,7 @@ class Collecting(Protocol):
         """Count decisions."""
 
     def ended(self, returns: FloatArray) -> None:
-        """Count the undiscounted returns [k] of episodes that ended, in this order."""
+        """Count the undiscounted returns [k], those of groups included, of episodes that ended, in this order."""
 
     def next_moment(self) -> int:
         """A number for decisions that were made together."""
@@ -227,7 +226,6 @@ class AgentTrainer:
         self.state = PairState.IDLE
         self.decisions = 0
         self.error: str | None = None
-        self.scores = DecisionScores()
         self._make_agent = make_agent
         self._make_rewarder = make_rewarder
         self._hub = hub
@@ -252,11 +250,6 @@ class AgentTrainer:
     def episodes(self) -> int:
         """Episodes that ended."""
         return sum(role.episodes.episodes for role in self._roles.values())
-
-    @property
-    def mean_return(self) -> float | None:
-        """Mean return of recent episodes, over behaviors; None before the first."""
-        return mean_return(role.episodes for role in self._roles.values())
 
     async def decide(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec]) -> dict[str, Actions]:
         """The actions of every behavior, in the order its agents asked: all that the environment waits for.
@@ -325,9 +318,10 @@ class AgentTrainer:
         others = role.others(ended.group_reward, reward)
         returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)
         name = role.agent.learner.name
-        self._hub.episode(name, self.id, returns["own"], lengths)
+        groups = np.where(ended.group_id[acted] != 0, returns["group"], np.nan) if role.has_group else _NOTHING
+        self._hub.episode(name, self.id, returns["own"], lengths, groups)
         self._on_episodes(role.agent.spec.short_name, returns["own"])
-        role.agent.learner.ended(returns["own"])
+        role.agent.learner.ended(earned(returns["own"], groups))
         if self._callbacks.wants("on_episode_end"):
             for total, length in zip(returns["own"].tolist(), lengths.tolist(), strict=True):
                 told = EpisodeInfo(name, self.id, role.agent.learner.decisions, total, int(length))
@@ -335,9 +329,6 @@ class AgentTrainer:
         if len(lengths):
             paid = returns["paid"] if role.paid_apart else (returns["own"] + returns["group"]) * role.agent.strength
             self._hub.add(name, keys.episode_reward(EXTRINSIC), paid)
-        in_group = ended.group_id[acted] != 0
-        if role.has_group and in_group.any():
-            self._hub.add(name, keys.GROUP_CUMULATIVE_REWARD, returns["group"][in_group], Aggregation.HISTOGRAM)
         asking = set(step.batch.agent_ids.tolist())
         gone = [agent for agent in ended.agent_ids.tolist() if agent not in asking]
         if gone:
@@ -368,17 +359,15 @@ class AgentTrainer:
         if result is None or self._keys is None:
             return
         name = role.agent.learner.name
-        for key, values, recent in (
-            (self._keys.reward, result.mean, self.scores.reward),
-            (self._keys.success, result.success, self.scores.success),
-            (self._keys.aggregated, result.aggregated, None),
+        for key, values in (
+            (self._keys.reward, result.mean),
+            (self._keys.success, result.success),
+            (self._keys.aggregated, result.aggregated),
         ):
             # NaN stands for what is still open, and for messages that answer no decision.
             known = values[~np.isnan(values)] if values is not None else _NOTHING
             if len(known):
                 self._hub.add(name, key, known, pair=self.id)
-                if recent is not None:
-                    recent.add(known)
 
     def abandon(self) -> None:
         """The environment was lost or reset: open decisions are no experience, all agents begin anew."""

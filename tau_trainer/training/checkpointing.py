@@ -19,7 +19,6 @@ from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.moments import Moment, last_number, newest_moment, write_model
 from tau_trainer.training.origins import Origins
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.scores import mean_return
 from tau_trainer.training.status import write_status
 
 
@@ -216,10 +215,7 @@ class Checkpointer:
             best = _best_version(learner)
             # Counters as they are now; the weights as the thread finds them, after the last update.
             decisions, version = learner.decisions, learner.policy.version
-            facts = {
-                "decisions": decisions,
-                "mean_reward": mean_return(one for pair in pairs for one in pair.trainer.episodes_of(learner)),
-            }
+            facts = {"decisions": decisions, "mean_reward": learner.rewards.mean}
             begun.append(SaveInfo(learner.name, decisions))
             self._callbacks.tell("on_save_begin", begun[-1])
             try:

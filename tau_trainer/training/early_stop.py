@@ -15,7 +15,7 @@ from tau_trainer.settings import TrainerSettings
 
 
 class EpisodeReturns:
-    """Undiscounted returns of the newest ``trial_count`` episodes of one learner."""
+    """Undiscounted returns, of agent and group together, of the newest ``trial_count`` episodes of one learner."""
 
     def __init__(self, settings: TrainerSettings) -> None:
         self._settings = settings

@@ -15,6 +15,7 @@ from tau_trainer.training.candidates import Candidate, best_of, make_candidate
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
+from tau_trainer.training.snapshots import pair_metrics
 from tau_trainer.training.states import told
 
 _MOST_LISTED = 8
@@ -175,10 +176,7 @@ def make_report(
         decisions=run.decisions,
         wall_seconds=run.elapsed_seconds,
         decisions_per_second=_speed(run),
-        pairs=tuple(
-            pair.metrics(run.validation_accuracy.get(pair.id), per_decision=run.plan.task is not None)
-            for pair in run.pairs
-        ),
+        pairs=tuple(pair_metrics(run, pair) for pair in run.pairs),
         evaluation=evaluation,
         verdict=f"{scores.sentence()} {best.sentence()}" if best is not None and scores is not None else None,
         baselines=scores.baselines if scores is not None else {},

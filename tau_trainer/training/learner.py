@@ -20,6 +20,7 @@ from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Laps, MetricsHub, keys
+from tau_trainer.metrics.summary import Statistics
 from tau_trainer.models import Policy
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
@@ -28,6 +29,7 @@ from tau_trainer.training.candidates import UPDATES_IN_RANK, ScoredPolicy, rank_
 from tau_trainer.training.early_stop import EpisodeReturns
 from tau_trainer.training.handles import LearnerHandle
 from tau_trainer.training.parameters_only import whole
+from tau_trainer.training.scores import LastRewards
 
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
@@ -123,6 +125,8 @@ class Learner:
         """Awaited after every update, before the next begins (to write a checkpoint, say)."""
         self.returns = EpisodeReturns(setup.settings)
         """Of the newest episodes."""
+        self.rewards = LastRewards()
+        """Of its newest summary."""
         self.stopped = False
         """Whether it is done before its max_steps are over."""
         self.policy = handle.policy()
@@ -197,7 +201,7 @@ class Learner:
         self._next_summary = self.decisions + self._summary_freq
 
     def ended(self, returns: FloatArray) -> None:
-        """Count the undiscounted returns [k] of episodes that ended, in this order; the criterion may be reached."""
+        """Count the returns [k] of episodes that ended, as :class:`Collecting` has it; the criterion may be reached."""
         if not self.done and self.returns.add(returns.tolist()):
             self.stop()
             mean, trials = self.returns.mean, self.settings.trial_count
@@ -218,7 +222,7 @@ class Learner:
     def flush(self) -> None:
         """Write a summary now."""
         self._next_summary = (self.decisions // self._summary_freq + 1) * self._summary_freq
-        self._hub.flush(self.name, self.decisions, training=not self.done)
+        self.rewards.take(self._hub.flush(self.name, self.decisions, training=not self.done))
 
     async def wait_for_learner(self) -> None:
         """Hand over work that is ready; wait only while the policy's age is at its bound.
@@ -415,6 +419,7 @@ class Learner:
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-able values for a checkpoint. Call in the learner's thread."""
         arrays, facts = self._handle.state()
+        pending = self._hub.pending(self.name, keys.EPISODE_REWARDS)
         if self.best is not None:
             arrays |= {_BEST + name: values for name, values in self.best.policy.weights.items()}
         return arrays, {
@@ -429,6 +434,8 @@ class Learner:
             "recent_scores": [dict(scores) for scores in self._recent],
             "next_evaluation": self._next_evaluation,
             "recent_returns": self.returns.state(),
+            "last_rewards": self.rewards.state(),
+            "open_rewards": {key: one.plain() for key, one in pending.items()},
         }
 
     def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
@@ -460,12 +467,15 @@ class Learner:
         self.best = stored_best(self.algorithm, arrays, values)
         self._recent = list(values.get("recent_scores", []))
         self.returns.load(values.get("recent_returns", ()))
+        self.rewards.load(values.get("last_rewards", {}))
+        known = values.get("open_rewards", {})
+        self._hub.carry(self.name, {key: Statistics.from_plain(one) for key, one in known.items()})
         self.stopped = self.returns.reached
         self.decisions = int(values["decisions"])
         # What an earlier version, or an earlier max_steps, found due may be far away.
         due = validation_after(self.decisions, self.max_steps)
         self._next_evaluation = min(values.get("next_evaluation", due), due)
-        # Checkpoints of earlier versions have neither.
+        # Checkpoints of earlier versions have neither; nor have they rewards.
         self.opts, self.samples = int(values.get("opts", 0)), int(values.get("samples", 0))
         self.remembers = not self.algorithm.lost(values["algorithm"])
         self.actor.rng.bit_generator.state = values["acting_rng"]

@@ -7,6 +7,7 @@ What is written is what :class:`~tau_trainer.training.run.TrainingRun` writes, s
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -288,7 +289,12 @@ class OfflineRun(Shell):
     def behaviors(self) -> tuple[BehaviorSnapshot, ...]:
         return tuple(
             BehaviorSnapshot(
-                learner.name, learner.steps, learner.settings.max_steps, learner.episodes, learner.mean_return
+                learner.name,
+                learner.steps,
+                learner.settings.max_steps,
+                learner.episodes,
+                learner.mean_return,
+                window="evaluation",
             )
             for learner in self.learners
         )
@@ -296,7 +302,11 @@ class OfflineRun(Shell):
     @property
     @override
     def figures(self) -> Mapping[str, Any]:
-        return {"seed": self.settings.env_settings.seed}
+        return {
+            "seed": self.settings.env_settings.seed,
+            "policy_version": sum(learner.algorithm.version for learner in self.learners),
+            "update_seconds": time.monotonic() - self.started,
+        }
 
 
 def _trainers(settings: RunSettings) -> list[tuple[str, OfflineTrainerSettings]]:

@@ -163,16 +163,22 @@ class AgentTrainerPair:
         self.trainer.abandon()
         await self.environment.close()
 
-    def metrics(self, validation_accuracy: float | None = None, *, per_decision: bool = True) -> PairMetrics:
-        """What it has done so far; ``per_decision``: mean reward of a decision, else of an episode."""
-        scores = self.trainer.scores
+    def metrics(
+        self,
+        mean_reward: float | None = None,
+        mean_group_reward: float | None = None,
+        success_rate: float | None = None,
+        validation_accuracy: float | None = None,
+    ) -> PairMetrics:
+        """What it has done so far, with what summaries and evaluations said of it."""
         return PairMetrics(
             id=self.id,
             state=self.trainer.state,
             decisions=self.trainer.decisions,
             episodes=self.trainer.episodes,
-            mean_reward=scores.reward.value if per_decision else self.trainer.mean_return,
-            success_rate=scores.success.value,
+            mean_reward=mean_reward,
+            mean_group_reward=mean_group_reward,
+            success_rate=success_rate,
             restarts=self.environment.restarts,
             validation_accuracy=validation_accuracy,
             error=self.trainer.error,

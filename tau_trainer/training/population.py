@@ -346,18 +346,16 @@ class PopulationTrainer(ParallelTrainer):
         learner, mirror, names = self._learners[pair.id], self._mirrors[pair.id], self._task.keys
         decisions = played.ended[:, own].size
         mirror.decisions += decisions
-        for key, recent, values in (
-            (names.reward, mirror.scores.reward, [one.mean for one in played.scores]),
-            (names.success, mirror.scores.success, [one.success for one in played.scores]),
-            (names.aggregated, None, [one.aggregated for one in played.scores]),
+        for key, values in (
+            (names.reward, [one.mean for one in played.scores]),
+            (names.success, [one.success for one in played.scores]),
+            (names.aggregated, [one.aggregated for one in played.scores]),
         ):
             told_of = [one[own] for one in values if one is not None]
             known = np.concatenate(told_of) if told_of else np.zeros(0, np.float32)
             known = known[~np.isnan(known)]
             if len(known):
                 self._hub.add(learner.name, key, known, pair=pair.id)
-                if recent is not None:
-                    recent.add(known)
         mine = episodes["copy"] // self._copies == pair.id
         returns, lengths = episodes["own"][mine].astype(np.float32), episodes["length"][mine]
         self._hub.episode(learner.name, pair.id, returns, lengths)

@@ -1,40 +1,15 @@
-"""Running scores of one pair: episodes, mean reward, success rate."""
+"""Episodes that run, and what the newest summaries said of rewards: the figures that a run is told by."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tau_trainer.columns import Column, ColumnTable, Rows
+from tau_trainer.metrics import Summary, keys
 from tau_trainer.specs import BoolArray, FloatArray
-
-_RECENT_DECISIONS = 4000
-_RECENT_EPISODES = 100
-
-
-class RecentMean:
-    """Mean over about the last ``memory`` values (exponential weights, corrected for the start)."""
-
-    def __init__(self, memory: int) -> None:
-        self._decay = 1.0 - 1.0 / memory
-        self._sum = 0.0
-        self._weight = 0.0
-
-    def add(self, values: FloatArray) -> None:
-        """Add every value of an array, as if they came one after another with their mean."""
-        count = len(values)
-        if count:
-            keep = self._decay**count
-            self._sum = self._sum * keep + float(values.mean()) * (1.0 - keep)
-            self._weight = self._weight * keep + (1.0 - keep)
-
-    @property
-    def value(self) -> float | None:
-        """The mean; None before the first value."""
-        return self._sum / self._weight if self._weight > 0 else None
-
 
 KINDS = ("own", "group", "paid")
 """Rewards that are summed up apart: the agents' own, their group's, and what is learned from, by its strength."""
@@ -45,7 +20,6 @@ class EpisodeScores:
 
     def __init__(self) -> None:
         self.episodes = 0
-        self.recent_return = RecentMean(_RECENT_EPISODES)
         sums = [Column(kind, (), np.float64) for kind in KINDS]
         self._running = ColumnTable((*sums, Column("length", (), np.int64), Column("acted", (), np.bool_)), 64)
 
@@ -73,7 +47,6 @@ class EpisodeScores:
         returns = {kind: values.astype(np.float32) for kind, values in sums.items()}
         lengths = self._running["length"][known].astype(np.float32)
         self.episodes += len(known)
-        self.recent_return.add(returns["own"])
         self._running.clear(rows)
         return returns, lengths
 
@@ -82,16 +55,62 @@ class EpisodeScores:
         self._running.clear(rows)
 
 
-def mean_return(scores: Iterable[EpisodeScores]) -> float | None:
-    """Mean of what recent episodes returned, over environments and behaviors; None: none has ended, or no number."""
-    known = [one.recent_return.value for one in scores if one.recent_return.value is not None]
-    mean = sum(known) / len(known) if known else math.nan
-    return mean if math.isfinite(mean) else None
+def earned(returns: ArrayLike, groups: ArrayLike) -> FloatArray:
+    """What agents and their groups got in ``k`` episodes together, float32 [k]: by this policies are compared.
+
+    ``returns`` [k], ``groups`` [k] or [0]: see :meth:`~tau_trainer.metrics.MetricsHub.episode`.
+    """
+    own, shared = np.asarray(returns, np.float32), np.asarray(groups, np.float32)
+    return own + np.nan_to_num(shared) if len(shared) else own
 
 
-class DecisionScores:
-    """Mean reward and success rate of one pair's recent decisions."""
+class LastRewards:
+    """What the newest summaries said of one learner's rewards: the figures of a run, at any moment and at its end.
+
+    So their window is that of ML-Agents' console, and a run's last word agrees with its last line. A summary in which
+    no episode ended changes nothing.
+    """
 
     def __init__(self) -> None:
-        self.reward = RecentMean(_RECENT_DECISIONS)
-        self.success = RecentMean(_RECENT_DECISIONS)
+        self._overall: dict[str, tuple[int, float]] = {}
+        self._pairs: dict[str, dict[str, float]] = {}
+
+    def take(self, summary: Summary) -> None:
+        """Keep what ``summary`` says."""
+        for key in keys.EPISODE_REWARDS:
+            one = summary.statistics.get(key)
+            if one is not None and one.count:
+                self._overall[key] = one.count, one.mean
+        for pair, said in summary.pairs.items():
+            self._pairs.setdefault(pair, {}).update({key: one.value for key, one in said.items() if one.count})
+
+    @property
+    def episodes(self) -> int:
+        """Those that :attr:`mean` is the mean of."""
+        return self._overall.get(keys.CUMULATIVE_REWARD, (0, 0.0))[0]
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of the agents' own rewards in an episode; None before the first summary that has one."""
+        return self._mean(keys.CUMULATIVE_REWARD)
+
+    @property
+    def group_mean(self) -> float | None:
+        """Mean of their group's; None where no group gets any."""
+        return self._mean(keys.GROUP_CUMULATIVE_REWARD)
+
+    def of_pair(self, pair: int, key: str) -> float | None:
+        """What the newest summary said of ``key`` of one pair alone; None where none did."""
+        return self._pairs.get(str(pair), {}).get(key)
+
+    def state(self) -> dict[str, tuple[int, float]]:
+        """What a checkpoint keeps: the figures of the learner, not those of each pair."""
+        return dict(self._overall)
+
+    def load(self, known: Mapping[str, Sequence[float]]) -> None:
+        """Go on from :meth:`state`."""
+        self._overall = {key: (int(count), float(mean)) for key, (count, mean) in known.items()}
+
+    def _mean(self, key: str) -> float | None:
+        known = self._overall.get(key)
+        return None if known is None else known[1]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tau_trainer.metrics import BehaviorSnapshot, PairMetrics, PairState, RateMeter, RunSnapshot, keys
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.scores import mean_return
 
 if TYPE_CHECKING:
     from tau_trainer.training.run import TrainingRun
@@ -23,6 +22,24 @@ _RUN_HALF_LIFE_S = 15.0
 def _figures(run: TrainingRun) -> tuple[str, ...]:
     trainers = run.actors.trainers if run.actors is not None else []
     return tuple(figure for trainer in trainers for figure in trainer.figures)
+
+
+def pair_metrics(run: TrainingRun, pair: AgentTrainerPair) -> PairMetrics:
+    """What a pair has done so far; its mean reward is of a decision where a task counts those, else of an episode."""
+    names = run.plan.task.keys if run.plan.task is not None else None
+    rewards = [learner.rewards for learner in run.pool.of_pair(pair.id)]
+
+    def mean(key: str) -> float | None:
+        """Over its behaviors."""
+        known = [one for said in rewards if (one := said.of_pair(pair.id, key)) is not None]
+        return sum(known) / len(known) if known else None
+
+    return pair.metrics(
+        mean(keys.CUMULATIVE_REWARD if names is None else names.reward),
+        mean(keys.GROUP_CUMULATIVE_REWARD),
+        None if names is None else mean(names.success),
+        run.validation_accuracy.get(pair.id),
+    )
 
 
 class Snapshots:
@@ -87,17 +104,19 @@ class Snapshots:
         return self._rate.rate()
 
     def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
-        metrics = pair.metrics(self._run.validation_accuracy.get(pair.id), per_decision=self._run.plan.task is not None)
+        metrics = pair_metrics(self._run, pair)
         meter = self._rates[pair.id]
         meter.add(metrics.decisions - self._first_decisions[pair.id] - meter.total)
         return replace(metrics, decisions_per_second=meter.rate() if metrics.state in _ACTING else 0.0)
 
     def _behavior(self, learner: Learner) -> BehaviorSnapshot:
-        scores = [one for pair in self._run.pairs for one in pair.trainer.episodes_of(learner)]
+        played = [one.episodes for pair in self._run.pairs for one in pair.trainer.episodes_of(learner)]
         return BehaviorSnapshot(
             name=learner.name,
             step=learner.decisions,
             max_steps=learner.max_steps,
-            episodes=sum(one.episodes for one in scores),
-            mean_reward=mean_return(scores),
+            episodes=sum(played),
+            mean_reward=learner.rewards.mean,
+            mean_group_reward=learner.rewards.group_mean,
+            window_episodes=learner.rewards.episodes,
         )

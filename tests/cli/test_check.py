@@ -75,7 +75,7 @@ def test_what_would_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "  memory: buffer_size 12,000, batch_size 64",
         "  updates: 83, one for every 6,000 new decisions, of 279 minibatches each",
         "  schedules: learning_rate 0.0003 linear, beta 0.005 constant, epsilon 0.2 linear",
-        "  writes: a summary every 25,000, a checkpoint every 500,000 decisions; the newest 5 are kept",
+        "  writes: a summary every 100,000, a checkpoint every 500,000 decisions; the newest 5 are kept",
         "",
         "Run",
         "  plays: 2 x headless:balance",
@@ -97,7 +97,6 @@ def test_what_would_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "learned from, with mlagents-learn before",
         "",
         "Without effect, or another one",
-        "  - x.yaml:10: behaviors.Ball.summary_freq: counts as 25,000, a twentieth of max_steps",
         "  - x.yaml:8: behaviors.Ball.threaded has no effect: learning always runs beside acting",
         "",
         "Warnings",
@@ -238,7 +237,7 @@ def test_on_a_terminal_nothing_is_wider_than_it(
     assert max(map(len, lines)) <= width
     assert "  trainer    ppo, 500,000 decisions, trajectories of 7,000" in [line.rstrip() for line in lines]
     assert any(line.startswith("  -  x.yaml:5: behaviors.Ball.hyperparameters.buffer_size") for line in lines)
-    assert len(lines) > {80: 43, 200: 35}[width]  # long sentences are wrapped, none is cut
+    assert len(lines) > {80: 42, 200: 34}[width]  # long sentences are wrapped, none is cut
 
 
 def test_torch_is_not_loaded_and_nothing_is_left_behind(folder: Path) -> None:

@@ -16,11 +16,15 @@ from tau_trainer.bridge.side_channels import Sampler, SamplerKind, Stat
 from tau_trainer.envs import open_source
 from tau_trainer.envs.base_env import BaseEnvEnvironment, BaseEnvSource
 from tau_trainer.envs.mlagents import ActionSpec, EnvironmentParametersChannel, StatsSideChannel, UnityEnvironment
+from tau_trainer.envs.mlagents.base_env import DecisionSteps, TerminalSteps
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.metrics import result_lines
+from tau_trainer.metrics.plain import summary_line
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, BehaviorSpec, DimensionProperty, ObservationSpec, StepBatch
 from tau_trainer.specs import ActionSpec as WireActions
+from tau_trainer.training.checkpoints import latest_checkpoint
 from tests.envs.mlagents.doubles import NAME, Say, Scripted, sensor, spec_of
 from tests.envs.playing import play, zeros
 from tests.training.fakes import Memory, train
@@ -215,3 +219,57 @@ def test_a_run_from_python(module: Any, memory: Memory, tmp_path: Path) -> None:
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert report.decisions >= 400
     assert [path.name for path in report.models] == ["Basic.onnx"]
+
+
+class Together(Scripted):
+    """Two agents of a group, five decisions an episode: nobody gets anything himself, the group 0.5 for each."""
+
+    def get_steps(self, behavior_name: str) -> tuple[DecisionSteps, TerminalSteps]:
+        spec, at = self.specs[behavior_name], self.at % 6
+        asks, ended = ([1, 2], []) if at < 5 else ([], [1, 2])
+
+        def told(agents: list[int]) -> tuple[Any, ...]:
+            shared = np.full(len(agents), 0.5 if at else 0.0, np.float32)
+            return self._seen(spec, agents, float(at)), 0.0 * shared, np.array(agents, np.int32), shared
+
+        obs, own, ids, shared = told(asks)
+        last, last_own, last_ids, last_shared = told(ended)
+        return (
+            DecisionSteps(obs, own, ids, None, np.full(len(ids), 3, np.int32), shared),
+            TerminalSteps(
+                last, last_own, np.zeros(len(ended), np.bool_), last_ids, np.full(len(ended), 3, np.int32), last_shared
+            ),
+        )
+
+
+def test_what_a_group_gets_is_told_beside_its_agents_rewards_and_judges_the_policy(
+    module: Any, memory: Memory, tmp_path: Path
+) -> None:
+    """All of 2.5 in five decisions, none of it an agent's own."""
+    module.build = lambda *_: Together([])
+    given = {
+        "env_settings.env_path": "mlagents:own_games:build",
+        "env_settings.seed": 1,
+        "checkpoint_settings.results_dir": str(tmp_path),
+        "default_settings.trainer_type": "ppo",
+        "default_settings.max_steps": 400,
+        "default_settings.summary_freq": 150,
+        "default_settings.save_best_only": True,
+        "default_settings.trial_count": 10,
+        "default_settings.hyperparameters": {"batch_size": 32, "buffer_size": 128},
+    }
+    report = train(load_settings(None, given), memory, "learn")
+    [behavior] = report.behaviors
+    assert (behavior.mean_reward, behavior.mean_group_reward) == (0.0, 2.5)
+    assert 0 < behavior.window_episodes < behavior.episodes, "of the last summary alone"
+    assert f"Runner: mean reward 0.000, mean group reward 2.500 in its last summary ({behavior.window_episodes} " in (
+        "\n".join(result_lines(report))
+    )
+    assert [pair.mean_group_reward for pair in report.pairs] == [2.5]
+    lines = [summary_line(one) for one in memory.summaries]
+    assert len(lines) == 3, "at 150, 300 and the end: as it was asked for, not every twentieth of the run"
+    assert all("Mean Reward: 0.000. Mean Group Reward: 2.500. " in line for line in lines)
+    saved = latest_checkpoint(report.folder / "checkpoints", "Runner").checkpoint
+    assert saved is not None
+    assert saved.manifest["learner"]["best"]["rank"] == [2.5, 0.0]
+    assert saved.manifest["learner"]["mean_reward"] == 0.0

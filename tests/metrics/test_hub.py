@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import json
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tau_trainer.metrics import (
     TensorBoard,
 )
 from tau_trainer.metrics import keys as names
+from tau_trainer.metrics.summary import Statistics
 from tau_trainer.specs import Aggregation
 
 if TYPE_CHECKING:
@@ -266,3 +268,23 @@ def test_what_nobody_kept_each_of_is_told() -> None:
     assert summary.statistics["Losses/Value"].mean == 1.0
     assert "Environment/Cumulative Reward" not in hub.flush("B", 200).statistics, "it was of those decisions"
     hub.close()
+
+
+def test_what_was_open_when_a_checkpoint_was_written_counts_in_the_next_summary() -> None:
+    """To the bit, over two checkpoints."""
+    returns = np.random.default_rng(0).normal(3.0, 2.0, (3, 7)).astype(np.float32)
+    whole, parts = MetricsHub(), [MetricsHub() for _ in returns]
+    told: dict[str, Any] = {}
+    for hub, part in zip(parts, returns, strict=True):
+        whole.episode("A", 0, part, part, part)
+        hub.carry("A", {key: Statistics.from_plain(one) for key, one in told.items()})
+        hub.episode("A", 0, part, part, part)
+        told = json.loads(
+            json.dumps({key: one.plain() for key, one in hub.pending("A", names.EPISODE_REWARDS).items()})
+        )
+    expected, found = whole.flush("A", 1).statistics, parts[-1].flush("A", 1).statistics
+    for key in names.EPISODE_REWARDS:
+        one, other = expected[key].plain(), found[key].plain()
+        assert other.pop("std") == pytest.approx(one.pop("std"))
+        assert one == other
+    assert MetricsHub().pending("A", names.EPISODE_REWARDS) == {}

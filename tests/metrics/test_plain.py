@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from tau_trainer.metrics import MetricsHub, PlainLines, QuietLines, RunReport, TaskKeys, keys
+from tau_trainer.metrics import MetricsHub, PlainLines, QuietLines, RunReport, TaskKeys
 from tau_trainer.metrics.plain import summary_line
 from tau_trainer.metrics.recorder import Recorder
-from tau_trainer.specs import Aggregation
 
 TASK = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
 GOLDEN = """\
@@ -87,8 +86,10 @@ def test_what_the_console_cannot_write_becomes_a_question_mark(
 
 def test_groups_have_mlagents_words() -> None:
     hub = MetricsHub()
-    hub.add("A", keys.GROUP_CUMULATIVE_REWARD, [2.0], Aggregation.HISTOGRAM)
-    assert "Mean Group Reward: 2.000. Std of Group Reward: 0.000" in summary_line(hub.flush("A", 10))
+    hub.episode("A", 0, [0.0, 0.0], [5, 5], [2.0, float("nan")])
+    line = summary_line(hub.flush("A", 10))
+    assert ". Mean Reward: 0.000. Mean Group Reward: 2.000. Training." in line
+    assert "Std" not in line
 
 
 def test_a_step_is_told_of_once_unless_episodes_ended_since(

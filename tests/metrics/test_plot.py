@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.lines import Line2D
 
-from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, TaskKeys, plot_learning_curve
+from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, TaskKeys, keys, plot_learning_curve
 from tau_trainer.metrics.history import Curve, History, Line
 from tau_trainer.metrics.plot import draw, spread
 
@@ -101,6 +101,15 @@ def test_episodes_of_several_behaviors_are_told_apart() -> None:
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["training, A", "training, B"]
+
+
+def test_what_groups_get_is_a_curve_of_its_own() -> None:
+    line: dict[Line, Curve] = {("A", None): Curve([1, 2], [0, 0])}
+    [axes] = draw(History("r", dict.fromkeys(keys.EPISODE_REWARDS, line), {}, {"A": 2})).axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["training", "of groups"]
+    assert len({line.get_color() for line in axes.lines}) == 2
 
 
 def test_independent_policies_are_thin_lines_around_their_mean(tmp_path: Path) -> None:

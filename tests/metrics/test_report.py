@@ -53,16 +53,35 @@ def test_a_run_without_evaluation_reports_its_behaviors(result: RunReport, conso
         5000,
         7.0,
         714.0,
-        behaviors=(BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5),),
+        behaviors=(BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5, window_episodes=12),),
     )
     assert list(result_lines(plain)) == [
         "3dball cancelled: 5,000 decisions in 0:00:07 (714 decisions/s)",
-        "3DBall: mean reward 87.500 after 5,000 decisions",
+        "3DBall: mean reward 87.500 in its last summary (12 episodes), after 5,000 decisions",
     ]
     target = console(80, 30)
     target.print(ResultView(plain))
     row = next(line for line in text_of(target).splitlines() if "87.500" in line)
     assert row.split() == ["│", "3DBall", "5,000", "40", "87.500", "│"]
+    assert "mean rewards: of the episodes in its last summary" in text_of(target)
+
+
+def test_what_groups_get_stands_beside(result: RunReport, console: Consoles, text_of: TextOf) -> None:
+    soccer = BehaviorSnapshot("Soccer", 5000, 9000, 40, 0.0, mean_group_reward=1.25, window_episodes=1)
+    clone = BehaviorSnapshot("Clone", 70, 70, 0, 2.0, window="evaluation")
+    plain = replace(result, evaluation=None, baselines={}, behaviors=(soccer, clone))
+    told = list(result_lines(plain))
+    assert (
+        told[1]
+        == "Soccer: mean reward 0.000, mean group reward 1.250 in its last summary (1 episode), after 5,000 decisions"
+    )
+    assert told[2] == "Clone: mean reward 2.000 in its last evaluation, after 70 decisions"
+    target = console(80, 30)
+    target.print(ResultView(plain))
+    rows = [line.split() for line in text_of(target).splitlines()]
+    assert ["│", "Soccer", "5,000", "40", "0.000", "1.250", "│"] in rows
+    assert ["│", "Clone", "70", "0", "2.000", "-", "│"] in rows
+    assert "mean rewards: of the episodes in its last summary or its last evaluation" in text_of(target)
 
 
 def test_missing_scores_are_said_to_be_missing(result: RunReport) -> None:

@@ -41,7 +41,10 @@ def test_what_summaries_say() -> None:
     trend.add(hub.flush("A", 3))
     assert trend.rewards[-1] == 7.0, "without a task an episode's reward"
     assert trend.losses["policy loss"] == 1.0, "the newest that is a number"
+    assert trend.groups == []
+    hub.add("A", keys.GROUP_CUMULATIVE_REWARD, 3.0)
     trend.add(hub.flush("A", 4))
+    assert trend.groups == [3.0]
     assert len(trend.rewards) == 3, "a summary without reward is no point"
 
 

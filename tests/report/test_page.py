@@ -7,12 +7,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tau_trainer.files import atomic_write_json
 from tau_trainer.metrics import JsonLines, MetricsHub, Timer
 from tau_trainer.report import RunRecord, render
 from tau_trainer.report.page import MOST_BYTES
+from tau_trainer.training.checkpoints import save_checkpoint
 from tests.report.conftest import append, summaries, write_run
 from tests.report.test_html import Reader
 
@@ -179,6 +181,24 @@ def test_a_run_without_a_task_has_no_evaluation(tmp_path: Path) -> None:
     text = page(folder)
     assert "evaluation" not in re.findall(r'section id="([^"]*)"', text)
     assert "Band: one standard deviation around the mean." in section(text, "reward")
+
+
+def test_what_groups_get_is_told_and_marks_the_best(tmp_path: Path) -> None:
+    """Agents that get nothing themselves: the group's reward is a figure, and says which checkpoint is best."""
+    run = write_run(tmp_path / "r")
+    (run / "evaluation.json").unlink()
+    (run / "log.jsonl").unlink()
+    shutil.rmtree(run / "checkpoints")
+    for step in (2000, 4000, 5000):
+        weights = {"model.weight": np.zeros(8, np.float32)}
+        save_checkpoint(run / "checkpoints", step, weights, {"learner": {}}, 0, name="TauAgent")
+    with MetricsHub([JsonLines(run / "log.jsonl")]) as hub:
+        for step, group in ((1000, 1.0), (3000, 9.0), (5000, 2.0)):
+            hub.episode("TauAgent", 0, [0.0], [5], [group])
+            hub.flush("TauAgent", step)
+    text = page(run)
+    assert "reward of the last summary +0.000 group reward of the last summary +2.000" in words(text)
+    assert "TauAgent-4000 best 4,000 +0.000 +9.000" in section(text, "checkpoints")
 
 
 @pytest.mark.parametrize(("summaries", "behaviors", "scalars"), [(5000, 1, 20), (60, 12, 100), (1, 40, 150)])

@@ -9,6 +9,7 @@ from PIL import Image
 
 from tau_trainer.cli import main
 from tau_trainer.errors import TauError
+from tau_trainer.metrics import JsonLines, MetricsHub
 from tau_trainer.report.picture import draw_runs
 from tests.report.conftest import append, write_run
 
@@ -54,6 +55,15 @@ def test_losses_and_both(runs: list[Path]) -> None:
     reward, again = draw_runs(runs[:1], "both").axes
     assert reward.get_ylabel() == "tau/mean reward"
     assert again.get_ylabel() == "policy loss"
+
+
+def test_groups_have_a_panel(tmp_path: Path) -> None:
+    with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
+        for step in (100, 200):
+            hub.episode("A", 0, [0.0], [5], [1.0 * step])
+            hub.flush("A", step)
+    own, group = draw_runs([tmp_path]).axes
+    assert (own.get_ylabel(), group.get_ylabel()) == ("cumulative reward", "group cumulative reward")
 
 
 def test_smoothing_averages_points(runs: list[Path]) -> None:

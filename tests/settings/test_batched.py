@@ -77,6 +77,7 @@ def test_an_update_of_a2c_is_small_steps_unless_it_is_said_how_much_is_gathered(
 def test_summaries_of_short_runs_are_more(file: Path) -> None:
     assert load_batched(file).summary_every == 50000
     assert load_batched(file, {"max_steps": 2000}).summary_every == 100
+    assert load_batched(file, {"max_steps": 2000, "summary_freq": 1500}).summary_every == 1500
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from tau_trainer.errors import SettingsError
 from tau_trainer.settings import (
     DQNTrainerSettings,
     PPOTrainerSettings,
     SACTrainerSettings,
     TrainerSettings,
+    dump_settings,
     load_settings,
 )
 from tau_trainer.settings.loading import read_settings
@@ -102,11 +104,6 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
     [
         ("behaviors: {A: {threaded: true}}", "behaviors.A.threaded", "has no effect: learning always runs beside"),
         (
-            "behaviors: {A: {summary_freq: 1000, max_steps: 10000}}",
-            "behaviors.A.summary_freq",
-            "counts as 500, a twentieth of max_steps",
-        ),
-        (
             "default_settings: {even_checkpoints: true, checkpoint_interval: 5}",
             "default_settings.checkpoint_interval",
             "has no effect beside even_checkpoints",
@@ -156,7 +153,7 @@ def test_a_key_without_effect_is_named_where_somebody_wrote_it(
 
 
 def test_what_nobody_wrote_is_not_named(tmp_path: Path) -> None:
-    silent = "behaviors: {A: {max_steps: 1000, threaded: false}}"  # whose summary_freq counts as 50
+    silent = "behaviors: {A: {max_steps: 1000, threaded: false}}"
     assert list(outlook(silent, tmp_path)[0].without_effect()) == []
     build = "behaviors: {A: {}}\nenv_settings: {env_path: x, base_port: 6000}\nengine_settings: {no_graphics: true}"
     assert list(outlook(build, tmp_path)[0].without_effect()) == []
@@ -210,6 +207,29 @@ def test_what_is_asked_to_be_alike_is_no_difference(tmp_path: Path) -> None:
     assert sentence.startswith("a full buffer cuts trajectories")
 
 
-def test_summaries_of_short_runs() -> None:
-    trainer = load_settings(overrides={"behaviors.*.summary_freq": 1000}).of_behavior("any")
-    assert [trainer.summary_every(steps) for steps in (1_000_000, 10_000, 10)] == [1000, 500, 1]
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, [50_000, 50_000, 10_000, 1]),
+        ({"behaviors.*.summary_freq": "auto"}, [50_000, 50_000, 10_000, 1]),
+        ({"behaviors.*.summary_freq": 10_000}, [10_000] * 4),
+        ({"behaviors.*.summary_freq": "1e4"}, [10_000] * 4),
+    ],
+)
+def test_summaries_of_short_runs_are_more_unless_somebody_says_how_many(
+    given: dict[str, Any], expected: list[int], tmp_path: Path
+) -> None:
+    settings = load_settings(overrides={"behaviors.*.max_steps": 60_000, **given})
+    written = tmp_path / "configuration.yaml"
+    written.write_text(dump_settings(settings), encoding="utf-8")
+    for read in (settings, load_settings(written)):
+        trainer = read.of_behavior("any")
+        assert [trainer.summary_every(steps) for steps in (0, 1_000_000, 200_000, 10)] == expected
+
+
+@pytest.mark.parametrize("wrong", [0, "often", True, 0.5])
+def test_a_wrong_summary_freq_is_told_in_one_sentence(wrong: object) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(overrides={"behaviors.*.summary_freq": wrong})
+    assert "summary_freq" in str(caught.value)
+    assert "\n" not in str(caught.value)

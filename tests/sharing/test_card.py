@@ -81,6 +81,22 @@ def test_the_reward_of_episodes_has_its_deviation(tmp_path: Path) -> None:
     assert "In Unity" not in card
 
 
+def test_what_groups_get_stands_beside_what_agents_get(tmp_path: Path) -> None:
+    folder = episodes(tmp_path / "r")
+    (folder / "log.jsonl").unlink()
+    with MetricsHub([JsonLines(folder / "log.jsonl")]) as hub:
+        hub.episode("Ball", 0, [0.0, 0.0], [5, 5], [1.0, 2.0])
+        hub.flush("Ball", 100)
+    card = card_of(folder)
+    assert "| mean reward | 0.00 +/- 0.00, of the episodes in the last summary of training" in card
+    assert "| mean group reward | 1.50 +/- 0.50, of the episodes of groups in the last summary of training" in card
+    metrics = front_matter(card)["model-index"][0]["results"][0]["metrics"]
+    assert {one["type"]: one["value"] for one in metrics} == {
+        "mean_reward": "0.00 +/- 0.00",
+        "mean_group_reward": "1.50 +/- 0.50",
+    }
+
+
 def test_nothing_learned_has_no_figures(tmp_path: Path) -> None:
     folder = episodes(tmp_path / "r")
     (folder / "log.jsonl").write_text(json.dumps({"type": "event", "kind": "note", "fields": {}}) + "\n", "utf-8")

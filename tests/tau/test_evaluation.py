@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tau_trainer.errors import DataError, NonFiniteError
 from tau_trainer.specs import FloatArray
-from tau_trainer.tau.baselines import predictors
+from tau_trainer.tau.baselines import BLIND, predictors, right_rows
 from tau_trainer.tau.dataset import TauDataset, load_dataset
 from tau_trainer.tau.evaluation import evaluate
 from tau_trainer.tau.profiles import PROFILES, Profile
@@ -70,10 +71,32 @@ def test_ridge_passes_the_gate() -> None:
     assert result.beats_blind
     assert result.strongest == "logistic"
     sentence = result.sentence()
-    assert (
-        f"of {len(data.test)} test answers right and stays below the strongest baseline, logistic (100.0 %)" in sentence
-    )
+    assert f"of {len(data.test)} test answers right and stays below the strongest baseline, logistic (100." in sentence
     assert "it beats what can be had without looking at the prompt" in sentence
+
+
+@pytest.mark.parametrize(("more", "verb"), [(6, "beats"), (1, "equals"), (0, "equals"), (-12, "stays below")])
+def test_a_row_more_beats_nobody(more: int, verb: str) -> None:
+    """``more``: rows that the policy gets right beyond those of the strongest baseline, a nearest neighbour here."""
+    data = load_dataset()
+    oracle, rows = Oracle(data, TAU3), len(data.test)
+    known = right_rows(predictors(data, TAU3)["nearest"], data, TAU3, data.test)
+    missed = np.flatnonzero(known)[: int((~known).sum()) - more]
+
+    def act(prompts: FloatArray) -> FloatArray:
+        answers = oracle(prompts)
+        if len(prompts) == rows:
+            answers[missed] = -1.0
+        return answers
+
+    found = evaluate(act, data, TAU3)
+    assert found.accuracy * rows == pytest.approx(known.sum() + more)
+    result = replace(found, baselines={name: found.baselines[name] for name in (*BLIND, "nearest")})
+    assert result.strongest == "nearest"
+    told = f" {verb} the strongest baseline, nearest (93.9 %; alone right about 6 rows against {6 - more}, p = "
+    assert told in result.sentence()
+    verdict = result.to_dict()["baselines"]["nearest"]["verdict"]
+    assert verdict == {"stays below": "below"}.get(verb, verb)
 
 
 def test_high_reward_alone_is_not_enough() -> None:
@@ -107,7 +130,7 @@ def test_json_has_the_promised_keys_and_plain_values() -> None:
         "strongest",
     } <= content.keys()
     assert set(content["baselines"]) == {"zeros", "constant", "majority", "ridge", "nearest", "logistic"}
-    assert all(set(scores) == {"reward", "accuracy"} for scores in content["baselines"].values())
+    assert all(set(scores) == {"reward", "accuracy", "verdict", "p_value"} for scores in content["baselines"].values())
 
 
 def test_actions_are_clipped_as_the_environment_does() -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,11 @@ from tau_trainer.tau.dataset import load_dataset
 from tools._bootstrap.progress import SetupError
 from tools.bench import (
     ablated,
+    asynchronous,
+    batched,
     builds,
     few_rows,
+    gym,
     images,
     learner,
     memory,
@@ -358,3 +362,40 @@ def test_an_ablated_engine_starts_as_a_build_does(tmp_path: Path) -> None:
     done = subprocess.run([str(build)], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60)
     assert done.returncode == 2
     assert "no trainer to connect to" in done.stderr
+
+
+def test_a_peer_is_beside_ours_on_the_same_work_alone() -> None:
+    """As many copies, both learning; pairs are told apart, and ours at other sizes is beside nobody."""
+    one, many = batched.Cell("cartpole", 1), batched.Cell("cartpole", 100)
+    peer = f"Stable-Baselines3's A2C{batched.LEARNING}"
+    found = [
+        *(batched.Rate(one, what, steps) for what, steps in (("env", 9e6), ("learning", 30.0), (peer, 10.0))),
+        *(batched.Rate(one, what, steps) for what, steps in (("learning", 80.0), (peer, 40.0))),
+        batched.Rate(many, "learning", 9e9),
+    ]
+    [line] = batched.beside(found).splitlines()[2:]
+    assert line.startswith("| Stable-Baselines3's A2C, with learning | `cartpole`, 1 | 1 | 25 (10-40) ")
+    assert line.endswith("| 55 (30-80) | 2.50 (2.00-3.00) |")
+
+
+def test_a_peer_learns_with_our_algorithm_rollout_network_and_numbers() -> None:
+    cell = batched.Cell("cartpole", 10)
+    asked = json.loads(batched.as_baselines3(cell, 2.0, True))
+    settings: Any = batched.a2c(cell)
+    assert (asked["copies"], asked["hidden"], asked["n_steps"]) == (10, [64, 64], 32)
+    assert settings.hyperparameters.buffer_size == settings.hyperparameters.batch_size == 10 * 32
+    assert (asked["gamma"], asked["learning_rate"], asked["gae_lambda"]) == (
+        settings.gamma, settings.hyperparameters.learning_rate, settings.hyperparameters.lambd,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("table", [gym.TASKS, asynchronous.TASKS])
+def test_what_differs_from_a_peer_stands_in_its_row(table: Any) -> None:
+    module, task = (gym, "Pendulum-v1") if table is gym.TASKS else (asynchronous, "Pendulum-v1")
+    runs = [gym.Outcome(task, name, 1, 1.0, 1.0, 1.0) for name in ("tau-train", "Stable-Baselines3")]
+    text = gym.table(runs) if module is gym else asynchronous.table(task, runs)
+    ours, theirs = text.splitlines()[2:]
+    assert "tau-train: SAC, " in ours
+    assert "2 x 64 units" in ours
+    assert "Stable-Baselines3: SAC, " in theirs
+    assert "2 x 256 units" in theirs

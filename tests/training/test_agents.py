@@ -127,7 +127,7 @@ def test_ends_come_before_the_next_episode(bench: Bench) -> None:
     bench.respond(step(SPEC, [1], 0.0, ended(SPEC, [1, 2], [5.0, 6.0], truncated=True)))
     assert bench.of().told[-2:] == [("ended", [0, 1], [[5.0], [6.0], True, True]), ("acted", [0], [[0.0]])]
     assert bench.trainer.episodes == 2
-    assert bench.trainer.mean_return == pytest.approx(6.5, abs=0.01)
+    assert bench.learners[SPEC.name].returns == [6.0, 7.0]
     bench.respond(step(SPEC, [7]))
     assert bench.of().told[-1][1] == [1], "agent 2 ended and did not ask again: its row is free"
 
@@ -137,7 +137,6 @@ def test_the_first_message_of_an_episode_rewards_no_decision(bench: Bench, hub: 
     bench.respond(step(SPEC, [1, 2], 1.0))
     statistics = hub.flush("Agent", 4).statistics[KEYS.reward]
     assert (statistics.count, statistics.mean) == (2, 1.0)
-    assert bench.trainer.scores.reward.value == pytest.approx(1.0)
 
 
 def test_group_rewards_are_learned_from_and_told_apart(bench: Bench, hub: MetricsHub, memory: Memory) -> None:
@@ -151,6 +150,7 @@ def test_group_rewards_are_learned_from_and_told_apart(bench: Bench, hub: Metric
     bench.respond(step(SPEC, [], terminals=last))
     assert bench.of().of("acted")[-1][1] == [[1.5], [1.0]]
     assert bench.of().of("ended")[-1][1][:2] == [[2.25], [3.0]]
+    assert bench.learners[SPEC.name].returns == [3.75, 4.0], "what policies are compared by is both, too"
     found = hub.flush("Agent", 4).statistics
     assert (found[names.CUMULATIVE_REWARD].count, found[names.CUMULATIVE_REWARD].mean) == (2, 3.5)
     assert (found[names.GROUP_CUMULATIVE_REWARD].count, found[names.GROUP_CUMULATIVE_REWARD].mean) == (1, 0.75)
@@ -183,8 +183,8 @@ def test_a_reward_computed_from_the_target_is_that_of_the_action(hub: MetricsHub
     assert acted[1][1] == [[1.0, 1.0]], "1.0 was right the first time; the engine's 99 does not count"
     bench.respond(step(TARGETED, [], terminals=ended(TARGETED, [4], [99.0])), spec=TARGETED)
     assert bench.of(TARGETED).of("ended")[0][1][0] == [0.0, 0.0], "1 - 2 * 0.5"
-    assert bench.trainer.scores.reward.value == pytest.approx(0.5, abs=0.01)
-    assert bench.trainer.scores.success.value == pytest.approx(0.5, abs=0.01)
+    statistics = hub.flush("TauAgent", 2).pairs["3"]
+    assert (statistics[KEYS.reward].mean, statistics[KEYS.success].mean) == (0.5, 0.5)
 
 
 def test_many_agents_grow_the_table_of_pending_rewards(hub: MetricsHub) -> None:
@@ -214,8 +214,7 @@ def test_without_a_task_no_decision_is_scored(hub: MetricsHub) -> None:
     bench.respond(step(SPEC, [0], terminals=ended(SPEC, [0], [0.5])))
     assert {key.partition("/")[0] for key in hub.flush("Agent", 3).statistics} == {"Environment", "Perf", "Policy"}
     assert bench.of().of("ended") == [([0], [[0.5], False])]
-    assert bench.trainer.scores.reward.value is bench.trainer.scores.success.value is None
-    assert bench.trainer.mean_return == pytest.approx(1.5)
+    assert bench.learners[SPEC.name].returns == [1.5]
     with pytest.raises(NonFiniteError, match="engine's reward of agent 2 of 2"):
         bench.respond(step(SPEC, [0, 1], [1.0, np.inf]))
 
@@ -245,7 +244,7 @@ def test_abandon_forgets_open_episodes(bench: Bench) -> None:
     assert bench.trainer.decisions == 2, "what was answered and not recorded is lost with the engine"
     bench.respond(step(SPEC, [], terminals=ended(SPEC, [1], [1.0])))
     assert bench.trainer.episodes == 0
-    assert bench.trainer.mean_return is None
+    assert bench.learners[SPEC.name].returns == []
 
 
 def test_states_go_one_way(bench: Bench, hub: MetricsHub, memory: Memory) -> None:
@@ -463,7 +462,7 @@ def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyP
     meets(1, reward=0.0)
     asyncio.run(trainer.decide([step(SPEC, [1], 0.0, ended(SPEC, [2], [1.0]))], {SPEC.name: SPEC}))
     trainer.record()
-    assert trainer.mean_return == pytest.approx(8.0), "5.0 answered a decision of the agent that was let go"
+    assert learner.returns == [8.0], "5.0 answered a decision of the agent that was let go"
 
 
 def test_patience_begins_anew_with_the_environment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
 
 SCORES = {"reward", "accuracy"}
+STANDING = {"verdict", "p_value"}
 
 
 @pytest.mark.usefixtures("drawn")
@@ -55,7 +56,7 @@ def test_the_content_of_the_evaluation(stage: Stage, tmp_path: Path) -> None:
         scores.keys() == {"decisions", "validation_accuracy", "validation_reward", *SCORES}
         for scores in (evaluation["policies"]["best"], evaluation["policies"]["last"])
     )
-    assert all(scores.keys() == SCORES for scores in evaluation["baselines"].values())
+    assert all(scores.keys() == SCORES | STANDING for scores in evaluation["baselines"].values())
     assert evaluation["decisions"] == 400
     assert evaluation["policy"] == "TauAgent"
     assert {pair: values["decisions"] for pair, values in evaluation["pairs"].items()} == {"0": 200, "1": 200}

@@ -564,9 +564,13 @@ def test_forget_open_leaves_nothing(make: Make) -> None:
     assert len(learner.algorithm.memory) == 0  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("max_steps", "points"), [(40, 20), (400, 20), (3200, 100), (7, 7)])
-def test_a_short_run_has_a_curve_too(make: Make, memory: Memory, hub: MetricsHub, max_steps: int, points: int) -> None:
-    learner = make(max_steps=max_steps)
+@pytest.mark.parametrize(
+    ("max_steps", "given", "points"), [(40, "auto", 20), (400, "auto", 20), (7, "auto", 7), (40, 32, 2), (400, 100, 4)]
+)
+def test_a_short_run_has_a_curve_too_and_one_that_is_asked_for_is_kept(
+    make: Make, memory: Memory, hub: MetricsHub, max_steps: int, given: int | str, points: int
+) -> None:
+    learner = make(max_steps=max_steps, summary_freq=given)
     while not learner.done:
         learner.count(1)
     learner.flush()
@@ -583,3 +587,21 @@ def test_a_learner_that_is_done_is_measured_up_to_its_last_decision(
     for _ in range(5):
         learner.count(16)
     assert rested == [48, 64, 80], "its agents may go on while others are not done"
+
+
+def test_the_last_word_is_that_of_the_last_summary_and_goes_on_with_the_run(make: Make, hub: MetricsHub) -> None:
+    """What has ended since the last summary is in a checkpoint too, and counts in the next."""
+    whole, cut = make(name="whole", summary_freq=100), make(name="cut", summary_freq=100)
+    for learner in (whole, cut):
+        hub.episode(learner.name, 0, [0.0] * 50, [1] * 50)
+        learner.count(100)
+        hub.episode(learner.name, 0, [20.0, 10.0], [1, 1], [3.0, 5.0])
+    assert (whole.rewards.mean, whole.rewards.group_mean, whole.rewards.episodes) == (0.0, None, 50)
+    arrays, values = cut.state()
+    resumed = make(name="resumed", summary_freq=100)
+    resumed.restore(arrays, json.loads(json.dumps(values)))
+    assert (resumed.rewards.mean, resumed.rewards.episodes) == (0.0, 50)
+    for learner in (whole, resumed):
+        hub.episode(learner.name, 0, [0.0], [1], [1.0])
+        learner.count(100)
+        assert (learner.rewards.mean, learner.rewards.group_mean, learner.rewards.episodes) == (10.0, 3.0, 3)

@@ -13,7 +13,6 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.scores import DecisionScores
 
 
 class FakeEnvironment:
@@ -68,8 +67,6 @@ class FakeTrainer:
         self.state = PairState.TRAINING
         self.decisions = self.episodes = self.abandoned = 0
         self.error: str | None = None
-        self.mean_return = 3.0
-        self.scores = DecisionScores()
         self.seen: list[str] = []
         self.log = log
 
@@ -200,8 +197,11 @@ def test_begin_anew(script: list[Exception | None], seen: str) -> None:
 def test_metrics() -> None:
     pair, trainer = pair_of(FakeEnvironment())
     asyncio.run(live(pair))
-    episode = pair.metrics(0.5, per_decision=False)
-    assert (episode.id, episode.decisions, episode.mean_reward, episode.validation_accuracy) == (4, 30, 3.0, 0.5)
+    told = pair.metrics(3.0, 1.0, 0.25, 0.5)
+    assert (told.id, told.decisions) == (4, 30)
+    assert (told.mean_reward, told.mean_group_reward, told.success_rate, told.validation_accuracy) == (
+        3.0, 1.0, 0.25, 0.5,
+    )  # fmt: skip
     assert pair.metrics().mean_reward is None
     trainer.error = "lost"
     assert pair.metrics().error == "lost"

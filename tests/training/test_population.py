@@ -32,6 +32,7 @@ POPULATION: dict[str, Any] = {
     "tau__policy": "independent",
     "behaviors__TauAgent__max_steps": STEPS,
     "behaviors__TauAgent__checkpoint_interval": 256,
+    "behaviors__TauAgent__summary_freq": "auto",
     "behaviors__TauAgent__hyperparameters__num_epoch": 2,
 }
 

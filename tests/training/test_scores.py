@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
+import math
+
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tau_trainer.training.scores import DecisionScores, EpisodeScores, RecentMean
+from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.training.scores import EpisodeScores, LastRewards, earned
 
 
 def floats(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -14,31 +16,6 @@ def floats(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 
 def rows(*values: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     return np.array(values, np.intp)
-
-
-def test_no_mean_before_the_first_value() -> None:
-    mean = RecentMean(10)
-    mean.add(floats())
-    assert mean.value is None
-    mean.add(floats(3.0))
-    assert mean.value == pytest.approx(3.0)
-
-
-@given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=30))
-def test_a_recent_mean_lies_between_its_values(values: list[float]) -> None:
-    mean = RecentMean(5)
-    for value in values:
-        mean.add(floats(value))
-    assert mean.value is not None
-    assert min(values) - 1e-3 <= mean.value <= max(values) + 1e-3
-
-
-def test_old_values_fade() -> None:
-    mean = RecentMean(10)
-    mean.add(np.zeros(100, np.float32))
-    mean.add(np.ones(100, np.float32))
-    assert mean.value is not None
-    assert mean.value > 0.99
 
 
 def step(scores: EpisodeScores, chosen: np.ndarray[tuple[int], np.dtype[np.intp]], *own: float) -> None:
@@ -66,7 +43,6 @@ def test_returns_and_lengths_of_an_episode() -> None:
     assert returns == {"own": [2.5, 2.25], "group": [25.0, 22.5], "paid": pytest.approx([0.25, 0.225])}
     assert lengths == [3.0, 2.0]
     assert scores.episodes == 2
-    assert scores.recent_return.value == pytest.approx(2.375, abs=0.01)
 
 
 def test_a_kind_that_nobody_pays_is_0() -> None:
@@ -80,7 +56,6 @@ def test_an_end_without_a_decision_is_no_episode() -> None:
     scores = EpisodeScores()
     assert end(scores, rows(4), 7.0) == ({"own": [], "group": [], "paid": []}, [])
     assert scores.episodes == 0
-    assert scores.recent_return.value is None
 
 
 def test_the_next_episode_begins_at_zero() -> None:
@@ -100,7 +75,21 @@ def test_rows_beyond_the_first_table_and_clear() -> None:
     assert not scores.acted(rows(1000)).any()
 
 
-def test_a_pairs_scores_begin_empty() -> None:
-    scores = DecisionScores()
-    assert scores.reward.value is None
-    assert scores.success.value is None
+def test_the_last_word_is_the_last_summary_that_has_one() -> None:
+    """Not a mean over what was long ago: a policy of 20 that had 0 a hundred episodes before is told as 20."""
+    hub, rewards = MetricsHub(), LastRewards()
+    assert (rewards.mean, rewards.group_mean, rewards.episodes) == (None, None, 0)
+    for step, returns in ((1, [0.0] * 100), (2, [20.0] * 3), (3, []), (4, [math.nan])):
+        hub.episode("A", 7, returns, [1] * len(returns), [2.0 * one for one in returns])
+        rewards.take(hub.flush("A", step))
+    assert (rewards.mean, rewards.group_mean, rewards.episodes) == (20.0, 40.0, 3)
+    assert rewards.of_pair(7, keys.CUMULATIVE_REWARD) == 20.0
+    assert rewards.of_pair(8, keys.CUMULATIVE_REWARD) is None
+    again = LastRewards()
+    again.load(json.loads(json.dumps(rewards.state())))
+    assert (again.mean, again.group_mean, again.episodes) == (20.0, 40.0, 3)
+
+
+def test_who_is_alone_earns_what_he_gets_himself() -> None:
+    assert earned([1.0, 2.0], [0.5, math.nan]).tolist() == [1.5, 2.0]
+    assert earned([1.0, 2.0], []).tolist() == [1.0, 2.0]

@@ -15,9 +15,9 @@ from tau_trainer.errors import CheckpointError, RunFinishedError, SettingsError
 from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, RunReport
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
-from tau_trainer.training import moments
 from tau_trainer.training.api import ENDING, HURRYING
 from tau_trainer.training.checkpoint_index import scan
+from tau_trainer.training.checkpoints import save_checkpoint
 from tau_trainer.training.run_folder import RunFolder
 from tau_trainer.training.shell import Kept, Say, Shell, in_foreground
 from tests.training.fakes import Memory
@@ -149,14 +149,14 @@ def test_a_moment_that_cannot_be_written_is_told_until_one_can(
     settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = True
-    save = moments.save_checkpoint
+    save = save_checkpoint
 
     def saving(folder: Path, *given: Any, name: str, **more: Any) -> Path:
         if full and name == "B":
             raise CheckpointError("the disk is full")
         return save(folder, *given, name=name, **more)
 
-    monkeypatch.setattr(moments, "save_checkpoint", saving)
+    monkeypatch.setattr("tau_trainer.training.moments.save_checkpoint", saving)
 
     def turn(run: Counting, step: int) -> None:
         nonlocal full

@@ -1,46 +1,54 @@
 from __future__ import annotations
 
-import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tau_trainer.metrics import PairMetrics, PairState, RateMeter, keys
+from tau_trainer.metrics import MetricsHub, PairMetrics, PairState, RateMeter, TaskKeys, keys
 from tau_trainer.training import snapshots as module
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.run import TrainingRun
+from tau_trainer.training.scores import LastRewards
 from tau_trainer.training.snapshots import Snapshots
 
 
 def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, **more: Any) -> Any:
     evaluation = {} if accuracy is None else {keys.VALIDATION_ACCURACY: accuracy}
     numbers = {"updates": 0, "policy_age": 0.0, "held_seconds": 0.0, "update_seconds": 0.0, "max_steps": 1000}
-    return SimpleNamespace(name=name, decisions=decisions, evaluation=evaluation, **numbers | more)
+    given = {"rewards": LastRewards(), **numbers, **more}
+    return SimpleNamespace(name=name, decisions=decisions, evaluation=evaluation, **given)
+
+
+def said(pair: int, **values: float) -> LastRewards:
+    """Rewards of a learner after a summary in which one pair told of these keys, ``_`` for what no name may have."""
+    names = {"own": keys.CUMULATIVE_REWARD, "group": keys.GROUP_CUMULATIVE_REWARD}
+    hub, rewards = MetricsHub(), LastRewards()
+    for name, value in values.items():
+        hub.add("A", names.get(name, name), value, pair=pair)
+    rewards.take(hub.flush("A", 1))
+    return rewards
 
 
 class FakePair:
     """A pair that feeds some learners."""
 
-    def __init__(self, number: int, learners: list[Any], decisions: int = 0, *returns: float | None) -> None:
-        """``returns``: mean return for each learner."""
+    def __init__(self, number: int, learners: list[Any], decisions: int = 0) -> None:
         self.id = number
         self.state = PairState.TRAINING
         self.absent: str | None = None
-        self.asked: list[bool] = []
-        found = itertools.zip_longest(learners, returns)
-        self._scores = {
-            id(learner): SimpleNamespace(episodes=2 + place, recent_return=SimpleNamespace(value=value))
-            for place, (learner, value) in enumerate(found)
-        }
+        self._scores = {id(learner): SimpleNamespace(episodes=2 + place) for place, learner in enumerate(learners)}
         self.trainer = SimpleNamespace(decisions=decisions, episodes_of=self.episodes_of)
 
     def episodes_of(self, learner: Any) -> list[Any]:
         return [self._scores[id(learner)]] if id(learner) in self._scores else []
 
-    def metrics(self, accuracy: float | None, *, per_decision: bool) -> PairMetrics:
-        self.asked.append(per_decision)
-        return PairMetrics(self.id, self.state, self.trainer.decisions, 0.5, validation_accuracy=accuracy)
+    def metrics(
+        self, reward: float | None, group: float | None, success: float | None, accuracy: float | None
+    ) -> PairMetrics:
+        found = PairMetrics(self.id, self.state, self.trainer.decisions, reward, success)
+        return replace(found, mean_group_reward=group, validation_accuracy=accuracy)
 
 
 def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
@@ -53,6 +61,7 @@ def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
         validation_accuracy={1: 0.25},
         lessons=Lessons({}),
         actors=None,
+        pool=SimpleNamespace(of_pair=lambda pair: learners),
     )
     run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True, inference=False)
     run.decisions = sum(pair.trainer.decisions for pair in pairs)
@@ -144,18 +153,27 @@ def test_sums_and_the_worst_over_all_learners() -> None:
 
 
 def test_a_behavior_is_told_of_by_the_pairs_that_play_it() -> None:
-    learners = [fake_learner("A", 10), fake_learner("B", 20)]
-    pairs = [FakePair(0, learners, 0, 1.0, 100.0), FakePair(1, learners[:1], 0, 2.0), FakePair(2, learners)]
+    learners = [fake_learner("A", 10, rewards=said(0, own=1.5)), fake_learner("B", 20, rewards=said(0, own=2, group=9))]
+    pairs = [FakePair(0, learners), FakePair(1, learners[:1]), FakePair(2, learners)]
     first, second = snapshots_of(run_of(pairs, learners)).take().behaviors
-    assert (first.name, first.step, first.max_steps, first.episodes, first.mean_reward) == ("A", 10, 1000, 6, 1.5)
-    assert (second.name, second.episodes, second.mean_reward) == ("B", 6, 100.0)
+    assert (first.name, first.step, first.max_steps, first.episodes) == ("A", 10, 1000, 6)
+    assert (first.mean_reward, first.mean_group_reward, first.window, first.window_episodes) == (
+        1.5, None, "summary", 1,
+    )  # fmt: skip
+    assert (second.name, second.episodes, second.mean_reward, second.mean_group_reward) == ("B", 6, 2.0, 9.0)
 
 
-@pytest.mark.parametrize(("task", "columns"), [(None, ()), (SimpleNamespace(columns=("success",)), ("success",))])
-def test_rewards_are_those_of_decisions_where_a_task_counts_them(task: Any, columns: tuple[str, ...]) -> None:
-    pair = FakePair(0, [])
-    assert snapshots_of(run_of([pair], [], task)).take().columns == columns
-    assert pair.asked == [task is not None]
+TASK = SimpleNamespace(columns=("success",), keys=TaskKeys("decided", "success", "aggregated"))
+
+
+@pytest.mark.parametrize(("task", "expected"), [(None, ((), 4.0, None)), (TASK, (("success",), 0.5, 0.75))])
+def test_rewards_are_those_of_decisions_where_a_task_counts_them(task: Any, expected: tuple[Any, ...]) -> None:
+    learners = [
+        fake_learner(name, rewards=said(0, own=own, decided=0.5, success=0.75)) for name, own in (("A", 3), ("B", 5))
+    ]
+    told = snapshots_of(run_of([FakePair(0, learners), FakePair(1, learners)], learners, task)).take()
+    assert (told.columns, told.pairs[0].mean_reward, told.pairs[0].success_rate) == expected
+    assert (told.pairs[1].mean_reward, told.pairs[0].mean_group_reward) == (None, None)
 
 
 def test_what_a_run_is_about_and_what_its_pairs_scored() -> None:

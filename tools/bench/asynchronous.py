@@ -25,14 +25,21 @@ from tools._bootstrap.progress import SetupError
 from tools.bench import gym, tables, timed_envs, trainers
 from tools.peers import CACHE, ROOT, STABLE_BASELINES3, ensure_peer
 
-TASKS = ("Pendulum-v1", "CartPole-v1/dqn")
+TASKS = {
+    "Pendulum-v1": ("SAC, minibatches of 256, 2 x 64 units", "SAC, minibatches of 256, 2 x 256 units"),
+    "CartPole-v1/dqn": (
+        "double DQN, rewards of 3 steps, minibatches of 128",
+        "DQN, rewards of 1 step, minibatches of 64",
+    ),
+}
+"""What ours learns with, and what theirs does."""
 STEP_SECONDS = 0.005
 
 
 def main() -> int:
     """Runs every way of collecting with every seed and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", choices=TASKS, default=TASKS[0])
+    parser.add_argument("--task", choices=TASKS, default="Pendulum-v1")
     parser.add_argument("--actors", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--samples-per-opt", type=int, default=2, help="everywhere")
@@ -54,7 +61,7 @@ def main() -> int:
             outcomes.append(gym.run(arguments.task, name, seed, command, arguments.longest))
             told = f"{gym.line(outcomes[-1])}; {outcomes[-1].samples_per_second:.0f} samples/s; {outcomes[-1].figures}"
             print(told, flush=True)
-    text = table(outcomes)
+    text = table(arguments.task, outcomes)
     print("\n" + text)
     name = f"asynchronous-{arguments.task.replace('/', '-')}"
     tables.write(arguments, name, text, {"outcomes": [asdict(outcome) for outcome in outcomes]})
@@ -76,7 +83,12 @@ def _ways(arguments: argparse.Namespace, program: str, peer: Path | None, seed: 
         yield f"Stable-Baselines3, SubprocVecEnv, {count}", words
 
 
-def table(outcomes: list[gym.Outcome]) -> str:
+def learns_with(task: str, trainer: str) -> str:
+    """What stands beside a figure, since settings are not the same."""
+    return TASKS[task][not trainer.startswith("tau-train")]
+
+
+def table(task: str, outcomes: list[gym.Outcome]) -> str:
     """Markdown, medians over seeds."""
     rows = []
     base = [one.samples_per_second for one in outcomes if one.trainer == "tau-train, async, 1"]
@@ -86,7 +98,7 @@ def table(outcomes: list[gym.Outcome]) -> str:
         lag = [float(text) for one in runs for text in _lag(one.figures)]
         rows.append(
             [
-                name,
+                f"{name}: {learns_with(task, name)}",
                 tables.spread(speeds),
                 tables.ratio(speeds, base),
                 f"{sum(math.isfinite(one.steps) for one in runs)} of {len(runs)}",

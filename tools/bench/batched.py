@@ -1,16 +1,20 @@
 """Batched environments: steps a second alone, with acting, with learning, over copies and agents, and beside others.
 
-    python tools/bench/batched.py [--layers env acting learning peers] [--seconds 4] [--runs 3] [--device cuda]
+    python tools/bench/batched.py [--layers env acting learning] [--games cartpole] [--peers stable-baselines3]
+        [--copies 1 100] [--agents 5] [--seconds 4] [--runs 3] [--device cuda] [--busy]
 
 An *environment step* is one step of one copy, an *agent step* one action of one agent: both are printed. Random actions
 are drawn on the device where there is no policy. Beside them in the same run: the numpy twin (one copy, a loop over
-agents), Gymnasium's own vectorised CartPole, gymnax' (JAX), VMAS' tag game (torch), and Stable-Baselines3's PPO on
-CartPole with the settings of its zoo. Medians of several runs, taken in turn.
+agents), Gymnasium's own vectorised CartPole, gymnax' (JAX), VMAS' tag game (torch, another game), and
+Stable-Baselines3's A2C on CartPole with our copies, rollout, network and numbers. A peer is measured right after ours
+on the same copies, and a ratio is the median over these pairs. With `--busy` both have one thread, and a second is one
+of their own on a core: what a machine gives to others is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import subprocess
@@ -36,6 +40,7 @@ from tau_trainer.algorithms.batched.contract import LearnerSetup
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.envs.batched import BatchedEnv, registry
 from tau_trainer.settings.batched import A2CPolicySettings
+from tau_trainer.settings.hyperparameters import A2CHyperparameters
 from tools._bootstrap.progress import SetupError
 from tools.bench import tables, timed_envs
 from tools.peers import CACHE, GYMNAX, STABLE_BASELINES3, VMAS, ensure_peer
@@ -46,7 +51,11 @@ MOST_ROWS = 1_000_000
 """Agents of all copies together: what more would need is not a matter of speed."""
 HORIZON = 32
 HIDDEN = {"cartpole": 64, "tag_continuous": 256, "tag_gridworld": 256}
-"""Units of both hidden layers."""
+"""Units of a hidden layer."""
+LAYERS_OF_NETWORK = 2
+PEERS = ("gymnasium", "gymnax", "twins", "vmas", "stable-baselines3")
+LEARNING = ", with learning"
+"""How what a peer is called ends where it learns too, and is compared with what of ours does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,31 +102,38 @@ class Rate:
 def main() -> int:
     """Reads the command line, measures, prints the tables, writes the JSON file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", nargs="+", choices=[*LAYERS, "peers"], default=[*LAYERS, "peers"])
+    parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS)
+    parser.add_argument("--games", nargs="+", choices=HIDDEN, default=list(HIDDEN))
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="beside whom; none: nobody")
     parser.add_argument("--copies", type=int, nargs="+", default=[1, 10, 100, 1000, 10_000])
     parser.add_argument("--agents", type=int, nargs="+", default=[5, 100, 1000], help="of tag_continuous, a tenth tag")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a run")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--busy", action="store_true", help="one thread, and seconds on a core; not beside every peer")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where other programs' environments are kept")
     tables.add_output(parser)
     arguments = parser.parse_args()
-    cells = list(_cells(arguments.copies, arguments.agents))
+    if arguments.busy:
+        if set(arguments.peers) - {"stable-baselines3"}:
+            parser.error("--busy goes with `--peers stable-baselines3` or none: the others count by the clock")
+        torch.set_num_threads(1)
+    clock = time.process_time if arguments.busy else time.perf_counter
+    cells = [cell for cell in _cells(arguments.copies, arguments.agents) if cell.name in arguments.games]
     try:
-        others = _others(arguments.cache, arguments.seconds) if "peers" in arguments.layers else []
+        others = [one for name in arguments.peers for one in _others(name, arguments)]
     except SetupError as error:
         print(f"batched: {error}", file=sys.stderr)
         return 2
     rates = []
     for _ in range(arguments.runs):
         for cell in cells:
-            for layer in LAYERS:
-                if layer in arguments.layers:
-                    rates.append(Rate(cell, layer, measured(cell, layer, arguments.seconds, arguments.device)))
-                    say(rates[-1])
-        for cell, what, measure in others:
-            rates.append(Rate(cell, what, measure()))
-            say(rates[-1])
+            for layer in arguments.layers:
+                rates.append(Rate(cell, layer, measured(cell, layer, arguments.seconds, arguments.device, clock)))
+                say(rates[-1])
+            for what, measure in [(what, measure) for played, what, measure in others if played == cell]:
+                rates.append(Rate(cell, what, measure()))
+                say(rates[-1])
     text = "\n\n".join([table(rates), *([beside(rates)] if others else [])])
     print("\n" + text)
     tables.write(arguments, "batched", text, {"rates": [asdict(rate) for rate in rates]})
@@ -135,15 +151,17 @@ def _cells(copies: list[int], agents: list[int]) -> Iterator[Cell]:
                 yield Cell("tag_continuous", count, max(1, size // 10), size - max(1, size // 10))
 
 
-def measured(cell: Cell, layer: str, seconds: float, device: str) -> float:
+def measured(
+    cell: Cell, layer: str, seconds: float, device: str, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """Environment steps a second."""
     env = registry.make(cell.name, cell.copies, device=device, **cell.arguments)
     step = _random(env) if layer == "env" else _played(env, cell, learns=layer == "learning")
     step()
     wait: Callable[[], object] = torch.cuda.synchronize if env.device.type == "cuda" else lambda: None
     wait()
-    steps, begun = 0, time.perf_counter()
-    while (spent := time.perf_counter() - begun) < seconds:
+    steps, begun = 0, clock()
+    while (spent := clock() - begun) < seconds:
         steps += step()
         wait()
     return steps * cell.copies / spent
@@ -169,14 +187,7 @@ def _random(env: BatchedEnv) -> Callable[[], int]:
 
 def _played(env: BatchedEnv, cell: Cell, *, learns: bool) -> Callable[[], int]:
     """The same with a policy for all agents, A2C."""
-    rows = HORIZON * cell.copies * cell.agents
-    settings = A2CPolicySettings.model_validate(
-        {
-            "trainer_type": "a2c",
-            "hyperparameters": {"buffer_size": rows, "batch_size": rows},
-            "network_settings": {"hidden_units": HIDDEN[cell.name], "num_layers": 2},
-        }
-    )
+    settings = a2c(cell)
     spec = spec_of("all", env.observation_space, env.action_space)
     setup = LearnerSetup(
         spec, env.action_space, settings, cell.copies, cell.agents, max_steps=10**9, seed=0, device=env.device
@@ -193,27 +204,63 @@ def _played(env: BatchedEnv, cell: Cell, *, learns: bool) -> Callable[[], int]:
     return step
 
 
-def _others(cache: Path, seconds: float) -> list[tuple[Cell, str, Callable[[], float]]]:
-    """Whom ours is measured beside: what they play, their name, and how."""
-    sizes = 1, 100, 10_000
-    gymnax, vmas = ensure_peer(GYMNAX, cache=cache), ensure_peer(VMAS, cache=cache)
-    peer = ensure_peer(STABLE_BASELINES3, cache=cache)
-    found: list[tuple[Cell, str, Callable[[], float]]] = []
-    for copies in sizes:
-        cell = Cell("cartpole", copies)
-        found.append((cell, "Gymnasium, vectorised", partial(_gymnasium, cell, seconds)))
-        words = [str(gymnax), str(HERE / "drive_gymnax.py"), str(copies), str(seconds)]
-        found.append((cell, "gymnax (JAX)", partial(_told, words)))
-    alone = [Cell("cartpole", 1), Cell("tag_gridworld", 1, 4, 1)]
-    alone += [Cell("tag_continuous", 1, n, 9 * n) for n in (10, 100)]
-    found += [(cell, "numpy twin", partial(_twin, cell, seconds)) for cell in alone]
-    for copies in (1, 100, 1000):
-        cell = Cell("tag_continuous", copies, 1, 4)
-        words = [str(vmas), str(HERE / "drive_vmas.py"), "1", "4", str(copies), str(seconds)]
-        found.append((cell, "VMAS, simple_tag", partial(_told, words)))
-    words = [str(peer), str(HERE / "drive_sb3.py"), "CartPole-v1", "1", "100000"]
-    found.append((Cell("cartpole", 8), "Stable-Baselines3, learning", partial(_told, words)))
-    return found
+def a2c(cell: Cell) -> A2CPolicySettings:
+    """One gradient step for each rollout."""
+    rows = HORIZON * cell.copies * cell.agents
+    return A2CPolicySettings.model_validate(
+        {
+            "trainer_type": "a2c",
+            "hyperparameters": {"buffer_size": rows, "batch_size": rows},
+            "network_settings": {"hidden_units": HIDDEN[cell.name], "num_layers": LAYERS_OF_NETWORK},
+        }
+    )
+
+
+def as_baselines3(cell: Cell, seconds: float, busy: bool) -> str:
+    """The same for `drive_sb3.py`."""
+    settings = a2c(cell)
+    numbers = settings.hyperparameters
+    assert isinstance(numbers, A2CHyperparameters)
+    asked = {
+        "copies": cell.copies,
+        "hidden": [settings.network_settings.hidden_units] * settings.network_settings.num_layers,
+        "n_steps": HORIZON,
+        "learning_rate": numbers.learning_rate,
+        "ent_coef": numbers.entropy_coeff,
+        "vf_coef": numbers.vf_loss_coeff,
+        "gae_lambda": numbers.lambd,
+        "gamma": settings.gamma,
+        "seconds": seconds,
+        "busy": busy,
+    }
+    return json.dumps(asked)
+
+
+def _others(name: str, arguments: argparse.Namespace) -> Iterator[tuple[Cell, str, Callable[[], float]]]:
+    """Whom ours is measured beside: what ours plays then, what theirs is, and how. Raises SetupError."""
+    cache, seconds = arguments.cache, arguments.seconds
+    cartpoles = [Cell("cartpole", copies) for copies in (1, 10, 100, 1000, 10_000)]
+    if name == "gymnasium":
+        yield from ((cell, "Gymnasium, vectorised", partial(_gymnasium, cell, seconds)) for cell in cartpoles)
+    elif name == "gymnax":
+        python = str(ensure_peer(GYMNAX, cache=cache))
+        for cell in cartpoles:
+            words = [python, str(HERE / "drive_gymnax.py"), str(cell.copies), str(seconds)]
+            yield cell, "gymnax (JAX, compiled)", partial(_told, words)
+    elif name == "twins":
+        alone = [Cell("cartpole", 1), Cell("tag_gridworld", 1, 4, 1)]
+        for cell in [*alone, *(Cell("tag_continuous", 1, n, 9 * n) for n in (10, 100))]:
+            yield cell, "numpy twin, a loop over agents", partial(_twin, cell, seconds)
+    elif name == "vmas":
+        python = str(ensure_peer(VMAS, cache=cache))
+        for copies in (1, 100, 1000):
+            words = [python, str(HERE / "drive_vmas.py"), "1", "4", str(copies), str(seconds)]
+            yield Cell("tag_continuous", copies, 1, 4), "VMAS' simple_tag: another game", partial(_told, words)
+    else:
+        python = str(ensure_peer(STABLE_BASELINES3, cache=cache))
+        for cell in cartpoles[:4]:
+            words = [python, str(HERE / "drive_sb3.py"), "speed", as_baselines3(cell, seconds, arguments.busy)]
+            yield cell, f"Stable-Baselines3's A2C{LEARNING}", partial(_told, words)
 
 
 def _gymnasium(cell: Cell, seconds: float) -> float:
@@ -268,7 +315,7 @@ def say(rate: Rate) -> None:
 def table(rates: list[Rate]) -> str:
     """Environment steps and agent steps a second of each layer."""
     rows = []
-    for cell in dict.fromkeys(rate.cell for rate in rates if rate.what in LAYERS):
+    for cell in dict.fromkeys(rate.cell for rate in rates):
         row = [f"`{cell.name}`", f"{cell.agents:,}", f"{cell.copies:,}"]
         alone = [rate.steps for rate in rates if (rate.cell, rate.what) == (cell, "env")]
         for layer in LAYERS:
@@ -281,24 +328,17 @@ def table(rates: list[Rate]) -> str:
 
 
 def beside(rates: list[Rate]) -> str:
-    """Others, and the same of ours."""
+    """Others, and ours on the same work."""
     rows = []
     for cell, what in dict.fromkeys((rate.cell, rate.what) for rate in rates if rate.what not in LAYERS):
         theirs = [rate.steps for rate in rates if (rate.cell, rate.what) == (cell, what)]
-        layer = "learning" if what.endswith("learning") else "env"
-        same = [rate for rate in rates if rate.what == layer and rate.cell.name == cell.name]
-        own = [rate for rate in same if rate.cell.agents == cell.agents]
-        equal = [rate.steps for rate in own if rate.cell.copies == cell.copies]
-        best = max({rate.cell.copies for rate in own}, key=lambda n: _at(own, n), default=0)
-        most = [rate.steps for rate in own if rate.cell.copies == best]
-        row = [what, f"`{cell.name}`, {cell.agents:,}", f"{cell.copies:,}", tables.spread(theirs)]
-        rows.append([*row, tables.spread(equal), tables.ratio(equal, theirs), f"{best:,}", tables.ratio(most, theirs)])
-    header = ["who", "plays, agents", "copies", "environment steps/s", "ours, as many copies", "ratio"]
-    return tables.markdown([*header, "ours at its best: copies", "ratio"], rows)
-
-
-def _at(rates: list[Rate], copies: int) -> float:
-    return tables.median(rate.steps for rate in rates if rate.cell.copies == copies)
+        layer = "learning" if what.endswith(LEARNING) else "env"
+        ours = [rate.steps for rate in rates if (rate.cell, rate.what) == (cell, layer)]
+        ratios = [one / other for one, other in zip(ours, theirs, strict=False)]
+        row = [what, f"`{cell.name}`, {cell.agents:,}", f"{cell.copies:,}", tables.spread(theirs), tables.spread(ours)]
+        rows.append([*row, tables.spread(ratios, 2)])
+    header = ["who", "ours plays, agents", "copies of both", "environment steps/s", "ours", "ratio"]
+    return tables.markdown(header, rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Runs inside the environment of Stable-Baselines3: one task with the settings of its zoo, until it is stopped.
 
 Arguments: task, seed, steps; then, where environments are to play in processes of their own (SubprocVecEnv), how many,
-and samples for each gradient step.
+and samples for each gradient step. Or `speed` and, in JSON, what `batched.py` lets our A2C do: steps a second of the
+same algorithm, copies, rollout and network are printed.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import gymnasium
 import numpy as np
-from stable_baselines3 import DDPG, DQN, PPO, SAC, TD3
+import torch
+from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
@@ -105,10 +109,46 @@ def main_in_processes(task: str, seed: int, steps: int, environments: int, sampl
     model.learn(steps)
 
 
+class Watch(BaseCallback):  # type: ignore[misc]  # it lives in another environment
+    """Steps a second over whole rollouts with their updates, the first left out; ends training after so long."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.seconds, self.rate, self._clock = seconds, float("nan"), clock
+        self._since, self._at = 0.0, -1
+
+    def _on_rollout_start(self) -> None:
+        """All that was gathered before has been learned from."""
+        now = self._clock()
+        if self.num_timesteps and self._at < 0:
+            self._since, self._at = now, self.num_timesteps
+        elif self._at >= 0:
+            self.rate = (self.num_timesteps - self._at) / (now - self._since)
+
+    def _on_step(self) -> bool:
+        return not (self.rate == self.rate and self._clock() > self._since + self.seconds)
+
+
+def speed(asked: dict[str, Any]) -> None:
+    """Steps a second of A2C on CartPole."""
+    network = {"net_arch": {"pi": asked["hidden"], "vf": asked["hidden"]}, "activation_fn": torch.nn.SiLU}
+    envs = DummyVecEnv([lambda: gymnasium.make("CartPole-v1") for _ in range(asked["copies"])])
+    numbers = {name: asked[name] for name in ("n_steps", "learning_rate", "ent_coef", "vf_coef", "gae_lambda", "gamma")}
+    model = A2C("MlpPolicy", envs, seed=1, device="cpu", use_rms_prop=False, policy_kwargs=network, **numbers)
+    if asked["busy"]:
+        torch.set_num_threads(1)
+    watch = Watch(asked["seconds"], time.process_time if asked["busy"] else time.perf_counter)
+    model.learn(10**9, callback=watch)
+    print(watch.rate)
+
+
 def _timed(task: str) -> Any:
     return gymnasium.make(f"Timed{task}")
 
 
 if __name__ == "__main__":
     _task, *_numbers = sys.argv[1:]
-    (main_in_processes if len(_numbers) > 2 else main)(_task, *map(int, _numbers))
+    if _task == "speed":
+        speed(json.loads(_numbers[0]))
+    else:
+        (main_in_processes if len(_numbers) > 2 else main)(_task, *map(int, _numbers))

@@ -45,15 +45,49 @@ class Task:
     """Of the zoo's settings and of ours."""
     config: str
     """Our settings file."""
+    ours: str
+    """What ours learns with."""
+    theirs: str
+    """What theirs does."""
 
 
+_OFF_POLICY = "1 copy, a gradient step of {} for each step, {} units"
+_NOISY = "1 copy, after each episode a gradient step of 256 for each of its steps, 400 and 300 units"
 TASKS = {
-    "CartPole-v1": Task(475.0, 100_000, "CartPole"),
-    "CartPole-v1/dqn": Task(475.0, 50_000, "CartPoleDQN"),
-    "Pendulum-v1": Task(-200.0, 20_000, "Pendulum"),
-    "Pendulum-v1/ddpg": Task(-200.0, 20_000, "PendulumDDPG"),
-    "Pendulum-v1/td3": Task(-200.0, 20_000, "PendulumTD3"),
-    "LunarLander-v3": Task(200.0, 1_000_000, "LunarLander"),
+    "CartPole-v1": Task(
+        475.0,
+        100_000,
+        "CartPole",
+        "PPO, 16 copies, 10 epochs of 16 minibatches of 64, 2 x 64 units",
+        "PPO, 8 copies, 20 epochs of one minibatch of 256, 2 x 64 units",
+    ),
+    "CartPole-v1/dqn": Task(
+        475.0,
+        50_000,
+        "CartPoleDQN",
+        "double DQN, 8 copies, rewards of 3 steps, a gradient step of 128 for 2 steps, 2 x 256 units",
+        "DQN, 1 copy, rewards of 1 step, 128 gradient steps of 64 after every 256 steps, 2 x 256 units",
+    ),
+    "Pendulum-v1": Task(
+        -200.0,
+        20_000,
+        "Pendulum",
+        f"SAC, {_OFF_POLICY.format(256, '2 x 64')}",
+        f"SAC, {_OFF_POLICY.format(256, '2 x 256')}",
+    ),
+    "Pendulum-v1/ddpg": Task(
+        -200.0, 20_000, "PendulumDDPG", f"DDPG, {_OFF_POLICY.format(256, '2 x 64')}", f"DDPG, {_NOISY}"
+    ),
+    "Pendulum-v1/td3": Task(
+        -200.0, 20_000, "PendulumTD3", f"TD3, {_OFF_POLICY.format(256, '2 x 64')}", f"TD3, {_NOISY}"
+    ),
+    "LunarLander-v3": Task(
+        200.0,
+        1_000_000,
+        "LunarLander",
+        "PPO, 16 copies, 6 epochs of minibatches of 256 of 8,192 steps, 2 x 64 units",
+        "PPO, 16 copies, 4 epochs of minibatches of 64 of 16,384 steps, 2 x 64 units",
+    ),
 }
 """By name: the environment, and behind a slash what else than its usual algorithm learns there."""
 
@@ -201,6 +235,11 @@ def line(one: Outcome) -> str:
     return f"{one.task} {one.trainer} seed {one.seed}: {one.steps:,.0f} steps, {one.seconds:.1f} s"
 
 
+def learns_with(task: str, trainer: str) -> str:
+    """What stands beside a figure, since settings are not the same."""
+    return TASKS[task].ours if trainer.startswith("tau-train") else TASKS[task].theirs
+
+
 def table(outcomes: list[Outcome]) -> str:
     """Markdown, medians over seeds; a run that did not come there counts as none."""
     rows = []
@@ -210,7 +249,7 @@ def table(outcomes: list[Outcome]) -> str:
         rows.append(
             [
                 f"{task}, {TASKS[task].mark:g}",
-                trainer,
+                f"{trainer}: {learns_with(task, trainer)}",
                 f"{sum(math.isfinite(one.steps) for one in runs)} of {len(runs)}",
                 tables.spread([one.steps for one in runs]),
                 tables.spread([one.seconds for one in runs], 1),
@@ -218,7 +257,8 @@ def table(outcomes: list[Outcome]) -> str:
                 tables.spread([one.from_command for one in runs], 1),
             ]
         )
-    header = ["task and mark", "trainer", "reached", "steps", "seconds of playing", "tau-train's share of them"]
+    header = ["task and mark", "trainer and what it learns with", "reached", "steps", "seconds of playing"]
+    header += ["tau-train's share of them"]
     return tables.markdown([*header, "seconds from the command"], rows)
 
 

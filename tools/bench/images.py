@@ -124,6 +124,14 @@ def rate(work: Callable[[], object], images: int) -> float:
     return done / (time.perf_counter() - began)
 
 
+PARTS = (
+    "data unpacked alone (zlib), images/s",
+    "read (Pillow)",
+    "ours: found, checked, read, channels first, beside a vector of 20",
+    "writing",
+)
+
+
 def table(results: Sequence[dict[str, Any]]) -> str:
     """Markdown, medians."""
     rows = [
@@ -136,7 +144,7 @@ def table(results: Sequence[dict[str, Any]]) -> str:
         ]
         for one in results
     ]
-    header = ["image", "picture", "agents", "bytes", "zlib, images/s", "Pillow", "ours", "writing"]
+    header = ["image", "picture", "agents", "bytes", *PARTS]
     return tables.markdown(header, rows)
 
 

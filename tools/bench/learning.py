@@ -211,7 +211,8 @@ def table(outcomes: list[Outcome]) -> str:
                 tables.number(tables.median(run.ceiling for run in runs), 3),
             ]
         )
-    header = ["task", "trainer", "reached", "seconds from the command", "seconds of playing", "decisions", "score"]
+    trainer = "trainer; same file, tau-train learns beside play"
+    header = ["task", trainer, "reached", "seconds from the command", "seconds of playing", "decisions", "score"]
     return tables.markdown([*header, "strongest baseline"], rows)
 
 

@@ -219,7 +219,9 @@ def report(plan: Plan, results: list[Result]) -> str:
     """The tables: one a layer, and what failed."""
     parts = []
     for layer in plan.layers:
-        header = ["engines x agents", "engine ms", *plan.names, "ratio", "of what the wire gives"]
+        peer = layer == "learning" and plan.names[0] == "mlagents-learn"
+        names = [plan.names[0], f"{plan.names[1]}, learning beside play"] if peer else plan.names
+        header = ["engines x agents", "engine ms", *names, "ratio", "of what the wire gives"]
         header += [f"reward at equal decisions ({', '.join(plan.names)})"] if layer == "learning" else []
         rows = [row(plan, results, layer, case) for case in plan.cases]
         parts.append(

@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
         "environment": {"name": "tests.envs.batched.counting:Counting", "num_envs": COPIES, "arguments": {"limit": 5}},
         "policies": {"left": LEFT, "right": RIGHT},
         "max_steps": 16 * 40,
-        "summary_freq": 16 * 8,
+        "summary_freq": "auto",
         "checkpoint_interval": 16 * 16,
         "evaluation": {"episodes": 3, "interval": 16 * 16, "trace": True},
         "checkpoint_settings": {"results_dir": str(tmp_path / "results")},

@@ -1,0 +1,51 @@
+"""Whether a policy is better than another on the same rows, or only luckier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tau_trainer.specs import BoolArray
+
+SIGNIFICANCE = 0.05
+"""A difference that chance alone makes more often than this is none."""
+
+Verdict = Literal["beats", "equals", "below"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a policy stands to a rival, by McNemar's exact test: a sign test on the rows where they differ."""
+
+    won: int
+    """Rows that the policy alone is right about."""
+    lost: int
+    """Rows that the rival alone is right about."""
+
+    @classmethod
+    def of(cls, right: BoolArray, rival: BoolArray) -> Standing:
+        """``right``, ``rival``: bool [n], the same rows."""
+        return cls(int((right & ~rival).sum()), int((rival & ~right).sum()))
+
+    @property
+    def p_value(self) -> float:
+        """How often two that are equally good differ at least so much, 0 to 1; two-sided."""
+        rows = self.won + self.lost
+        ways, tail = 1, 0
+        for lucky in range(min(self.won, self.lost) + 1):
+            tail += ways
+            ways = ways * (rows - lucky) // (lucky + 1)
+        return min(1.0, tail / (1 << rows) * 2)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``equals``: chance may have made the difference."""
+        if self.p_value >= SIGNIFICANCE:
+            return "equals"
+        return "beats" if self.won > self.lost else "below"
+
+    def sentence(self) -> str:
+        """What the verdict is made from, in a few words."""
+        if not self.won + self.lost:
+            return "right about the same rows"
+        return f"alone right about {self.won} rows against {self.lost}, p = {self.p_value:.2g}"
