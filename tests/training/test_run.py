@@ -821,7 +821,7 @@ def test_state_is_carried_over_a_whole_run(stage: Stage, tmp_path: Path, monkeyp
 
     stage.before_step = fail_once
     monkeypatch.setattr(PPO, "learn", noted)
-    for place in ("run.check_export", "finish.export_onnx", "checkpointing.export_onnx"):
+    for place in ("run.check_export", "finish.export_onnx", "checkpointing.write_model"):
         monkeypatch.setattr(f"tau_trainer.training.{place}", lambda *_: None)
     settings = plain_settings(
         tmp_path,
