@@ -104,3 +104,13 @@ class NonFiniteError(TauError):
 
 class StalledError(TauError):
     """No progress for too long; the text names who waits for whom."""
+
+
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+"""What torch says where memory is full, in a RuntimeError."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory was full: the machine's, or a device's."""
+    full = isinstance(error, RuntimeError) and any(text in str(error).lower() for text in _NO_MEMORY)
+    return full or isinstance(error, MemoryError)

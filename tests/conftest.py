@@ -16,6 +16,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # As the command line does: threads wait for each other busily.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Some load onnxruntime by themselves: see tau_trainer/export/session.py.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def _signals_as_a_terminal_has_them() -> None:

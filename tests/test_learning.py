@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tau_trainer import ParallelTrainerManager, RunReport, load_settings
+from tau_trainer import ParallelTrainerManager, RunReport, load_batched, load_settings, train_batched
 from tau_trainer.metrics import JsonLines, Recorder, keys, read_log
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -181,6 +181,47 @@ def test_the_pendulum_swings_up(tmp_path: Path, config: str, seed: int) -> None:
     """Gymnasium sets no mark; -150 is as good as it gets, a random policy has -1,240. 20,000 decisions."""
     report = run(f"{config}.yaml", "learn", tmp_path, env_settings__env_path="gym:Pendulum-v1", env_settings__seed=seed)
     assert exported_returns(report, "Pendulum-v1", "deterministic_continuous_actions", seed) >= -200.0
+
+
+@NIGHTLY
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("trainer", "name", "decisions", "mark"),
+    [
+        ("dqn", "CartPole-v1", 100_000, 475.0),
+        ("ddpg", "Pendulum-v1", 20_000, -200.0),
+        ("td3", "Pendulum-v1", 20_000, -200.0),
+    ],
+)
+def test_a_trainer_type_is_enough(tmp_path: Path, trainer: str, name: str, decisions: int, mark: float) -> None:
+    """Without a line of hyperparameters: the exported models of three seeds, the one in the middle."""
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"behaviors: {{{name}: {{trainer_type: {trainer}, max_steps: {decisions}}}}}")
+    output = "discrete_actions" if trainer == "dqn" else "deterministic_continuous_actions"
+    found = []
+    for seed in (1, 2, 3):
+        chosen: dict[str, Any] = {"env_settings__env_path": f"gym:{name}", "env_settings__seed": seed}
+        report = run(str(file), "learn", tmp_path / str(seed), **chosen)
+        found.append(exported_returns(report, name, output, seed))
+    assert np.median(found) >= mark, found
+
+
+@NIGHTLY
+@pytest.mark.timeout(400)
+def test_a2c_needs_no_more_than_its_name(tmp_path: Path) -> None:
+    """Of eight copies, by the most likely actions."""
+    file = tmp_path / "settings.yaml"
+    file.write_text(
+        "{environment: {name: cartpole, num_envs: 8}, policies: {agent: {trainer_type: a2c}}, max_steps: 100000}"
+    )
+    found = []
+    for seed in (1, 2, 3):
+        report = train_batched(
+            load_batched(file, {"seed": seed, "checkpoint_settings.results_dir": str(tmp_path / str(seed))})
+        )
+        summaries = [one["values"] for one in read_log(report.folder / "log.jsonl") if one["type"] == "summary"]
+        found.append([values[keys.EPISODE_RETURN] for values in summaries if keys.EPISODE_RETURN in values][-1])
+    assert np.median(found) >= 475.0, found
 
 
 @NIGHTLY

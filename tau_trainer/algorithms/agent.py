@@ -191,7 +191,7 @@ class AgentLearner(OffPolicy):
             self.spec,
             self.agent,
             normalize=self.settings.network_settings.normalize,
-            exploration=numbers.exploration,
+            exploration=numbers.exploration and numbers.exploration.over(self._setup.decisions),
         )
         return self.network
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer import plugins
+from tau_trainer.bridge.image_order import RECORDED, ImageOrder
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Memory, Work, WorkData
@@ -47,6 +48,15 @@ class Setup:
     """What is played, as ``--env`` and ``--env-args`` say, for who has to ask it something; empty: nothing is."""
     learns: bool = True
     """Whether it will; else it acts with what is loaded, and needs no demonstrations."""
+    images: ImageOrder = RECORDED
+    """How images of demonstrations lie that Unity recorded."""
+    max_steps: int | None = None
+    """Decisions that this learner has; None: those of the settings, which several may have between them."""
+
+    @property
+    def decisions(self) -> int:
+        """Those that this learner has, in all runs together."""
+        return self.settings.max_steps if self.max_steps is None else self.max_steps
 
     @property
     def streams(self) -> tuple[RewardStream, ...]:

@@ -89,8 +89,9 @@ class DDPG(OffPolicy):
                 f"{list(self.spec.actions.discrete_branches)}; use trainer_type: "
                 f"{'sac or ppo' if self.spec.actions.continuous_size else 'dqn'}"
             )
+        exploration = numbers.exploration.over(self._setup.decisions)
         self.module = DeterministicActorCritic(
-            self.spec, network, numbers.exploration, len(self.streams), self.estimates, self.generator
+            self.spec, network, exploration, len(self.streams), self.estimates, self.generator
         )
         self.network = self.module.network
         return self.module

@@ -113,7 +113,7 @@ class DQN(OffPolicy):
         self.module = ActionValues(
             self.spec,
             self.settings.network_settings,
-            own.exploration,
+            own.exploration.over(self._setup.decisions),
             dueling=own.dueling,
             noisy=own.noisy,
             generator=self.generator,

@@ -91,7 +91,7 @@ class MADDPG(DDPG):
         if (given.type in NOISES) != bool(actions.continuous_size):
             kind = "continuous" if actions.continuous_size else "discrete"
             raise SettingsError(f"exploration {given.type} is not for {kind} actions; remove it")
-        return given
+        return given.over(self._setup.decisions)
 
     @property
     @override

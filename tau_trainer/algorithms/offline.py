@@ -56,7 +56,7 @@ class Offline(OffPolicy):
         self._begins = torch.zeros(0)
         if setup.learns:
             options = cast("OfflineTrainerSettings", setup.settings)
-            self.data = read_demonstrations([options.demo_path], setup.spec)
+            self.data = read_demonstrations([options.demo_path], setup.spec, setup.images)
             aside = _set_aside(int(self.data.begins.sum()), options.held_out, setup.seed)
             self.replay, rollout = self._stored(self.data[~aside])
             if not len(self.replay):

@@ -75,7 +75,8 @@ class Signal:
         self.parameters = FlatParameters(self.model, self._device)
         self._expert: Experience | None = None
         if setup.learns:
-            rollout = Rollout(recorded_work(read_demonstrations([settings.demo_path], setup.spec), network))
+            recorded = read_demonstrations([settings.demo_path], setup.spec, setup.images)
+            rollout = Rollout(recorded_work(recorded, network))
             if not len(rollout):
                 raise DataError(f"demonstration '{settings.demo_path}' holds no decision whose outcome is known")
             self._expert = experience_of(rollout, network, self._device)

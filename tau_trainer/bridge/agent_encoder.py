@@ -89,9 +89,15 @@ class AgentEncoder:
     Sensors of bytes [C, H, W] travel as PNG files, which are put into the finished records.
     """
 
-    def __init__(self, spec: BehaviorSpec, capabilities: Capabilities | None = None) -> None:
-        """``capabilities``: what the trainer can read; None: everything."""
+    def __init__(
+        self, spec: BehaviorSpec, capabilities: Capabilities | None = None, *, channels_last: bool = False
+    ) -> None:
+        """``capabilities``: what the trainer can read; None: everything.
+
+        ``channels_last``: the numbers of uncompressed images are written as [H, W, C] under the shape [C, H, W].
+        """
         self._spec = spec
+        self._channels_last = channels_last
         self._images = [i for i, sensor in enumerate(spec.observations) if _as_images(sensor, capabilities)]
         self._templates: dict[tuple[int, int, bool], tuple[Template, dict[object, int]]] = {}
 
@@ -156,6 +162,8 @@ class AgentEncoder:
         for i, (spec, sensor) in enumerate(zip(self._spec.observations, part.obs, strict=True)):
             if i in self._images:
                 continue
+            if self._channels_last and sensor.ndim == 4:
+                sensor = sensor.transpose(0, 2, 3, 1)
             flat = sensor if sensor.ndim == 2 else sensor.reshape(len(rows), spec.size)
             if spec.dtype == np.uint8:
                 flat = np.divide(flat, np.float32(255), dtype=np.float32)

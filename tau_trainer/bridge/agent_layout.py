@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tau_trainer.bridge.image_order import DECLARED, ImageOrder
 from tau_trainer.bridge.images import ImageDecoder
 from tau_trainer.bridge.records import (
     BYTES,
@@ -59,8 +60,10 @@ _IMAGE = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 class _Observation:
     spec: ObservationSpec
     """Channels first, whatever is on the wire."""
-    channels_last: bool
-    """Whether they come last on the wire."""
+    turned: bool
+    """Whether its floats come channels last, so that they have to be turned around."""
+    unsettled: bool
+    """Whether that is a guess."""
     floats: list[Span]
     mapping: tuple[int, ...]
     """Where the channels of its PNG files go."""
@@ -69,18 +72,16 @@ class _Observation:
 
     def read(self, rows: Bytes) -> FloatArray:
         """Its floats: float32 [k, *shape]."""
-        values, shape = join_floats(self.floats, rows), self.spec.shape
-        if not self.channels_last:
-            return values.reshape(len(rows), *shape)
-        channels, height, width = shape
-        return np.ascontiguousarray(values.reshape(len(rows), height, width, channels).transpose(0, 3, 1, 2))
+        if not self.turned:
+            return join_floats(self.floats, rows).reshape(len(rows), *self.spec.shape)
+        channels, height, width = self.spec.shape
+        values = self.floats[0].view(rows) if len(self.floats) == 1 else join_floats(self.floats, rows)
+        images = values.reshape(len(rows), height, width, channels).transpose(0, 3, 1, 2)
+        return images.astype(np.float32, order="C")  # read and turned around in one copy
 
 
-def _observation(data: bytes, start: int, stop: int, *, channels_last: bool) -> _Observation:
-    """Parse one ``ObservationProto``: its spec and where its floats lie. PNG files were taken out before.
-
-    ``channels_last``: whether images are taken to be [H, W, C] that do not say.
-    """
+def _observation(data: bytes, start: int, stop: int, images: ImageOrder) -> _Observation:
+    """Parse one ``ObservationProto``: its spec and where its floats lie. PNG files were taken out before."""
     shape: list[int] = []
     properties: list[int] = []
     mapping: list[int] = []
@@ -106,14 +107,18 @@ def _observation(data: bytes, start: int, stop: int, *, channels_last: bool) -> 
         sent = "PNG images" if compression else f"{count} floats"
         raise DecodeError(f"sensor '{name}' declares shape {tuple(shape)} but sends {sent}")
     flags = tuple(map(DimensionProperty, properties))
-    last = len(shape) == 3 and _channels_last(flags, channels_last)
+    last = len(shape) == 3 and _channels_last(flags, images.declared_last)
     if last:
         shape, flags = [shape[2], *shape[:2]], (*flags[2:], *flags[:2])
     if len(shape) == 3 and not flags:
         flags = _IMAGE
     dtype = np.uint8 if compression else np.float32
     spec = ObservationSpec(name, tuple(shape), flags, ObservationType(kind & 1), dtype)
-    return _Observation(spec, last, floats, tuple(mapping))
+    # Of one channel, or of one pixel, all orders are the same.
+    ordered = len(shape) == 3 and not compression and shape[0] > 1 and shape[1] * shape[2] > 1
+    by_version = ordered and not last and name not in images.flat
+    turned = (ordered and last) or (by_version and images.written_last)
+    return _Observation(spec, turned, by_version and not images.settled, floats, tuple(mapping))
 
 
 def _channels_last(flags: tuple[DimensionProperty, ...], otherwise: bool) -> bool:
@@ -143,7 +148,7 @@ def _can_be(shape: list[int]) -> bool:
 class AgentLayout(RecordLayout):
     """The layout of an ``AgentInfoProto``: where id, reward, flags, mask and observations lie."""
 
-    def __init__(self, record: bytes, *, channels_last: bool = False) -> None:
+    def __init__(self, record: bytes, images: ImageOrder = DECLARED) -> None:
         self.fits: BehaviorSpec | None = None
         """The behavior whose sensors were last found to be these."""
         self.spans: dict[int, Span] = {}
@@ -151,7 +156,7 @@ class AgentLayout(RecordLayout):
         self.observations: list[_Observation] = []
         for number, wire, start, stop in fields(record, 0, len(record)):
             if number == OBSERVATION and wire == BYTES:
-                self.observations.append(_observation(record, start, stop, channels_last=channels_last))
+                self.observations.append(_observation(record, start, stop, images))
             elif number == MASK and wire in (BYTES, VARINT):
                 self.mask += varint_spans(record, start, stop)
             elif (number in (REWARD, GROUP_REWARD) and wire == FIXED32) or (

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.bridge.agent_layout import DONE, GROUP, GROUP_REWARD, ID, MAX_STEP, REWARD, AgentLayout
+from tau_trainer.bridge.image_order import DECLARED, ImageOrder
 from tau_trainer.bridge.image_records import ImageSplitter
 from tau_trainer.bridge.images import ImageDecoder, ImageError
 from tau_trainer.bridge.records import Bytes, LayoutCache
@@ -77,10 +78,12 @@ def _empty(spec: BehaviorSpec, n: int, *, masked: bool) -> Records:
 class AgentDecoder:
     """Turns one behavior's ``ListAgentInfoProto`` into a :class:`StepBatch`; remembers the layouts it has met."""
 
-    def __init__(self, behavior: str, *, channels_last: bool = False) -> None:
-        """``channels_last``: whether images are taken to be [H, W, C] that do not say."""
+    def __init__(self, behavior: str, images: ImageOrder = DECLARED) -> None:
+        """``images``: how they lie; in the order of their shape unless it is given."""
         self._behavior = behavior
-        self._layouts: LayoutCache[AgentLayout] = LayoutCache(partial(AgentLayout, channels_last=channels_last))
+        self.unsettled: tuple[str, ...] = ()
+        """Sensors in :meth:`specs` whose images may lie otherwise than they are read."""
+        self._layouts: LayoutCache[AgentLayout] = LayoutCache(partial(AgentLayout, images=images))
         self._splitter = ImageSplitter()
         self._spec: BehaviorSpec | None = None
         """What was decoded last."""
@@ -93,8 +96,9 @@ class AgentDecoder:
     def specs(self, payload: bytes) -> tuple[ObservationSpec, ...]:
         """The sensors as the first agent of ``payload``, a list that is not empty, shows them. Raises DecodeError."""
         records, _ = self._splitter.split(payload)
-        first = min(self._layouts.groups(records), key=lambda group: int(group.index[0]))
-        return tuple(observation.spec for observation in first.layout.observations)
+        first = min(self._layouts.groups(records), key=lambda group: int(group.index[0])).layout
+        self.unsettled = tuple(observation.spec.name for observation in first.observations if observation.unsettled)
+        return tuple(observation.spec for observation in first.observations)
 
     def decode(self, payload: bytes, spec: BehaviorSpec) -> StepBatch:
         """All agents of one exchange, in message order.

@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
 from tau_trainer.bridge.agent_encoder import AgentEncoder
 from tau_trainer.bridge.agent_records import AgentDecoder
+from tau_trainer.bridge.image_order import DECLARED
 from tau_trainer.bridge.protocol import (
     COMMUNICATION_VERSION,
     PACKAGE_VERSION,
@@ -48,6 +49,7 @@ class EngineInitialization:
     name: str = "AcademySingleton"
     communication_version: str = COMMUNICATION_VERSION
     package_version: str = "3.0.0"
+    """Whose order of uncompressed images :func:`encode_engine_message` writes."""
     capabilities: Capabilities = Capabilities()
 
 
@@ -183,8 +185,10 @@ class TrainerCodec:
         self.specs: dict[str, BehaviorSpec] = {}
         self.legacy_actions = False
         """Set for engines without the hybridActions capability: they read the deprecated copy of actions."""
-        self.channels_last = False
-        """Set for engines before package 3.0: their images are [H, W, C], and those before 2.0 do not say so."""
+        self.images = DECLARED
+        """How the engine's images lie; set before the first step."""
+        self.unsettled: dict[str, tuple[str, ...]] = {}
+        """By behavior, the sensors of which that is a guess."""
         self._action_specs: dict[str, ActionSpec] = {}
         self._decoders: dict[str, AgentDecoder] = {}
         self._encoders: dict[str, ActionEncoder] = {}
@@ -205,9 +209,10 @@ class TrainerCodec:
     def _register(self, name: str, payload: bytes) -> None:
         if name not in self._action_specs:
             raise DecodeError(f"the engine sent agents of behavior '{name}' without ever describing its actions")
-        decoder = AgentDecoder(name, channels_last=self.channels_last)
+        decoder = AgentDecoder(name, self.images)
         spec = BehaviorSpec(name, decoder.specs(payload), self._action_specs[name])
         self.specs[name] = spec
+        self.unsettled[name] = decoder.unsettled
         self._decoders[name] = decoder
         self._encoders[name] = ActionEncoder(spec.actions, legacy=self.legacy_actions)
 
@@ -234,7 +239,8 @@ def encode_engine_message(
 ) -> bytes:
     """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
 
-    ``observation_specs`` gives the behavior of every step by name, ``trainer`` what its reader can do.
+    ``observation_specs`` gives the behavior of every step by name, ``trainer`` what its reader can do. Uncompressed
+    images are written as package 3.0.0 does, which every :class:`EngineInitialization` of ours says it is.
     """
     message = UnityMessage()
     message.header.status = status
@@ -250,7 +256,7 @@ def encode_engine_message(
             spec = (observation_specs or {})[step.behavior]
             encoder = _encoders.get((spec, trainer))
             if encoder is None:
-                encoder = _encoders[spec, trainer] = AgentEncoder(spec, trainer)
+                encoder = _encoders[spec, trainer] = AgentEncoder(spec, trainer, channels_last=True)
             output.agent_infos[step.behavior] = encoder.encode(step)
     return bytes(message.SerializeToString())
 

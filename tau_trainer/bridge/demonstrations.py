@@ -9,12 +9,17 @@ action that was in force when it was made, so the answer stands in the *next* re
 zeros, and its last one the last answer. The loader of mlagents takes the record's own action all the same, which is one
 decision late. Files that we write are for that loader: the answer stands in the record itself, and a field that other
 readers pass over says so. A file without it was written by Unity, unless an episode in it begins with an action.
+
+**In which order an uncompressed image lies** depends on the version of the package that recorded it, which the file
+does not hold: who reads it has to say so. In files that we write it is that of the sensor's shape.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +29,7 @@ from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
 from tau_trainer.bridge.agent_encoder import AgentEncoder
 from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.codec import read_action_spec
+from tau_trainer.bridge.image_order import DECLARED, RECORDED, ImageOrder
 from tau_trainer.bridge.protocol import UnityMessage
 from tau_trainer.bridge.records import BYTES, FIXED32, VARINT, delimited, fields, read_varint, varint
 from tau_trainer.errors import DataError, DecodeError
@@ -49,6 +55,8 @@ _VERSION, _NAME, _STEPS, _EPISODES, _MEAN_REWARD = range(1, 6)
 _OWN_ACTIONS = 1000
 """Field of the behavior's description that only we write: a record's action answers its own observation."""
 _LONGEST_NAME = 16
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +167,22 @@ def demonstration_files(paths: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def read_demonstrations(paths: Iterable[str | Path], spec: BehaviorSpec | None = None) -> Demonstration:
-    """All files, or folders of files, as one; ``spec``: whose agents they have to fit, else the first file's.
+def read_demonstrations(
+    paths: Iterable[str | Path], spec: BehaviorSpec | None = None, images: ImageOrder = RECORDED
+) -> Demonstration:
+    """All files, or folders of files, as one.
+
+    Args:
+        paths: of the files and folders.
+        spec: whose agents they have to fit; None: the first file's.
+        images: how images lie that Unity recorded.
 
     Raises:
         DataError: a file is missing, damaged, no demonstration, or of other sensors or actions.
     """
     parts = []
     for path in demonstration_files(paths):
-        part = read_demonstration(path)
+        part = read_demonstration(path, images)
         spec = spec or part.spec
         parts.append(part.fitting(spec, f"demonstration '{path}'"))
     if not parts:
@@ -175,8 +190,8 @@ def read_demonstrations(paths: Iterable[str | Path], spec: BehaviorSpec | None =
     return joined(parts)
 
 
-def read_demonstration(path: Path) -> Demonstration:
-    """One file. Raises DataError where it cannot be read."""
+def read_demonstration(path: Path, images: ImageOrder = RECORDED) -> Demonstration:
+    """One file; ``images``: how they lie if Unity recorded it. Raises DataError where it cannot be read."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -184,14 +199,27 @@ def read_demonstration(path: Path) -> Demonstration:
             f"demonstration '{path}' cannot be read ({reason(error)}); check that you may read it"
         ) from error
     try:
-        return _parse(data)
+        demonstration, unsettled = _parse(data, images)
     except (DecodeError, ProtobufDecodeError, UnicodeDecodeError) as error:
         said = str(error) if isinstance(error, DecodeError) else "it is not in ML-Agents' format"
         raise DataError(f"demonstration '{path}' is damaged or none ({said}); record it again") from error
+    for sensor in unsettled[:1]:
+        _say_open(path, sensor, images.guess)
+    return demonstration
 
 
-def _parse(data: bytes) -> Demonstration:
-    """Raises DecodeError."""
+@cache  # once for each file, however often it is read
+def _say_open(path: Path, sensor: str, guess: str) -> None:
+    _log.warning(
+        "demonstration '%s' holds uncompressed images of sensor '%s', and no word of their order: %s",
+        path,
+        sensor,
+        guess,
+    )
+
+
+def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, ...]]:
+    """What it holds, and the sensors whose images may lie otherwise. Raises DecodeError."""
     steps = _parse_meta(data)
     start, stop = _next(data, _RESERVED, "the behavior's description")
     brain = UnityMessage().engine_output.rl_initialization_output.brain_parameters.add()
@@ -199,7 +227,7 @@ def _parse(data: bytes) -> Demonstration:
     own = any(number == _OWN_ACTIONS for number, *_ in fields(data, start, stop))
     infos, answers = _pairs(data, stop, steps)
     actions = read_action_spec(brain)
-    decoder = AgentDecoder(brain.brain_name)
+    decoder = AgentDecoder(brain.brain_name, DECLARED if own else images)
     spec = BehaviorSpec(brain.brain_name, decoder.specs(infos), actions)
     records = decoder.records(infos, spec)
     acted = ActionDecoder(actions, legacy=True).decode(answers)
@@ -211,7 +239,8 @@ def _parse(data: bytes) -> Demonstration:
     acted.continuous[ended], acted.discrete[ended] = 0, 0
     truncated = ended & (records.truncated != 0)
     reward = records.reward + records.group_reward
-    return Demonstration(spec, records.obs, reward, begins, ended, truncated, acted, records.mask)
+    found = Demonstration(spec, records.obs, reward, begins, ended, truncated, acted, records.mask)
+    return found, decoder.unsettled
 
 
 def _parse_meta(data: bytes) -> int:

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tau_trainer.bridge.codec import (
     EngineMessage,
@@ -19,6 +19,7 @@ from tau_trainer.bridge.codec import (
     encode_initialization,
     parse_engine_message,
 )
+from tau_trainer.bridge.image_order import order_of
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
 from tau_trainer.bridge.protocol import (
     COMMUNICATION_VERSION,
@@ -35,6 +36,7 @@ from tau_trainer.bridge.serving import Server
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import (
+    DecodeError,
     EngineDisconnectedError,
     EngineError,
     EngineExitedError,
@@ -71,6 +73,10 @@ class EngineOptions:
     """An address for engines on other machines, served by grpcio; None: loopback alone, by our own server."""
     tls: Tls | None = None
     """What that server shows its clients; None: clear text."""
+    image_order: Literal["auto", "declared", "channels_last"] = "auto"
+    """Of uncompressed images: as its package writes them, in the order of their shape, or [H, W, C]."""
+    flat_sensors: tuple[str, ...] = ()
+    """Sensors whose images come in the order of their shape, whatever :attr:`image_order` is."""
 
     def server(self) -> Server:
         """A new server for one engine."""
@@ -96,31 +102,40 @@ class Engine:
         channels: SideChannelHub | None = None,
         *,
         patient: bool = False,
-        on_pause: Callable[[str], None] = lambda said: None,
+        on_event: Callable[[str], None] = lambda said: None,
     ) -> None:
         """``port`` 0: any free one. ``launch`` None: somebody else starts the engine (the Unity editor).
 
-        ``patient``: wait for it to connect without limit. ``on_pause``: told of each :attr:`paused`.
+        ``patient``: wait for it to connect without limit. ``on_event``: told sentences for the person who watches: of
+        each :attr:`paused`, and of others than the engine who call first.
         """
         self.index = index
         self.port = port
         self.channels = channels or SideChannelHub()
         self.process: EngineProcess | None = None
         self.exchanges = 0
-        self.note: str | None = None
-        """What its package cannot do here, once it has introduced itself."""
+        self.notes: list[str] = []
+        """What its package cannot do here, and what it leaves open, as soon as that is known, until it is taken out."""
         self.paused: str | None = None
         """That an editor plays no step, once that has taken longer than a message may; None while it plays."""
         self._launch = launch
         self._options = options
         self._patient = patient
-        self._on_pause = on_pause
+        self._on_event = on_event
         self._codec = TrainerCodec()
         self._server = options.server()
+        self._server.objection = _objection
+        self._server.on_stranger = self._refused
+        self._stranger: str | None = None
+        """Who was refused last, and why; None once the engine is there."""
         self._watcher: asyncio.Task[None] | None = None
         self._waiting: asyncio.Future[bytes] | None = None
         self._waiting_since = 0.0
         self._package = ""
+        self._behaviors = 0
+        """How many of them were looked at."""
+        self._guessed = False
+        """Whether it was said that the order of its images is a guess."""
         self._stage = "connect" if options.tls is None else "connect with TLS (which ML-Agents' own client cannot)"
 
     @property
@@ -154,27 +169,31 @@ class Engine:
             await self.kill()
             raise
 
+    def _refused(self, peer: str, why: str) -> None:
+        """Somebody called who is not the engine."""
+        self._stranger = f"{peer} called, was no engine ({why}) and was refused"
+        self._on_event(f"{self._stranger}; {self._name} is waited for all the same")
+
     async def _handshake(self) -> None:
         first = parse_engine_message(await self._receive())
-        self._check(first)
         engine = first.initialization
-        if engine is None:
-            raise VersionError(f"{self._name} opened with a message that is no introduction; is it ML-Agents?")
+        assert engine is not None  # or the server would have refused it
         api, self._package = engine.communication_version, engine.package_version
         if not understood(api):
             raise VersionError(
                 f"{self._name}: package {self._package or 'of unknown version'} speaks communicator API {api}, this "
                 f"trainer {COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
             )
-        self.note = package_note(self._package, api)
+        note = package_note(self._package, api)
+        self.notes += [] if note is None else [note]
         self._codec.legacy_actions = not engine.capabilities.hybrid_actions
-        self._codec.channels_last = self._package.startswith(("0.", "1.", "2."))
+        self._codec.images = order_of(self._package, self._options.image_order, self._options.flat_sensors)
         reply = TrainerInitialization(
             self._options.seed + self.index,
             package_version=OLD_PACKAGE_VERSION if before_2(self._package) else PACKAGE_VERSION,
             num_areas=self._options.num_areas,
         )
-        self._stage = _HANDSHAKE
+        self._stage, self._stranger = _HANDSHAKE, None
         self._server.reply(encode_initialization(reply))
         self._check(parse_engine_message(await self._receive()))
         self.channels.send_engine_configuration(self._options.configuration)
@@ -216,7 +235,26 @@ class Engine:
         self.exchanges += 1
         if message.side_channel:
             self.channels.receive(message.side_channel)
-        return self._codec.steps(message)
+        batches = self._codec.steps(message)
+        if len(self.specs) > self._behaviors:
+            self._note_images(first=not self._behaviors)
+            self._behaviors = len(self.specs)
+        return batches
+
+    def _note_images(self, *, first: bool) -> None:
+        """Say what is open about images now that there are new behaviors; ``first``: and there were none before."""
+        sensors = sorted({sensor.name for spec in self.specs.values() for sensor in spec.observations})
+        for name in self._options.flat_sensors if first else ():
+            if name not in sensors:
+                self.notes.append(f"collection.flat_sensors names '{name}', but sensors are {', '.join(sensors)}")
+        open_ = [(behavior, name) for behavior, names in self._codec.unsettled.items() for name in names]
+        if open_ and not self._guessed:
+            self._guessed = True
+            behavior, name = open_[0]
+            self.notes.append(
+                f"sensor '{name}' of behavior '{self.specs[behavior].short_name}' sends uncompressed images, and their "
+                f"order is open in package {self._package or 'of unknown version'}: {self._codec.images.guess}"
+            )
 
     def _check(self, message: EngineMessage) -> None:
         if message.status != STATUS_OK:
@@ -283,25 +321,32 @@ class Engine:
                 if self._launch is None and self._stage == "answer a step":  # there Pause is a button
                     if self.paused is None:
                         self.paused = f"the Unity editor has played no step for {self._options.timeout_s:g} s"
-                        self._on_pause(self.paused)
+                        self._on_event(
+                            f"{self.paused}; if it is paused, let it play to go on with the run, or press Ctrl-C to "
+                            "end it"
+                        )
                 elif not (self._patient and self._stage == "connect"):
                     waiting.set_exception(EngineTimeoutError(self._timeout_message()))
 
     def _timeout_message(self) -> str:
         waited = f"{self._options.timeout_s:g} s"
         tail = self.process.log_tail() if self.process else ""
+        other = f" ({self._stranger})" if self._stranger else ""
         if self._stage == "connect":
             if self.process is None:
-                return f"nothing connected to port {self.port} within {waited}; press Play in the Unity editor"
-            return f"{self._name} did not connect to port {self.port} within {waited}; is it an ML-Agents build?{tail}"
+                return f"nothing connected to port {self.port} within {waited}{other}; press Play in the Unity editor"
+            return (
+                f"{self._name} did not connect to port {self.port} within {waited}{other}; is it an ML-Agents build?"
+                f"{tail}"
+            )
         if self._stage == "ask for a decision":
             return (
                 f"{self._name} connected but asked for no decision within {waited}; "
                 f"does every Agent have a Decision Requester or call RequestDecision()?{tail}"
             )
         return (
-            f"{self._name} did not {self._stage} within {waited}{self._refusal}; raise --timeout-wait if the game is "
-            f"this slow{tail}"
+            f"{self._name} did not {self._stage} within {waited}{other}{self._refusal}; raise --timeout-wait if the "
+            f"game is this slow{tail}"
         )
 
     async def close(self, timeout_s: float = _CLOSE_S) -> None:
@@ -342,3 +387,12 @@ class Engine:
             self._watcher = None
         if self._waiting is not None:
             self._waiting.cancel()
+
+
+def _objection(message: bytes) -> str | None:
+    """Why a first message is none of an engine's; None: an engine introduces itself."""
+    try:
+        introduced = parse_engine_message(message).initialization is not None
+    except DecodeError as error:
+        return str(error)
+    return None if introduced else "its first message is no introduction"

@@ -8,20 +8,39 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections.abc import Callable
 from typing import Final
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 
 from tau_trainer.bridge.ports import port_taken
-from tau_trainer.bridge.protocol import METHOD_NAME, SERVICE
-from tau_trainer.bridge.serving import MAX_MESSAGE, TAKEN, Request, Server
+from tau_trainer.bridge.protocol import METHOD
+from tau_trainer.bridge.serving import MAX_MESSAGE, NO_ENGINE, TAKEN, Request, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import PortInUseError
 
 _GOODBYE_S: Final = 1.0
 """Seconds in which an engine that broke off its call may say goodbye with another. grpcio does not tell a call that was
 broken off from a connection that is gone, and of one that is lost between two calls it says nothing."""
+
+
+class _Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Who answers a call: without serializers, bytes in, bytes out."""
+
+    def __init__(self, exchange: Callable[..., object], decline: Callable[..., object]) -> None:
+        self._exchange = grpc.unary_unary_rpc_method_handler(exchange)
+        self._others = grpc.stream_stream_rpc_method_handler(decline)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        """The engine's method, and all others."""
+        return self._exchange if handler_call_details.method == METHOD else self._others
+
+
+def _address(peer: str) -> str:
+    """Address and port of what grpcio calls ``ipv4:127.0.0.1:5005`` and ``ipv6:%5B::1%5D:5005``."""
+    return unquote(peer).partition(":")[2]
 
 
 class GrpcioServer(Server):
@@ -45,8 +64,7 @@ class GrpcioServer(Server):
                 ("grpc.max_receive_message_length", MAX_MESSAGE),
             ]
         )
-        exchange = grpc.unary_unary_rpc_method_handler(self._exchange)  # without serializers: bytes in, bytes out
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD_NAME: exchange}),))
+        server.add_generic_rpc_handlers((_Calls(self._exchange, self._decline),))
         try:
             self.port = self._listen(server, port)
         except RuntimeError as error:
@@ -77,6 +95,10 @@ class GrpcioServer(Server):
 
     async def _exchange(self, message: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         """Called by the engine: hand on its message, wait for the answer."""
+        objection = self.objection(message) if self._engine is None else None
+        if objection is not None:
+            self._turned_away(_address(context.peer()), objection)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, NO_ENGINE)
         self._engine = self._engine or context.peer()
         if context.peer() != self._engine:
             await context.abort(grpc.StatusCode.UNAVAILABLE, TAKEN)
@@ -91,6 +113,13 @@ class GrpcioServer(Server):
                 loop = asyncio.get_running_loop()
                 self._leaving = loop.call_later(_GOODBYE_S, self._break, "closed the connection")
             raise
+
+    async def _decline(self, _: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        """Called by somebody who is no engine: for another method."""
+        why = f"there is {METHOD} alone"
+        if self._engine is None:
+            self._turned_away(_address(context.peer()), why)
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, why)
 
     def _stay(self) -> None:
         """The engine is there."""

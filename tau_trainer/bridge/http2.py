@@ -43,7 +43,7 @@ _SETTINGS: Final = {MAX_CONCURRENT_STREAMS: _MOST_CALLS, MAX_FRAME_SIZE: 2**20}
 _PATH: Final = METHOD.encode()
 _HEAD: Final = 4
 """Bytes of the first frame that tell its kind."""
-_RESOURCE_EXHAUSTED, _UNIMPLEMENTED, _UNAVAILABLE = b"8", b"12", b"14"
+INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED, UNAVAILABLE = b"3", b"8", b"12", b"14"
 """gRPC's status codes."""
 
 
@@ -67,6 +67,8 @@ class Connection(Endpoint):
         self.error: ProtocolError | None = None
         """What is wrong with what came. Nothing is read after it; the connection is to be closed when all is written.
         """
+        self.declined: str | None = None
+        """Why a call was refused that is none of an engine's; of several the last."""
         self._paths = _Paths()
         self._held = 0
         self._calls: list[Call] = []
@@ -77,9 +79,9 @@ class Connection(Endpoint):
             self._out += frame(HEADERS, END_HEADERS, stream, RESPONSE)
             self._send_message(stream, message)
 
-    def refuse(self, stream: int, why: bytes) -> None:
-        """Answer a call with status UNAVAILABLE and take no others; ``why``: ASCII, under 127 bytes."""
-        self._end(stream, _UNAVAILABLE, why)
+    def refuse(self, stream: int, why: str, status: bytes = UNAVAILABLE) -> None:
+        """Answer a call with nothing but a status and take no others; ``why``: ASCII, under 127 bytes."""
+        self._end(stream, status, why)
         self._leave(NO_ERROR)
 
     def receive(self, data: bytes) -> list[Call]:
@@ -124,7 +126,7 @@ class Connection(Endpoint):
             return
         self._streams[stream] = Stream(self._initial_window, body=bytearray())
         if path != _PATH:
-            self._end(stream, _UNIMPLEMENTED, f"there is {METHOD} alone".encode())
+            self._decline(stream, _UNIMPLEMENTED, f"there is {METHOD} alone")
         elif ended:
             self._on_data(stream, b"", ended=True)
 
@@ -136,11 +138,11 @@ class Connection(Endpoint):
         known.size += len(payload)
         self._held += len(payload)
         if self._held > self.limit:
-            self._end(stream, _RESOURCE_EXHAUSTED, f"a message of more than {self.limit} bytes".encode())
+            self._decline(stream, _RESOURCE_EXHAUSTED, f"a message of more than {self.limit} bytes")
         elif ended:
             message = unwrap(known.body)
             if message is None:
-                self._end(stream, _UNIMPLEMENTED, b"a call holds one message")
+                self._decline(stream, _UNIMPLEMENTED, "a call holds one message")
             else:
                 known.body = None
                 self._calls.append(Call(stream, message))
@@ -160,11 +162,16 @@ class Connection(Endpoint):
         self._held -= known.size if known is not None else 0
         return self._drop(stream)
 
-    def _end(self, stream: int, status: bytes, why: bytes) -> None:
+    def _decline(self, stream: int, status: bytes, why: str) -> None:
+        """Refuse a call that no engine makes."""
+        self.declined = why
+        self._end(stream, status, why)
+
+    def _end(self, stream: int, status: bytes, why: str) -> None:
         """Answer a call with nothing but a status (PROTOCOL-HTTP2, Trailers-Only)."""
         known = self._streams.get(stream)
         if known is not None:
-            fields = literal(b"grpc-status", status) + literal(b"grpc-message", why)
+            fields = literal(b"grpc-status", status) + literal(b"grpc-message", why.encode())
             self._out += frame(HEADERS, END_HEADERS | END_STREAM, stream, RESPONSE + fields)
             if known.body is not None:  # RFC 9113, 8.1: the rest of the message is not wanted
                 self._out += frame(RST_STREAM, 0, stream, struct.pack(">I", NO_ERROR))

@@ -109,7 +109,11 @@ class Span:
 
     def floats(self, rows: Bytes) -> NDArray[np.float32]:
         """Read little-endian float32 values: [k, count]; a copy, since bytes of a message lie at any alignment."""
-        return rows[:, self.start : self.stop].view(_WIRE_FLOAT).astype(np.float32)
+        return self.view(rows).astype(np.float32)
+
+    def view(self, rows: Bytes) -> NDArray[np.float32]:
+        """The same in place, for who copies them anyhow."""
+        return rows[:, self.start : self.stop].view(_WIRE_FLOAT)
 
 
 def float_span(start: int, stop: int) -> Span:

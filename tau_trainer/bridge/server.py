@@ -12,9 +12,9 @@ import errno
 from functools import partial
 from typing import Final
 
-from tau_trainer.bridge.http2 import Connection
+from tau_trainer.bridge.http2 import INVALID_ARGUMENT, UNAVAILABLE, Connection
 from tau_trainer.bridge.ports import has_ipv6, port_taken
-from tau_trainer.bridge.serving import MAX_MESSAGE, TAKEN, Request, Server
+from tau_trainer.bridge.serving import MAX_MESSAGE, NO_ENGINE, TAKEN, Request, Server
 from tau_trainer.errors import PortInUseError
 
 LOOPBACK: Final = ("127.0.0.1", "::1")
@@ -85,14 +85,24 @@ class EngineServer(Server):
         self._empty.clear()
 
     def called(self, link: _Link, stream: int, message: bytes) -> None:
-        """A call is complete. The first says who the engine is."""
+        """A call is complete. The first introduction says who the engine is."""
         if self._engine is None:
+            objection = self.objection(message)
+            if objection is not None:
+                self._turned_away(link.peer, objection)
+                link.refuse(stream, NO_ENGINE, INVALID_ARGUMENT)
+                return
             self._engine = link
             link.trust()
         if link is not self._engine:
-            link.refuse(stream)
+            link.refuse(stream, TAKEN, UNAVAILABLE)
             return
         self._deliver(Request(message, partial(link.respond, stream), stream))
+
+    def declined(self, link: _Link, why: str) -> None:
+        """Somebody asked for what no engine asks for, or does not speak HTTP/2, and was told so."""
+        if self._engine is None:
+            self._turned_away(link.peer, why)
 
     def gave_up(self, link: _Link, stream: int) -> None:
         """A call was broken off."""
@@ -130,6 +140,8 @@ class _Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        host, port, *_ = transport.get_extra_info("peername") or ("somebody who has left", 0)
+        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.abort = transport.abort  # at once, even if the other side does not read
         self._timer = asyncio.get_running_loop().call_later(_PREFACE_S, self._preface_due)
         self._server.opened(self)
@@ -145,7 +157,11 @@ class _Link(asyncio.Protocol):
                 self._server.gave_up(self, call.stream)
             else:
                 self._server.called(self, call.stream, call.message)
-        self._closing |= self._connection.error is not None
+        declined, self._connection.declined = self._connection.declined, None
+        if self._connection.error is not None and not self._closing:
+            self._closing, declined = True, str(self._connection.error)
+        if declined is not None:
+            self._server.declined(self, declined)
         self._write()
 
     def trust(self) -> None:
@@ -157,9 +173,9 @@ class _Link(asyncio.Protocol):
         self._connection.respond(stream, data)
         self._write()
 
-    def refuse(self, stream: int) -> None:
+    def refuse(self, stream: int, why: str, status: bytes) -> None:
         """Send a refusal, and close."""
-        self._connection.refuse(stream, TAKEN.encode())
+        self._connection.refuse(stream, why, status)
         self._closing = True
 
     def pause_writing(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +16,10 @@ MAX_MESSAGE: Final = 2**28
 4 MiB are too few, and without a limit anybody who reaches the port could fill the memory."""
 TAKEN: Final = "another engine plays here; every engine needs a port of its own"
 """What a second engine is told."""
+NO_ENGINE: Final = "this port waits for an ML-Agents engine, and an engine introduces itself first"
+"""What somebody else is told who calls before the engine does."""
+_TOLD: Final = 3
+"""Calls of strangers that are told of each host, so that one who calls every second fills no log."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +38,8 @@ class Request:
 class Server(ABC):
     """Receives an engine's calls and answers each when told to.
 
-    The first connection with a complete call is the engine's, and nobody else is answered, heard or waited for.
+    The first connection with a complete call that finds no :attr:`objection` is the engine's, and nobody else is heard
+    or waited for: others are refused.
     Use: ``port = await start()``, then ``data = await receive()`` and ``reply(...)`` in turn, ``await stop()``.
     """
 
@@ -44,6 +49,12 @@ class Server(ABC):
         self._unread: deque[Request] = deque()
         self._read: deque[Request] = deque()
         self._broken: str | None = None
+        self.objection: Callable[[bytes], str | None] = lambda message: None
+        """Why somebody whose first message is this is no engine; None: it is one."""
+        self.on_stranger: Callable[[str, str], None] = lambda peer, why: None
+        """Told of who calls before the engine does and is refused: address and port, and why."""
+        self._strangers: Counter[str] = Counter()
+        """Calls of others before the engine's, by host."""
 
     @abstractmethod
     async def start(self, port: int = 0) -> int:
@@ -89,6 +100,14 @@ class Server(ABC):
             request = self._unread.popleft()
             self._read.append(request)
             self._waiter.set_result(request.message)
+
+    def _turned_away(self, peer: str, why: str) -> None:
+        """Somebody who is no engine has called, and the engine has not yet."""
+        host = peer.rpartition(":")[0]
+        self._strangers[host] += 1
+        if self._strangers[host] <= _TOLD:
+            last = "; no more is told of this host" if self._strangers[host] == _TOLD else ""
+            self.on_stranger(peer, why + last)
 
     def _withdraw(self, key: object) -> None:
         """The engine has broken off a call: nobody need read it, and an answer to it goes nowhere."""

@@ -23,10 +23,10 @@ def animate_command(
     env: Annotated[
         str | None, Parameter(help="gym:ID, or gym:MODULE:ID. [default: what it was trained on]", metavar="ENV")
     ] = None,
-    out: Annotated[
+    output: Annotated[
         Path | None,
         Parameter(
-            name=("--out", "-o"),
+            name=("--output", "--out", "-o"),
             help="File to write: .gif, or .mp4, which needs pip install 'tau-trainer[video]'. [default: animation.gif "
             "in the run's folder]",
             metavar="FILE",
@@ -60,7 +60,7 @@ def animate_command(
             raise SettingsError(f"{flag} {value}: must be more than 0")
     if seed < 0:
         raise SettingsError(f"--seed {seed}: must be at least 0")
-    target = folder / ANIMATION_NAME if out is None else writable(out, force, "--out")
+    target = writable(folder / ANIMATION_NAME if output is None else output, force)
     show_status(f"playing {folder}")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures need no screen, which pygame looks for
     from tau_trainer.report.animation import animate

@@ -14,7 +14,7 @@ from rich.text import Text
 from tau_trainer.cli.learn import Config
 from tau_trainer.cli.messages import show_error, show_json, show_lines
 from tau_trainer.cli.options import ActorFlags, EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
-from tau_trainer.cli.resolving import Request, learn_request, one_of_resume_and_force
+from tau_trainer.cli.resolving import Request, learn_request, one_of_resume_and_force, with_run_id
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.settings import (
@@ -89,7 +89,7 @@ def examine(request: Request) -> Report:
     report.without_effect += _sentences(read, outlook.without_effect())
     report.differences += _sentences(read, outlook.differences())
     try:
-        report.settings = one_of_resume_and_force(settings, request)
+        report.settings = one_of_resume_and_force(with_run_id(settings, request), request)
         chosen = report.settings.checkpoint_settings
         folder = Path(chosen.results_dir), chosen.run_id
         if chosen.inference:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from tau_trainer.cli.evaluate import Debug
 from tau_trainer.cli.messages import set_up_logging, show_status
+from tau_trainer.cli.progress import Progress
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -68,17 +69,31 @@ def check_env_command(
         peers[against] = registry.other(against, copies, seed=seed, **given)
     elif registry.has_twin(env):
         peers["its twin in numpy"] = registry.twin(env, **given)
-    findings = check(make, copies=copies, steps=steps, seed=seed, tolerance=tolerance)
-    if torch.device(device).type != "cpu":
-        peers["itself on the CPU"] = make(copies, device="cpu")
-    rows = [*_checked(findings)]
-    for name, peer in peers.items():
-        title = f"equal to {name}, within {tolerance:g}"
-        if findings.whole:
-            play = compared(make(copies), peer, steps=steps, seed=seed, tolerance=tolerance, name=name)
-            rows.append(("fault" if play else "ok", title, play))
-        else:
-            rows.append(_unseen(title))
+    with Progress() as progress:
+
+        def on_step(what: str) -> Callable[[int], None]:
+            return lambda step: progress.tell(what, step / steps, f"{step:,} of {steps:,} steps")
+
+        played = on_step("checking")
+        findings = check(make, copies=copies, steps=steps, seed=seed, tolerance=tolerance, on_step=played)
+        if torch.device(device).type != "cpu":
+            peers["itself on the CPU"] = make(copies, device="cpu")
+        rows = [*_checked(findings)]
+        for name, peer in peers.items():
+            title = f"equal to {name}, within {tolerance:g}"
+            if findings.whole:
+                play = compared(
+                    make(copies),
+                    peer,
+                    steps=steps,
+                    seed=seed,
+                    tolerance=tolerance,
+                    name=name,
+                    on_step=on_step("comparing"),
+                )
+                rows.append(("fault" if play else "ok", title, play))
+            else:
+                rows.append(_unseen(title))
     faults = sum(len(sentences) for _, _, sentences in rows)
     heading = [f"{env}: {findings.about}"] if findings.about else [env]
     heading += [f"{copies} copies, {steps:,} steps each on {device}; {_ended(findings)}"] if findings.whole else []

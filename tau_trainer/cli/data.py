@@ -9,6 +9,7 @@ from cyclopts import App, Group, Parameter
 
 from tau_trainer.cli.evaluate import Debug, Json
 from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
+from tau_trainer.cli.progress import Progress
 from tau_trainer.cli.running import Force, Output, writable
 from tau_trainer.errors import SettingsError
 
@@ -56,7 +57,14 @@ def embed_command(
 
     source = _existing(file)
     show_status(f"embedding the texts of {source} with {encoder}")
-    return _show(embed(source, get_encoder(encoder)), json)
+    model = get_encoder(encoder)
+    with Progress(silent=json) as progress:
+
+        def told(done: int, of: int) -> None:
+            progress.tell("embedding", done / of, f"{done:,} of {of:,} texts")
+
+        report = embed(source, model, on_progress=told)
+    return _show(report, json)
 
 
 @app.command(name="audit")

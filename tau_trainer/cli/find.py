@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from cyclopts import App, Group, Parameter
 
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
+from tau_trainer.cli.progress import Progress
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 SEARCH = Group("Search", sort_key=0)
 _POLL_S = 0.1
-_TELL_S = 5.0
-"""How often progress is told where nothing can be drawn."""
 T = TypeVar("T")
 
 app = App(
@@ -49,9 +47,13 @@ class FindFlags:
     metric: Annotated[
         Literal["reward", "loss"], Parameter(help="What is compared: reward of an episode, or loss. [default: reward]")
     ] = "reward"
-    out: Annotated[
+    output: Annotated[
         Path | None,
-        Parameter(help="Folder for table and picture, new or empty. [default: results/find-...]", metavar="DIR"),
+        Parameter(
+            name=("--output", "--out", "-o"),
+            help="Folder for table and picture, new or empty. [default: results/find-...]",
+            metavar="DIR",
+        ),
     ] = None
     results_dir: Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")] = (
         "results"
@@ -109,7 +111,7 @@ def lr_command(
 
     finder = LRFinder(settings)
 
-    def work(progress: _Progress) -> LRResult:
+    def work(progress: Progress) -> LRResult:
         def step(sweep: Sweep) -> None:
             told = f"{sweep.rates[-1]:.2e}: mean {sweep.metric} {sweep.recent()[-1]:.4g}"
             progress.tell("learning rate", len(sweep.rates) / (steps + 1), told)
@@ -205,7 +207,7 @@ def _settings(
     from tau_trainer.cli.resolving import learn_request, learn_settings
     from tau_trainer.search.results import check_folder
 
-    check_folder(flags.out)
+    check_folder(flags.output)
     varied = {one for change in changes for one in change if any(one not in other for other in changes)}
     found: dict[str, RunSettings] = {}
     seed = flags.seed
@@ -238,7 +240,7 @@ def _full_key(assignment: str) -> str:
 
 
 def _compare(finder: Any, decisions: int | None, jobs: int | None, flags: FindFlags, shown: OutputFlags) -> int:
-    def work(progress: _Progress) -> Comparison:
+    def work(progress: Progress) -> Comparison:
         def told(name: str, outcome: Outcome, length: int) -> None:
             mean = outcome.mean(flags.metric)
             text = f"mean {flags.metric} {mean:.4g}" if mean is not None else f"no {flags.metric} yet"
@@ -250,7 +252,7 @@ def _compare(finder: Any, decisions: int | None, jobs: int | None, flags: FindFl
     return _finish(finder.search, _watched(work, finder.stop, shown), flags, shown)
 
 
-def _watched(work: Callable[[_Progress], T], stop: Callable[[], None], shown: OutputFlags) -> T:
+def _watched(work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags) -> T:
     """What ``work`` finds, in a thread of its own; the first Ctrl-C asks it to ``stop``, the second leaves at once."""
     from tau_trainer.training.api import on_interrupt
 
@@ -270,7 +272,7 @@ def _watched(work: Callable[[_Progress], T], stop: Callable[[], None], shown: Ou
         except BaseException as error:
             failed.append(error)
 
-    with _Progress(shown) as progress, on_interrupt(interrupted):
+    with Progress(silent=shown.quiet or shown.json, after_s=0.0) as progress, on_interrupt(interrupted):
         thread = threading.Thread(target=run, name="search", daemon=True)
         thread.start()
         while thread.is_alive():
@@ -278,46 +280,6 @@ def _watched(work: Callable[[_Progress], T], stop: Callable[[], None], shown: Ou
     if failed:
         raise failed[0]
     return found[0]
-
-
-class _Progress:
-    """How far a search is: bars on a terminal, a line now and then elsewhere, nothing where it is not wanted."""
-
-    def __init__(self, shown: OutputFlags) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        console = Console(stderr=True)
-        self._silent = shown.quiet or shown.json
-        self._lock = threading.Lock()
-        self._next: dict[str, float] = {}
-        self._tasks: dict[str, Any] = {}
-        self._bars = None
-        if console.is_terminal and not console.is_dumb_terminal and not self._silent:
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
-            self._bars = Progress(*columns, TimeElapsedColumn(), console=console)
-
-    def __enter__(self) -> _Progress:
-        if self._bars is not None:
-            self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-
-    def tell(self, name: str, share: float, text: str) -> None:
-        """``name`` has come so far; call from any thread."""
-        if self._silent:
-            return
-        with self._lock:
-            if self._bars is not None:
-                if name not in self._tasks:
-                    self._tasks[name] = self._bars.add_task(name, total=1.0, told="")
-                self._bars.update(self._tasks[name], completed=share, told=text)
-            elif time.monotonic() >= self._next.get(name, 0.0):
-                self._next[name] = time.monotonic() + _TELL_S
-                show_status(f"{name} {min(share, 1.0):.0%}: {text}")
 
 
 def _finish(name: str, result: LRResult | Comparison, flags: FindFlags, shown: OutputFlags) -> int:
@@ -330,7 +292,7 @@ def _finish(name: str, result: LRResult | Comparison, flags: FindFlags, shown: O
             "nothing was found: no episode and no update was over when it ended; give it more time, or compare by "
             f"--metric {'loss' if flags.metric == 'reward' else 'reward'}"
         )
-    files = write(result, results_folder(f"find-{name}", Path(flags.results_dir), flags.out))
+    files = write(result, results_folder(f"find-{name}", Path(flags.results_dir), flags.output))
     if shown.json:
         show_json({**content, "files": [str(file) for file in files]})
     elif not shown.quiet:

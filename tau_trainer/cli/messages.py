@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from tau_trainer.errors import TauError
+from tau_trainer.errors import TauError, is_out_of_memory
 
 INTERNAL = 1
 """Exit code of a defect of this program."""
@@ -55,9 +57,35 @@ def tell(error: BaseException, *, debug: bool) -> int:
         for mistake in mistakes:
             show_error(str(mistake), mistake=mistake.exit_code != 0)
         return mistakes[0].exit_code
+    if (remedy := _remedy(error)) is not None:
+        show_error(remedy)
+        return TauError.exit_code
     hint = "" if debug else "; run again with --debug to see where, and report it"
     show_error(f"internal error: {_described(error)}{hint}")
     return INTERNAL
+
+
+def _remedy(error: BaseException) -> str | None:
+    """What to do where the machine has too little of something; None: that is not it."""
+    from tau_trainer.files import memory_bytes, reason
+
+    if is_out_of_memory(error):
+        asked = re.search(r"(?:allocate|allocating) ([\d.]+) ?(bytes|[KMGT]iB)?", str(error))
+        much = f": {_size(float(asked[1]), asked[2])} were asked for at once" if asked else ""
+        there = memory_bytes()
+        has = f", and this machine has {_size(there, None)}" if there and much else ""
+        return (
+            f"out of memory{much}{has}; use fewer copies or engines (--num-envs), or a smaller buffer_size "
+            "(tau-train scale finds what fits here)"
+        )
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        place = error.filename or "the output"
+        return f"{place} cannot be written: {reason(error)}; make room, or let it go somewhere else"
+    return None
+
+
+def _size(count: float, unit: str | None) -> str:
+    return f"{count:g} {unit}" if unit not in (None, "bytes") else f"{count / 2**30:,.1f} GiB"
 
 
 def _described(error: BaseException) -> str:

@@ -47,7 +47,7 @@ class RunFlags:
 
     run_id: Annotated[
         Text,
-        _text("Name of the run's folder. [default: learn: ppo; parallel: the config's name, numbered]", "ID"),
+        _text("Name of the run's folder. [default: the config's name, numbered]", "ID"),
         Sets("checkpoint_settings."),
     ] = None
     results_dir: Annotated[
@@ -163,6 +163,11 @@ class EngineFlags:
     num_areas: Annotated[
         Text, _number("Training areas in each engine, or copies in each gym. [default: 1]"), Sets("env_settings.")
     ] = None
+    image_order: Annotated[
+        Literal["auto", "declared", "channels_last"] | None,
+        Parameter(help="Order in which uncompressed images come. [default: auto, by the package's version]"),
+        Sets("collection."),
+    ] = None
     max_lifetime_restarts: Annotated[
         Text, _number("Restarts of a failed engine in a run; -1 = unlimited. [default: 10]"), Sets("env_settings.")
     ] = None
@@ -218,7 +223,9 @@ class ActorFlags:
         Sets("execution"),
     ] = None
     actors: Annotated[
-        Text, _number("Actors of --execution async, an environment each. [default: 4]"), Sets("async_trainer.")
+        Text,
+        _number("Actors, an environment each; with them --execution is async. [default: 4]"),
+        Sets("async_trainer."),
     ] = None
 
 

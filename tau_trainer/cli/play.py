@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from tau_trainer.cli.evaluate import Debug, ResultsDir
 from tau_trainer.cli.messages import set_up_logging, show_lines
+from tau_trainer.cli.progress import Progress
 from tau_trainer.cli.running import Force, writable
 from tau_trainer.errors import SettingsError
 
@@ -52,15 +53,21 @@ def play_command(
         if value is not None and value < low:
             raise SettingsError(f"{flag} {value}: must be at least {low}")
     if tree is not None:
-        writable(tree, force, "--tree")
+        from tau_trainer.envs.polyhedra.drawing import picture_format
+
+        picture_format(writable(tree, force, "--tree"))
     from tau_trainer.training.batched.polyhedra import Game, Table
 
     table = Table(Game(host, agent, dimension, points, max_value, rows, reposition, max_steps, seed, str(results_dir)))
     if playoff is not None:
-        [games] = table.playoff(playoff)
+        turns = playoff
+        with Progress() as progress:
+            [games] = table.playoff(
+                turns, on_turn=lambda turn: progress.tell("playing", turn / turns, f"{turn:,} of {turns:,} turns")
+            )
         show_lines([f"host {host} against agent {agent}: {games:,} games in {playoff:,} turns"])
     else:
-        show_lines(list(table.play()))
+        show_lines(table.play())
     if tree is not None:
         show_lines([f"written: {tree} ({table.draw_tree(tree):,} positions)"])
     return 0

@@ -26,9 +26,13 @@ def plot_command(
         Literal["decisions", "time"], Parameter(help="What the horizontal axis counts. [default: decisions]")
     ] = "decisions",
     smooth: Annotated[int, Parameter(help="Points that are averaged. [default: 1, none]", metavar="N")] = 1,
-    out: Annotated[
+    output: Annotated[
         Path | None,
-        Parameter(name=("--out", "-o"), help="File to write. [default: plot.png in the run's folder]", metavar="FILE"),
+        Parameter(
+            name=("--output", "--out", "-o"),
+            help="File to write. [default: plot.png in the run's folder]",
+            metavar="FILE",
+        ),
     ] = None,
     force: Force = False,
     results_dir: ResultsDir = "results",
@@ -41,11 +45,11 @@ def plot_command(
         raise SettingsError(f"{' '.join(runs)}: names a run twice; name each once")
     if smooth < 1:
         raise SettingsError(f"--smooth {smooth}: at least 1 point can be averaged")
-    if out is None and len(folders) > 1:
-        raise SettingsError("a picture of several runs belongs into none of their folders; say where with --out FILE")
-    if out is not None and (out.is_dir() or out.suffix.lower() != ".png"):
-        raise SettingsError(f"--out {out}: must be a file that ends in .png")
-    target = folders[0] / PLOT_NAME if out is None else writable(out, force, "--out")
+    if output is None and len(folders) > 1:
+        raise SettingsError("a picture of several runs belongs into none of their folders; say --output FILE")
+    if output is not None and (output.is_dir() or output.suffix.lower() != ".png"):
+        raise SettingsError(f"--output {output}: must be a file that ends in .png")
+    target = folders[0] / PLOT_NAME if output is None else writable(output, force)
     show_status(f"reading {', '.join(map(str, folders))}")
     from tau_trainer.metrics.plot import save_figure
     from tau_trainer.report.picture import draw_runs

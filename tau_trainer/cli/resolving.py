@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tau_trainer.errors import SettingsError
+from tau_trainer.files import safe_name
 
 if TYPE_CHECKING:
     from tau_trainer.cli.options import BatchFlags, EngineFlags, LegacyFlags, OutputFlags, RunFlags
@@ -22,6 +23,8 @@ SettingsT = TypeVar("SettingsT", "RunSettings", "BatchedSettings")
 
 DEFAULT_CONFIG = "tau3"
 """The shipped config that ``parallel`` takes when none is named."""
+DEFAULT_RUN = "ppo"
+"""What a run is called, as in ML-Agents, that has no file and plays with the editor."""
 DEFAULT_ENV = "headless:tau"
 """The engine that ``parallel`` takes when neither config nor flag names one."""
 
@@ -36,9 +39,14 @@ class Request:
     lenient: bool = False
     resumed: bool = False
     """The config is the one that the run to be resumed was started with."""
+    name: str = ""
+    """What the run is called, with a number, where nobody says."""
 
     def resume_from(self, results: Path, run_id: str | None) -> None:
-        """Take the settings that ``run_id`` was started with, if there are any."""
+        """Take the settings that ``run_id`` was started with, if there are any; None: the newest run of this name."""
+        if run_id is None:
+            runs = _numbered(results, self.name)
+            run_id = runs[-1][1] if runs else None
         path = results / (run_id or "") / "configuration.yaml"
         if run_id is not None and path.is_file():
             self.config, self.resumed = path, True
@@ -75,18 +83,30 @@ def learn_request(
     request = _request(config, run, engines, (legacy, *others))
     if num_envs is not None:
         request.put("env_settings.num_envs", num_envs, "--num-envs")
+    if "async_trainer.actors" in request.overrides and "execution" not in request.overrides:
+        request.overrides["execution"] = "async"  # there are no others
     if run.inference and run.initialize_from and not run.resume:
         request.put("checkpoint_settings.run_id", run.initialize_from, "--initialize-from")
+    request.name = Path(config).stem if config else _played(engines.env)
     if config is None and (run.resume or run.inference or legacy.load):
-        request.resume_from(_results(run), request.overrides.get("checkpoint_settings.run_id", "ppo"))
+        request.resume_from(_results(run), request.overrides.get("checkpoint_settings.run_id"))
     return request
 
 
+def _played(env: str | None) -> str:
+    """What a run is called that has no file: after what it plays; ML-Agents' word for the editor's."""
+    from tau_trainer.settings import EDITOR
+
+    if env is None or env == EDITOR:
+        return DEFAULT_RUN
+    return safe_name(Path(env.partition(":")[2] or env).stem or DEFAULT_RUN)
+
+
 def learn_settings(request: Request) -> RunSettings:
-    """Settings of ``tau-train learn``. Raises SettingsError."""
+    """Settings of ``tau-train learn``, with a run id. Raises SettingsError."""
     from tau_trainer.settings import resolve_seed
 
-    return resolve_seed(one_of_resume_and_force(request.load(), request))
+    return resolve_seed(one_of_resume_and_force(with_run_id(request.load(), request), request))
 
 
 def engine_settings(config: Path | None, engines: EngineFlags, seed: int) -> RunSettings:
@@ -107,18 +127,15 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
     from tau_trainer.settings import find_config, resolve_seed
 
     request = _request(config, run, engines, others)
-    name = Path(config).stem if config else DEFAULT_CONFIG
+    request.name = Path(config).stem if config else DEFAULT_CONFIG
     if config is None and (run.resume or run.inference):
-        runs = _numbered(_results(run), name)
-        request.resume_from(_results(run), run.run_id or (runs[-1][1] if runs else None))
+        request.resume_from(_results(run), run.run_id)
     if request.config is None:
         request.config = find_config(DEFAULT_CONFIG)
     named = _names_in_file(request.config)
     if engines.env is None and not named["env_path"] and not request.resumed:
         request.overrides.setdefault("env_settings.env_path", DEFAULT_ENV)
-    settings = _with_pairs(request.load())
-    if "checkpoint_settings.run_id" not in request.overrides and not named["run_id"]:
-        settings = _with_run_id(settings, name)
+    settings = with_run_id(_with_pairs(request.load()), request)
     settings = _editor_is_one_pair(settings, chosen="tau.pairs" in request.overrides)
     return resolve_seed(one_of_resume_and_force(settings, request))
 
@@ -134,18 +151,21 @@ def batched_settings(config: str | None, run: BatchFlags, shown: OutputFlags) ->
     for assignment in run.set:
         key, value = _assignment(assignment)
         request.put(key, value, f"--set {key}")
-    if config is None and run.resume:
+    if config is None and run.resume and run.run_id is not None:
         request.resume_from(_results(run), run.run_id)
+        if request.config is None:
+            raise SettingsError(f"--run-id {run.run_id}: there is no such run in '{_results(run)}' to go on with")
     if request.config is None:
         raise SettingsError(
             "name a settings file, such as: tau-train batch cartpole_batch"
             if not run.resume
             else "--resume needs the file that the run was started with, or its --run-id"
         )
-    settings = load_batched(request.config, request.overrides, request.flags)
-    if "checkpoint_settings.run_id" not in request.overrides and not _names_in_file(request.config)["run_id"]:
-        settings = _with_run_id(settings, request.config.stem)
-    return resolve_batched_seed(one_of_resume_and_force(settings, request))
+    request.name = request.config.stem
+    if request.resumed:
+        _check_kind(request.config, batched=True)
+    settings = with_run_id(load_batched(request.config, request.overrides, request.flags), request)
+    return resolve_batched_seed(one_of_resume_and_force(settings, request, batched=True))
 
 
 def _request(config: str | None, run: RunFlags, engines: EngineFlags, others: Sequence[object]) -> Request:
@@ -183,9 +203,14 @@ def _note_deprecated(legacy: LegacyFlags) -> None:
             _log.warning("--%s has no effect; leave it out", name)
 
 
-def one_of_resume_and_force(settings: SettingsT, request: Request) -> SettingsT:
-    """A given flag beats the file's; both at one level contradict each other."""
+def one_of_resume_and_force(settings: SettingsT, request: Request, *, batched: bool = False) -> SettingsT:
+    """A given flag beats the file's; both at one level contradict each other. What goes on is of the same kind.
+
+    Raises SettingsError.
+    """
     chosen = settings.checkpoint_settings
+    if chosen.resume:
+        _check_kind(Path(chosen.results_dir, chosen.run_id, "configuration.yaml"), batched=batched)
     if chosen.inference and "checkpoint_settings.force" in request.overrides:
         raise SettingsError("--inference plays the run that is there, and --force would replace it; give one of them")
     if not (chosen.resume and chosen.force):
@@ -212,6 +237,20 @@ def _editor_is_one_pair(settings: RunSettings, *, chosen: bool) -> RunSettings:
 
 def _results(run: RunFlags | BatchFlags) -> Path:
     return Path(run.results_dir or "results")
+
+
+def _check_kind(configuration: Path, *, batched: bool) -> None:
+    """Raises SettingsError where the run with this file is one that another command goes on with."""
+    from tau_trainer.settings.batched import is_batched
+    from tau_trainer.settings.document import read_document
+
+    if configuration.is_file() and is_batched(read_document(configuration).data) != batched:
+        run = configuration.parent
+        command = "learn" if batched else "batch"
+        raise SettingsError(
+            f"--resume: '{run}' is not a run of tau-train {'batch' if batched else 'learn or parallel'}; go on with it "
+            f"by: tau-train {command} --resume --run-id {run.name}, or choose another --run-id"
+        )
 
 
 def _names_in_file(config: Path) -> dict[str, bool]:
@@ -246,12 +285,15 @@ def _with_pairs(settings: RunSettings) -> RunSettings:
     return settings
 
 
-def _with_run_id(settings: SettingsT, name: str) -> SettingsT:
-    """A run id nobody chose: the config's name with the next free number, or the latest one to resume or overwrite."""
+def with_run_id(settings: SettingsT, request: Request) -> SettingsT:
+    """A run id nobody chose: the request's name with the next free number, or the newest to resume or overwrite."""
+    named = request.config is not None and _names_in_file(request.config)["run_id"]
+    if named or "checkpoint_settings.run_id" in request.overrides:
+        return settings
     chosen = settings.checkpoint_settings
-    runs = _numbered(Path(chosen.results_dir), name)
+    runs = _numbered(Path(chosen.results_dir), request.name)
     number = runs[-1][0] if runs else 0
     again = (chosen.resume or chosen.force or chosen.inference) and number
     number = number if again else number + 1
-    run_id = name if number <= 1 else f"{name}-{number}"
+    run_id = request.name if number <= 1 else f"{request.name}-{number}"
     return settings.model_copy(update={"checkpoint_settings": chosen.model_copy(update={"run_id": run_id})})

@@ -124,8 +124,10 @@ def search(settings: BatchedSettings, flags: ScaleFlags, *, silent: bool = False
     from tau_trainer.settings import check_device
     from tau_trainer.training.api import on_interrupt
 
-    if flags.first < 1 or flags.gain <= 0.0 or flags.seconds <= 0.0 or flags.limit <= 0.0:
-        raise SettingsError("--first, --gain, --seconds and --limit must be above 0")
+    numbers = {"first": float(flags.first), "gain": flags.gain, "seconds": flags.seconds, "limit": flags.limit}
+    for name, number in numbers.items():
+        if not 0.0 < number < float("inf"):
+            raise SettingsError(f"--{name} {number:g}: must be a number above 0")
     if flags.most is not None and flags.most < flags.first:
         raise SettingsError(f"--most {flags.most} is below --first {flags.first}; raise it, or lower --first")
     check_device(settings)

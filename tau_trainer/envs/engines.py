@@ -100,6 +100,7 @@ class EngineWorker:
         self._on_stat = on_stat
         self._on_event = on_event or (lambda message: None)
         self._parameters: Parameters = {}
+        self._told: set[str] = set()
         self.engine: Engine | None = None
 
     @property
@@ -138,19 +139,25 @@ class EngineWorker:
     async def _start(self, *, patient: bool = False) -> list[StepBatch]:
         channels = SideChannelHub(self._on_stat)
         self.engine = Engine(
-            self.index, self._port, self._launch, self._options, channels, patient=patient, on_pause=self._paused
+            self.index, self._port, self._launch, self._options, channels, patient=patient, on_event=self._on_event
         )
         try:
             await self.engine.start()
-            if self.engine.note is not None and self.index == 0 and not self.exchanges:
-                self._on_event(self.engine.note)  # once a run: all engines are of one build
-            return await self.engine.reset(self._parameters)
+            batches = await self.engine.reset(self._parameters)
+            self._tell_notes()
+            return batches
         except BaseException:
             await self.kill()
             raise
 
-    def _paused(self, how: str) -> None:
-        self._on_event(f"{how}; if it is paused, let it play to go on with the run, or press Ctrl-C to end it")
+    def _tell_notes(self) -> None:
+        """What there is to say of the engine's package, once a run: all engines are of one build."""
+        assert self.engine is not None
+        notes = [note for note in self.engine.notes if self.index == 0 and note not in self._told]
+        self.engine.notes.clear()
+        self._told.update(notes)
+        for note in notes:
+            self._on_event(note)
 
     def tell(self, parameters: Parameters) -> None:
         """Send what has changed with the next answer: a sampler that is sent again would begin its numbers anew."""
@@ -169,6 +176,8 @@ class EngineWorker:
         assert self.engine is not None
         batches = await self.engine.next()
         self.exchanges += 1
+        if self.engine.notes:
+            self._tell_notes()
         if self.engine.exchanges == _PROOF_EXCHANGES:
             self._budget.proved()
         return batches
@@ -263,6 +272,8 @@ def _engine_options(settings: RunSettings) -> EngineOptions:
         may_leave=settings.checkpoint_settings.inference,
         listen=collection.listen,
         tls=read_tls(collection.tls_cert, collection.tls_key),
+        image_order=collection.image_order,
+        flat_sensors=collection.flat_sensors,
     )
 
 

@@ -27,10 +27,10 @@ class GaussianWhiteNoise(Exploration):
 
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
-        """Sigma [1]: ``max(sigma_min, sigma - (sigma - sigma_min) decisions / n)``."""
+        """Sigma [1]: ``sigma - (sigma - sigma_min) min(decisions / n, 1)``."""
         own, sigma = self._own, self._own.sigma
         if own.sigma_min is not None:
-            sigma = max(own.sigma_min, sigma - (sigma - own.sigma_min) * decisions / own.n_steps_annealing)
+            sigma -= (sigma - own.sigma_min) * own.fallen(decisions)
         return np.array([sigma], np.float32)
 
     @override

@@ -66,8 +66,7 @@ class EpsGreedy(Exploration):
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
         own, eps = self._own, at(self._own.eps, decisions)
         if own.eps_min is not None and eps > 0:
-            share = min(decisions / own.n_steps_annealing, 1.0)
-            linear = own.annealing == "linear"
+            share, linear = own.fallen(decisions), own.annealing == "linear"
             eps = eps + share * (own.eps_min - eps) if linear else eps * (own.eps_min / eps) ** share
         return np.array([eps], np.float32)
 

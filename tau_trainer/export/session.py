@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,9 +28,11 @@ def session_of(model: bytes, seed: int = 0) -> onnxruntime.InferenceSession:
     Raises:
         ExportError: onnxruntime refuses the model.
     """
+    # As it is loaded it would write down who this machine is, and tell its makers of that and of every session.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime  # starts a thread, so no process could be forked any more that has loaded this module
 
-    onnxruntime.disable_telemetry_events()  # on Windows it would tell its makers of every session
+    onnxruntime.disable_telemetry_events()  # of builds for Windows that know no such variable
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY

@@ -186,12 +186,12 @@ def _writer(target: Path) -> Callable[[Iterator[Picture], Path, float], None]:
     if target.suffix.lower() == ".gif":
         return _write_gif
     if target.suffix.lower() != ".mp4":
-        raise SettingsError(f"--out {target}: must end in {' or '.join(SUFFIXES)}")
+        raise SettingsError(f"--output {target}: must end in {' or '.join(SUFFIXES)}")
     try:
         import imageio_ffmpeg  # noqa: F401
     except ImportError as error:
         raise SettingsError(
-            f"--out {target}: an MP4 needs imageio-ffmpeg, which is not installed: pip install 'tau-trainer[video]' "
+            f"--output {target}: an MP4 needs imageio-ffmpeg, which is not installed: pip install 'tau-trainer[video]' "
             f"({error}); a .gif needs nothing more"
         ) from error
     return _write_mp4

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tau_trainer.errors import TauError
+from tau_trainer.errors import TauError, is_out_of_memory
 from tau_trainer.remote.lines import Elsewhere, ProcessEndedError, answer
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
@@ -25,8 +25,6 @@ from tau_trainer.settings.document import Location
 
 _FULL = 0.9
 """Share of the memory that is free which a probe may take: beyond it the system would end processes of its choice."""
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
-"""What torch says where the CPU's memory is full, in a RuntimeError."""
 
 
 class Prober:
@@ -110,12 +108,9 @@ def _measure(asked: dict[str, Any], say: Callable[..., None], on_stop: Callable[
 
 def _memory_error(error: BaseException) -> BaseException | None:
     """What says that there was not enough memory: ``error``, or what it was raised from."""
-    import torch
-
     inner: BaseException | None = error
     while inner is not None:
-        said = isinstance(inner, RuntimeError) and any(text in str(inner) for text in _NO_MEMORY)
-        if said or isinstance(inner, (MemoryError, torch.OutOfMemoryError)):
+        if is_out_of_memory(inner):
             return inner
         inner = inner.__cause__
     return None

@@ -31,7 +31,7 @@ Table = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
 def check_folder(given: Path | None) -> None:
     """Raises SettingsError where ``given`` holds something, or is no folder."""
     if given is not None and given.exists() and not (given.is_dir() and not any(given.iterdir())):
-        raise SettingsError(f"--out {given}: holds something already; choose a folder that is new or empty")
+        raise SettingsError(f"--output {given}: holds something already; choose a folder that is new or empty")
 
 
 def results_folder(name: str, results_dir: Path, given: Path | None = None) -> Path:
@@ -48,7 +48,7 @@ def results_folder(name: str, results_dir: Path, given: Path | None = None) -> P
     try:
         path.mkdir(parents=True, exist_ok=given is not None)
     except OSError as error:
-        raise SettingsError(f"--out {path}: the folder cannot be made ({reason(error)}); choose another") from error
+        raise SettingsError(f"--output {path}: the folder cannot be made ({reason(error)}); choose another") from error
     return path
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tau_trainer.settings.batched import BatchedSettings, plain_batched
 from tau_trainer.settings.document import Location
-from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters
+from tau_trainer.settings.hyperparameters import A2CHyperparameters, Hyperparameters, OffPolicyHyperparameters
 
 Sizes = dict[Location, int]
 """Settings by their place in the file."""
@@ -16,11 +16,13 @@ Sizes = dict[Location, int]
 def with_copies(settings: BatchedSettings, num_envs: int) -> Sizes:
     """What changes with the number of copies: on-policy buffers, so that copies play as many steps between updates.
 
-    Where all that was gathered is one batch, it stays one.
+    Where all that was gathered is one batch, it stays one. A buffer that nobody set grows by itself.
     """
     sizes: Sizes = {("environment", "num_envs"): num_envs}
     for name, own in _on_policy(settings).items():
         place = ("policies", name, "hyperparameters")
+        if settings.policies[name].hyperparameters.buffer_size is None:
+            continue
         buffer = max(1, own["buffer_size"] * num_envs // settings.environment.num_envs)
         sizes[*place, "buffer_size"] = buffer
         if own["batch_size"] >= min(own["buffer_size"], buffer):
@@ -64,7 +66,12 @@ def resized(settings: BatchedSettings, sizes: Mapping[Location, int]) -> Batched
 def _on_policy(settings: BatchedSettings) -> dict[str, dict[str, int]]:
     """Batch and buffer of the policies that learn from what they just did."""
     return {
-        name: {"batch_size": own.batch_size, "buffer_size": own.buffer_size}
+        name: {"batch_size": own.batch_size, "buffer_size": _gathered(own, settings.environment.num_envs)}
         for name, policy in settings.policies.items()
         if policy.learns and not isinstance(own := policy.hyperparameters, OffPolicyHyperparameters)
     }
+
+
+def _gathered(own: Hyperparameters, num_envs: int) -> int:
+    """Decisions before an update, of one agent a copy where nobody set them."""
+    return own.gathered(num_envs) if isinstance(own, A2CHyperparameters) else own.buffer_size

@@ -7,7 +7,6 @@ apart. The one to take is where it gets better fastest.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,8 +22,10 @@ _WORST_LOSS = 4.0
 """Times the best loss."""
 _WORST_REWARD = 0.5
 """Share of the best reward that may be lost."""
-_SURE = 7.0
-"""Standard errors by which something must have got better."""
+_ORDERS = 5000
+"""Random orders of the values that were measured, among which the one that was seen is looked for."""
+_CHANCE = 0.01
+"""Share of them that may rise as far: above that a rise is what chance brings."""
 _LEAST = 1e-8
 """Of a deviation that is divided by."""
 
@@ -96,7 +97,8 @@ class Sweep:
     def best(self) -> int | None:
         """The step whose rate is suggested: where the reward rises, or the loss falls, fastest.
 
-        None where it gets nowhere better by seven standard errors of a window's mean.
+        None where chance explains how far it gets better: a test by permutation (Fisher 1935, *The Design of
+        Experiments*, section 21), which counts the orders of the same values in which a window's mean rises as far.
         """
         if len(self.values) <= _FIRST or not np.isfinite(self.values).all():
             return None
@@ -105,9 +107,18 @@ class Sweep:
         # At both ends windows are cut short: what is smoothed twice there may be a single step.
         margin = min(self.window + 1, (len(gains) - 1) // 3)
         place = margin + int(np.argmax(gains[margin : len(gains) - margin]))
-        error = float(np.std(sign * np.asarray(self.values) - smoothed)) / math.sqrt(self.window)
-        rise = smoothed[place:].max() - smoothed[: place + 1].min()
-        return place if gains[place] > 0.0 and rise > _SURE * error else None
+        rise = float(smoothed[place:].max() - smoothed[: place + 1].min())
+        return place if gains[place] > 0.0 and self._chance(sign, rise) < _CHANCE else None
+
+    def _chance(self, sign: float, rise: float) -> float:
+        """Share of random orders of the values in which a smoothed one lies ``rise`` or more above one before it."""
+        count = len(self.values)
+        values = np.broadcast_to(sign * np.asarray(self.values), (_ORDERS, count))
+        orders = np.random.default_rng(0).permuted(values, axis=1)  # [orders, steps]
+        smoothing = np.array([moving_mean(row, self.window) for row in np.eye(count).tolist()])  # [steps, steps]
+        smoothed = orders @ smoothing
+        rises = smoothed - np.minimum.accumulate(smoothed, axis=1)
+        return float((rises.max(axis=1) >= rise - _LEAST).mean())
 
     @property
     def suggestion(self) -> float | None:

@@ -7,15 +7,42 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 
 from pydantic import BeforeValidator, Discriminator, Tag, model_validator
 from pydantic_core import PydanticCustomError
+from typing_extensions import override
 
 from tau_trainer.settings.kinds import TAG, Float, Fraction, NaturalFloat, PositiveFloat, PositiveInt, Section
 from tau_trainer.settings.schedules import FractionSchedule, at
+
+ANNEALING_SHARE = 0.2
+"""Of a run's decisions: so long exploration falls where nobody says how many they are."""
+_NO_RUN = 100_000
+"""The same where there is no run."""
 
 
 class ExplorationSettings(Section):
     """What every kind of exploration has: the name of its ``type``."""
 
     type: str
+
+    def over(self, max_steps: int) -> Self:
+        """The same with numbers of its own for a run of so many decisions; with 0 it has fallen from the beginning."""
+        return self
+
+
+class AnnealedSettings(ExplorationSettings):
+    """What may fall while a run goes on."""
+
+    n_steps_annealing: PositiveInt | None = None
+    """Decisions until it is at its least; null = the first fifth of max_steps."""
+
+    @override
+    def over(self, max_steps: int) -> Self:
+        if self.n_steps_annealing is not None:
+            return self
+        return self.model_copy(update={"n_steps_annealing": max(1, round(ANNEALING_SHARE * max_steps))})
+
+    def fallen(self, decisions: float) -> float:
+        """How far it has fallen, 0 to 1; where neither a file nor a run says how long, over 100,000 decisions."""
+        return min(decisions / (self.n_steps_annealing or _NO_RUN), 1.0)
 
 
 class SoftmaxSettings(ExplorationSettings):
@@ -30,7 +57,7 @@ class GreedySettings(ExplorationSettings):
     type: Literal["greedy"] = "greedy"
 
 
-class EpsGreedySettings(ExplorationSettings):
+class EpsGreedySettings(AnnealedSettings):
     """``eps_greedy``: any action with probability epsilon, else the best."""
 
     type: Literal["eps_greedy"] = "eps_greedy"
@@ -38,8 +65,6 @@ class EpsGreedySettings(ExplorationSettings):
     """Epsilon, or what it is at first, or its own schedule."""
     eps_min: Fraction | None = None
     """What it is after n_steps_annealing decisions; null = it stays."""
-    n_steps_annealing: PositiveInt = 100000
-    """Decisions from eps to eps_min."""
     annealing: Literal["linear", "exponential"] = "linear"
     """How it gets there: by the same amount, or by the same factor each decision."""
 
@@ -110,7 +135,7 @@ class GumbelSoftmaxSettings(ExplorationSettings):
     """How often any action is taken."""
 
 
-class GaussianWhiteNoiseSettings(ExplorationSettings):
+class GaussianWhiteNoiseSettings(AnnealedSettings):
     """``gaussian_white_noise``: ``N(mu, sigma)`` on every continuous action, which are within [-1, 1]."""
 
     type: Literal["gaussian_white_noise"] = "gaussian_white_noise"
@@ -120,8 +145,6 @@ class GaussianWhiteNoiseSettings(ExplorationSettings):
     """Standard deviation, or what it is at first."""
     sigma_min: NaturalFloat | None = None
     """What it is after n_steps_annealing decisions; null = it stays."""
-    n_steps_annealing: PositiveInt = 1000
-    """Decisions from sigma to sigma_min."""
 
     @model_validator(mode="after")
     def _sigma_falls(self) -> Self:

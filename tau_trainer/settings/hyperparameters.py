@@ -13,7 +13,6 @@ from tau_trainer.settings.exploration import (
     EpsGreedySettings,
     GaussianWhiteNoiseSettings,
     NoiseExploration,
-    OrnsteinUhlenbeckSettings,
     ValueExploration,
 )
 from tau_trainer.settings.kinds import (
@@ -38,6 +37,10 @@ _LEAST_MINIBATCHES = 16
 """Of new decisions, in an update that learns from older ones as well: smaller ones cost time and gain nothing."""
 
 
+_STEPS, _FEWEST = 8, 512
+"""Of A2C: steps of every agent that an update waits for, and decisions at least."""
+
+
 class Hyperparameters(Section):
     """What every algorithm has."""
 
@@ -58,7 +61,7 @@ class Hyperparameters(Section):
 
     @model_validator(mode="after")
     def _batch_fits_buffer(self) -> Self:
-        if self.batch_size > self.buffer_size:
+        if self.buffer_size and self.batch_size > self.buffer_size:
             raise PydanticCustomError(
                 "batch_fits_buffer",
                 "batch_size {batch} is larger than buffer_size {buffer}, so no minibatch would ever be full; "
@@ -119,27 +122,27 @@ class PPOHyperparameters(POCAHyperparameters):
 
 
 class A2CHyperparameters(Hyperparameters):
-    """Numbers of A2C, with WarpDrive's names and defaults where it has them."""
+    """Numbers of A2C, with WarpDrive's names where it has them."""
 
-    batch_size: PositiveInt = 10000
-    """Decisions in one gradient step; buffer_size unless given, so that an update is one step."""
-    buffer_size: PositiveInt = 10000
-    """Decisions gathered before an update (``train_batch_size``)."""
-    learning_rate: PositiveSchedule = 1e-4
+    batch_size: PositiveInt = 64
+    """Decisions in one gradient step; buffer_size where that alone is given, so that an update is one step."""
+    buffer_size: PositiveInt | None = None  # type: ignore[assignment]
+    """Decisions gathered before an update (``train_batch_size``); null = eight of every agent, and at least 512."""
+    learning_rate: PositiveSchedule = 1e-3
     """Step size of the optimizer at the start (``lr``), or its own schedule."""
-    learning_rate_schedule: Schedule = "constant"
+    learning_rate_schedule: Schedule = "linear"
     """Linear: down to 1e-10 at max_steps."""
-    vf_loss_coeff: NaturalFloat = 0.01
+    vf_loss_coeff: NaturalFloat = 0.5
     """Factor on the mean squared error of the values."""
-    entropy_coeff: NaturalSchedule = 0.05
+    entropy_coeff: NaturalSchedule = 0.01
     """Coefficient of the entropy bonus, or its own schedule."""
     entropy_coeff_schedule: Schedule = "constant"
     """Linear: down to 1e-5 at max_steps."""
-    lambd: Fraction = 1.0
-    """Lambda of generalised advantage estimation; 1 as in WarpDrive: whole discounted returns."""
+    lambd: Fraction = 0.95
+    """Lambda of generalised advantage estimation; 1: whole discounted returns."""
     max_grad_norm: PositiveFloat | None = 0.5
     """Gradients are scaled down to this norm; null = never (``clip_grad_norm: false``)."""
-    normalize_advantage: Bool = False
+    normalize_advantage: Bool = True
     """Advantages get mean 0 and deviation 1 over the update's decisions."""
     normalize_return: Bool = False
     """So do the returns that values learn."""
@@ -149,10 +152,14 @@ class A2CHyperparameters(Hyperparameters):
     @model_validator(mode="before")
     @classmethod
     def _one_step(cls, data: Any) -> Any:
-        """An omitted batch_size is all that was gathered."""
-        if not isinstance(data, dict) or "buffer_size" not in data:
+        """Beside a buffer_size an omitted batch_size is all that was gathered."""
+        if not isinstance(data, dict) or data.get("buffer_size") is None:
             return data
         return {"batch_size": data["buffer_size"]} | data
+
+    def gathered(self, agents: int) -> int:
+        """Decisions before an update, where so many are made in one step."""
+        return self.buffer_size or max(_FEWEST, _STEPS * agents)
 
 
 class PrioritizedSettings(Section):
@@ -288,13 +295,21 @@ class SACHyperparameters(OffPolicyHyperparameters):
 class DQNHyperparameters(OffPolicyHyperparameters):
     """Numbers of deep Q-learning; names are border's where it has them."""
 
+    learning_rate: PositiveSchedule = 1e-3
+    """Step size of the optimizer at the start, or its own schedule."""
+    learning_rate_schedule: Schedule = "linear"
+    """Linear: down to 1e-10 at max_steps."""
+    buffer_init_steps: NaturalInt = 1000
+    """Decisions before the first update."""
+    steps_per_update: PositiveFloat = 2.0
+    """Decisions for each gradient update."""
     tau: Fraction = 0.005
     """Share of the new weights in every target update; 1 copies them."""
     target_update_interval: PositiveInt = 1
     """Gradient updates between two target updates."""
     exploration: ValueExploration = EpsGreedySettings(eps=1.0, eps_min=0.02)
     """How agents leave the best known action."""
-    double: Bool = False
+    double: Bool = True
     """The network chooses the action that the target scores."""
     dueling: Bool = False
     """The value of an observation and the advantages of actions have layers of their own."""
@@ -313,8 +328,6 @@ class BatchedDQNHyperparameters(DQNHyperparameters):
 
     steps_per_update: PositiveFloat = 64.0
     """Decisions for each gradient update."""
-    double: Bool = True
-    """The network chooses the action that the target scores."""
     max_grad_norm: PositiveFloat | None = None
     """Gradients are scaled down to this norm; null = never."""
 
@@ -334,7 +347,7 @@ class BatchedDQNHyperparameters(DQNHyperparameters):
 
 
 class DDPGHyperparameters(OffPolicyHyperparameters):
-    """Numbers of DDPG: those of Stable-Baselines3, and the noise of Lillicrap et al. 2016."""
+    """Numbers of DDPG and TD3: those of Stable-Baselines3, but for noise that begins wide and falls."""
 
     batch_size: PositiveInt = 256
     """Decisions in one minibatch."""
@@ -342,19 +355,19 @@ class DDPGHyperparameters(OffPolicyHyperparameters):
     """Capacity of the replay memory in decisions."""
     learning_rate: PositiveSchedule = 1e-3
     """Step size of the optimizer at the start."""
-    buffer_init_steps: NaturalInt = 100
+    learning_rate_schedule: Schedule = "linear"
+    """Linear: down to 1e-10 at max_steps."""
+    buffer_init_steps: NaturalInt = 1000
     """Decisions before the first update."""
     tau: Fraction = 0.005
     """Share of the new weights in every target update."""
-    exploration: NoiseExploration = OrnsteinUhlenbeckSettings(theta=0.15, sigma=0.2)
+    exploration: NoiseExploration = GaussianWhiteNoiseSettings(sigma=1.0, sigma_min=0.1)
     """Noise on actions while experience is gathered."""
 
 
 class TD3Hyperparameters(DDPGHyperparameters):
-    """Numbers of TD3: those of Fujimoto et al. 2018."""
+    """Numbers of TD3; what DDPG lacks are those of Fujimoto et al. 2018."""
 
-    exploration: NoiseExploration = GaussianWhiteNoiseSettings(sigma=0.1)
-    """Noise on actions while experience is gathered."""
     policy_delay: PositiveInt = 2
     """Updates of the Qs for one of the policy and of the targets."""
     target_policy_noise: NaturalFloat = 0.2
@@ -372,6 +385,8 @@ class MADDPGHyperparameters(DDPGHyperparameters):
     """Capacity of the replay memory in moments."""
     learning_rate: PositiveSchedule = 1e-2
     """Step size of the optimizer at the start."""
+    learning_rate_schedule: Schedule = "constant"
+    """Linear: down to 1e-10 at max_steps."""
     buffer_init_steps: NaturalInt = 0
     """Decisions before the first update."""
     steps_per_update: PositiveFloat = 100.0

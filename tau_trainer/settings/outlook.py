@@ -32,6 +32,7 @@ _ENGINE = (
     "restarts_rate_limit_n",
     "restarts_rate_limit_period_s",
 )
+_IMAGES = ("image_order", "flat_sensors")
 _PLAYER = ("no_graphics", "no_graphics_monitor")
 _SCREEN = ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
 
@@ -116,6 +117,7 @@ class Outlook:
             yield from self._unused("the headless engine", engine_settings=_PLAYER + _SCREEN)
         elif path.startswith("gym:"):
             yield from self._unused("Gymnasium", env_settings=("base_port",), engine_settings=_PLAYER + _SCREEN)
+            yield from self._unused("Gymnasium", collection=_IMAGES)
         for place, lesson, last in self._lessons():
             if last and lesson.completion_criteria is not None:
                 yield (*place, "completion_criteria"), "has no effect in the last lesson"

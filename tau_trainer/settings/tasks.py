@@ -102,6 +102,13 @@ class CollectionSettings(Section):
     """Certificate (PEM) that is shown to engines at ``listen``; None = clear text."""
     tls_key: Path | None = None
     """The certificate's private key (PEM)."""
+    image_order: Literal["auto", "declared", "channels_last"] = "auto"
+    """Order of an uncompressed image's numbers, as engines send it and Unity's recordings hold it: auto = as the
+    engine's version of the package writes; declared = that of the sensor's shape; channels_last = height, width,
+    channels, whatever that shape is."""
+    flat_sensors: tuple[Text, ...] = ()
+    """Sensors whose own code writes the image as a list (``AddList``): in the order of their shape, whatever
+    image_order is."""
 
     @model_validator(mode="before")
     @classmethod

@@ -19,8 +19,9 @@ from tau_trainer.metrics.history import History
 from tau_trainer.metrics.plot import draw
 from tau_trainer.report import REPORT_NAME, RunRecord, render
 from tau_trainer.sharing.card import CARD_NAME, model_card
-from tau_trainer.training.checkpoint_index import Manifest, learner_names
-from tau_trainer.training.checkpoints import MANIFEST, TENSORS, Checkpoint, latest_checkpoint
+from tau_trainer.training.checkpoint_index import learner_names
+from tau_trainer.training.checkpoints import MANIFEST, TENSORS, Checkpoint
+from tau_trainer.training.moments import newest_moment
 from tau_trainer.training.run_folder import RunFolder
 
 _KEPT_AT_HOME = ("working_directory",)
@@ -99,25 +100,13 @@ def contents_of(folder: Path, repository: str) -> Contents:
 
 
 def _resumable(run: RunFolder) -> list[Checkpoint]:
-    """Of every learner the newest whole checkpoint, of the last generation that all of them have, as for a resume."""
-    names = learner_names(run.checkpoints)
-    found = [latest_checkpoint(run.checkpoints, name) for name in names]
-    whole = {name: one.checkpoint for name, one in zip(names, found, strict=True) if one.checkpoint is not None}
-    if len(whole) < len(names) or not names:
-        why = " ".join(warning for one in found for warning in one.warnings) or "nothing was saved"
+    """What the run would go on from: the checkpoints of its newest moment that is whole."""
+    whole = newest_moment(run.checkpoints)
+    missing = set(learner_names(run.checkpoints)) - whole.checkpoints.keys()
+    if not whole.checkpoints or (missing and whole.warnings):
+        why = " ".join(whole.warnings) or "nothing was saved"
         raise CheckpointError(f"'{run.path}' holds no whole checkpoint to share: {why}")
-    generation = min(_generation(one.manifest) for one in whole.values())
-    common = {
-        name: latest_checkpoint(
-            run.checkpoints, name, accept=lambda content: _generation(content) <= generation
-        ).checkpoint
-        for name in names
-    }
-    return [common[name] or whole[name] for name in names]
-
-
-def _generation(content: Manifest) -> int:
-    return int(content.get("generation", 0))
+    return [*whole.checkpoints.values()]
 
 
 def write_contents(contents: Contents, folder: Path) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -152,10 +152,17 @@ class TargetsReport(DataReport):
         )
 
 
-def embed(path: Path, encoder: TextEncoder, *, batch_size: int = 256) -> EmbedReport:
+def embed(
+    path: Path,
+    encoder: TextEncoder,
+    *,
+    batch_size: int = 256,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
+) -> EmbedReport:
     """Write the embeddings of all texts of a Tau file beside it, encoding only those that are not there yet.
 
     Vectors of another encoder, and a vector file that cannot be read, are made anew; malformed rows are left out.
+    ``on_progress``: told of each batch, how many texts are done, and of how many.
 
     Raises:
         TauError: the file cannot be read or the vectors cannot be written.
@@ -171,6 +178,7 @@ def embed(path: Path, encoder: TextEncoder, *, batch_size: int = 256) -> EmbedRe
         if fresh:
             known.update(zip(fresh, encoder.encode(fresh), strict=True))
             encoded += len(fresh)
+        on_progress(min(start + batch_size, len(texts)), len(texts))
     write_vectors(vectors_path(path), {text: known[text] for text in texts}, encoder.name)
     return EmbedReport(vectors_path(path), encoder.name, len(texts), encoded)
 

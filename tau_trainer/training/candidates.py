@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 UPDATES_IN_RANK = 3
 """Validation scores of so many updates in a row are averaged before policies are compared: a few dozen rows are a noisy
 judge, and of many policies judged once the luckiest would win."""
+_GROWTH = 50
+"""Policies are validated at decisions of which each is one part in so many, 2 %, more than the one before."""
+_VALIDATIONS = 200
+"""Of the decisions of a whole run at least so many, evenly spread, are among them."""
 Rank = tuple[float, float]
 """Validation accuracy, then reward."""
 _UNKNOWN: Rank = (-math.inf, -math.inf)
@@ -55,6 +59,22 @@ def rank_of(scores: Sequence[Mapping[str, float]]) -> Rank:
         return _UNKNOWN
     accuracy = sum(one[keys.VALIDATION_ACCURACY] for one in known) / len(known)
     return accuracy, sum(one.get(keys.VALIDATION_REWARD, 0.0) for one in known) / len(known)
+
+
+def validation_after(decisions: int, max_steps: int) -> int:
+    """At which decision after ``decisions`` a policy is due to be validated.
+
+    Where the run ends, early or late, a policy that is little older than the last was looked at. As long as the steps
+    are shorter than those that ``max_steps`` asks for they follow from decisions alone, so equal runs that are to end
+    elsewhere look at the same policies.
+    """
+    widest, due = max(1, max_steps // _VALIDATIONS), 1
+    while due <= decisions:
+        step = max(1, due // _GROWTH)
+        if step > widest:
+            return (decisions // widest + 1) * widest
+        due += step
+    return due
 
 
 @dataclass(frozen=True, slots=True)

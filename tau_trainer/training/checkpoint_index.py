@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tau_trainer.files import safe_name
 
@@ -15,6 +15,22 @@ Manifest = dict[str, Any]
 """Parsed ``manifest.json``."""
 
 _FOLDER_NAME = re.compile(r"(?P<name>.+)-(?P<step>\d+)(?:\.(?P<revision>\d+))?")
+
+
+_EARLIER = 10**15
+"""Moments of versions that did not count them are numbered below 0, in their order."""
+
+
+class Mark(NamedTuple):
+    """The moment that a checkpoint belongs to: see :mod:`.moments`."""
+
+    number: int
+    """Counts the moments of a run."""
+    names: tuple[str, ...]
+    """Whose checkpoints, as file names, are that moment; empty: it does not say, for it is of an earlier version."""
+
+
+ALONE = Mark(0, ())
 
 
 @dataclass(frozen=True, order=True)
@@ -28,6 +44,7 @@ class Entry:
     revision: int
     """1, or more where the same step was saved again."""
     path: Path
+    moment: Mark = field(compare=False)
 
 
 def scan(folder: Path, name: str) -> list[Entry]:
@@ -37,7 +54,8 @@ def scan(folder: Path, name: str) -> list[Entry]:
         parts = _FOLDER_NAME.fullmatch(path.name)
         if parts is None or parts["name"] != safe_name(name) or not path.is_dir():
             continue
-        entries.append(Entry(_serial(path), int(parts["step"]), int(parts["revision"] or 1), path))
+        serial, moment = _read(path)
+        entries.append(Entry(serial, int(parts["step"]), int(parts["revision"] or 1), path, moment))
     return sorted(entries)
 
 
@@ -62,9 +80,20 @@ def digest_of(manifest: Manifest) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _serial(path: Path) -> int:
+def mark_of(head: Manifest) -> Mark:
+    """Which moment a parsed manifest says that it is of."""
+    told = head.get("moment")
+    if told is not None:
+        return Mark(int(told["number"]), tuple(told["of"]))
+    content = head["content"]
+    return Mark(int(content.get("steps", content.get("generation", 0))) - _EARLIER, ())
+
+
+def _read(path: Path) -> tuple[int, Mark]:
+    """A checkpoint's serial number and moment; 0 and the first of all where the manifest cannot be read."""
     try:
-        serial = json.loads((path / "manifest.json").read_bytes())["serial"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
-    return serial if isinstance(serial, int) else 0
+        head = json.loads((path / "manifest.json").read_bytes())
+        serial, moment = head["serial"], mark_of(head)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return 0, Mark(-_EARLIER, ())
+    return (serial if isinstance(serial, int) else 0), moment

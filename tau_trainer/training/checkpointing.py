@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-import contextlib
-import glob
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, TauError
-from tau_trainer.export import export_onnx
-from tau_trainer.files import safe_name
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.training import parameters_only
 from tau_trainer.training.callbacks import NOBODY, Callbacks, SaveInfo
-from tau_trainer.training.checkpoint_index import learner_names, scan
-from tau_trainer.training.checkpoints import Checkpoint, Latest, latest_checkpoint, save_checkpoint
+from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, retire
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.moments import Moment, last_number, newest_moment, write_model
 from tau_trainer.training.origins import Origins
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.status import write_status
 
 
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """A learner whose checkpoint is on the disk, and how it was as that was written."""
+
+    learner: Learner
+    decisions: int
+    version: int
+    best: int
+    path: Path
+
+
 class Checkpointer:
     """Writes ``checkpoints/<learner>-<step>`` every ``checkpoint_interval`` decisions, and restores from the newest.
+
+    What is saved ``together`` is one moment, whole or not there; else every learner is a moment for itself.
 
     The policy is exported with each, so that one of the way can be tried in Unity.
 
@@ -44,11 +54,13 @@ class Checkpointer:
         origins: Origins | None = None,
         *,
         resume: bool,
+        together: bool = False,
         learns: bool = True,
         callbacks: Callbacks = NOBODY,
     ) -> None:
         """``folder``: the run's ``checkpoints``; ``resume``: restore learners as they appear.
 
+        ``together``: whether learners that are saved by one call go on from one moment, as deterministic runs do.
         ``learns``: whether they go on learning, from where they stood; else they only play, and count from 0.
         ``agreed``: the :attr:`~tau_trainer.training.task.Task.identity` of what is learned; ``lessons``: saved with
         every learner, restored by :meth:`prepare`. ``origins``: where learners of a new run begin.
@@ -58,24 +70,29 @@ class Checkpointer:
         self.pair_decisions: dict[int, int] = {}
         """Decisions of each pair in the runs before, where this one goes on from them."""
         self.failures: dict[str, str] = {}
-        """Why the last checkpoint of a learner could not be written, in a sentence."""
+        """Why the last checkpoint of a learner is not there, in a sentence."""
         self._folder = folder
         self._hub = hub
         self._agreed = dict(agreed or {})
         self._lessons = lessons or Lessons({})
         self._origins = origins
         self._resume = resume
+        self._together = together
         self._learns = learns
         self._callbacks = callbacks
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
         self._saved_best: dict[str, int] = {}
         """Versions of the best policies that the newest checkpoints know; -1: they know none."""
+        self._number = 0
+        """Of the newest moment."""
+        self._passed: frozenset[int] = frozenset()
+        """Moments that are not whole, and that nobody goes on from."""
 
     def register(self, learner: Learner) -> None:
         """A learner appears: restore it if the run is resumed, else begin where it should. Raises CheckpointError."""
         if self._resume:
-            latest = self._latest(learner.name)
+            latest = latest_checkpoint(self._folder, learner.name, passed=self._passed)
             for warning in latest.warnings:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
@@ -103,17 +120,6 @@ class Checkpointer:
         elif origins.run:
             self._hub.warning(f"'{learner.name}' begins from zero: the run '{origins.run}' saved nothing of it")
 
-    def _latest(self, name: str) -> Latest:
-        """The newest of the generation that all learners have; where that was not kept, the newest there is."""
-        latest = latest_checkpoint(self._folder, name, accept=self._of_generation)
-        if latest.checkpoint is not None:
-            return latest
-        newer = latest_checkpoint(self._folder, name)
-        if newer.checkpoint is None:
-            return newer
-        said = f"'{name}' goes on from a later checkpoint than the others, for its earlier ones were not kept"
-        return Latest(newer.checkpoint, (*newer.warnings, f"{said}; raise keep_checkpoints to resume exactly"))
-
     def _schedule(self, learner: Learner) -> None:
         """The next checkpoint is due at the next multiple of the interval, if anything was learned until then."""
         every = learner.settings.checkpoint_every
@@ -132,28 +138,23 @@ class Checkpointer:
     def prepare(self) -> None:
         """Read what the pairs had done, before any engine starts.
 
-        A process that is killed while it saves a generation leaves it with some learners and not with others: the run
+        A process that is killed while it saves a moment leaves it with some learners and not with others: the run
         goes on from the newest one that all of them have.
         """
         if not self._resume:
             return
-        names = learner_names(self._folder)
-        newest = [latest_checkpoint(self._folder, name).checkpoint for name in names]
-        self.generation = min((int(one.manifest["generation"]) for one in newest if one is not None), default=0)
-        found: list[Checkpoint] = []
-        for name in names:
-            checkpoint = latest_checkpoint(self._folder, name, accept=self._of_generation).checkpoint
-            if checkpoint is None:
-                continue
+        whole = newest_moment(self._folder)
+        self._passed, self._number = whole.passed, last_number(self._folder)
+        found = whole.checkpoints.values()
+        for checkpoint in found:
             for pair, decisions in checkpoint.manifest["pairs"].items() if self._learns else ():
-                self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))
-            found.append(checkpoint)
-        latest = max(found, key=lambda one: one.created, default=None)
-        if latest is not None and "lessons" in latest.manifest:  # older checkpoints have none
-            self._lessons.load(latest.manifest["lessons"])
-
-    def _of_generation(self, manifest: Mapping[str, Any]) -> bool:
-        return int(manifest["generation"]) <= self.generation
+                if _learned_by(checkpoint, int(pair)):
+                    self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))
+        newest = max(found, key=lambda one: (one.moment.number, one.created), default=None)
+        if newest is not None:
+            self.generation = int(newest.manifest["generation"])
+            if "lessons" in newest.manifest:  # older checkpoints have none
+                self._lessons.load(newest.manifest["lessons"])
 
     def due(self, learner: Learner) -> bool:
         """Whether a learner has gone past its next checkpoint and learned since the last. Ask between updates.
@@ -194,27 +195,53 @@ class Checkpointer:
         }
         for learner in learners:
             self._schedule(learner)
+        for group in [list(learners)] if self._together and learners else [[learner] for learner in learners]:
+            for saved in await self._save_moment(group, pairs, common):
+                await self._conclude(saved, models)
+        if learners:
+            await self.write_status(learners[-1])
+
+    async def _save_moment(
+        self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair], common: Mapping[str, Any]
+    ) -> list[_Saved]:
+        """Write all of these, or none: what is left where one cannot be written is the moment before."""
+        self._number += 1
+        moment = Moment(self._folder, self._number, [learner.name for learner in learners])
+        written: list[_Saved] = []
+        begun: list[SaveInfo] = []
+        for learner in learners:
             if learner.settings.save_best_only:
                 learner.judge()
             best = _best_version(learner)
             # Counters as they are now; the weights as the thread finds them, after the last update.
             decisions, version = learner.decisions, learner.policy.version
             facts = {"decisions": decisions, "mean_reward": learner.rewards.mean}
-            self._callbacks.tell("on_save_begin", SaveInfo(learner.name, decisions))
+            begun.append(SaveInfo(learner.name, decisions))
+            self._callbacks.tell("on_save_begin", begun[-1])
             try:
-                path = await learner.run_in_thread(partial(self._write, learner, facts, common, models))
+                path = await learner.run_in_thread(partial(self._write, moment, learner, facts, common))
             except TauError as error:
-                self.failures[learner.name] = str(error)
-                self._hub.warning(str(error))
-                self._callbacks.tell("on_save_end", SaveInfo(learner.name, decisions, error=str(error)))
-                continue
-            self.failures.pop(learner.name, None)
-            self._saved_versions[learner.name] = version
-            self._saved_best[learner.name] = best
-            self._hub.event("checkpoint", behavior=learner.name, step=decisions, path=str(path))
-            self._callbacks.tell("on_save_end", SaveInfo(learner.name, decisions, path))
-        if learners:
-            await self.write_status(learners[-1])
+                await learner.run_in_thread(moment.give_up)
+                said = str(error)
+                if len(learners) > 1:
+                    said += " The other policies were not saved either, so that all of them stay at one moment."
+                self.failures |= {one.name: said for one in learners}
+                self._hub.warning(said)
+                for info in begun:
+                    self._callbacks.tell("on_save_end", replace(info, error=said))
+                return []
+            written.append(_Saved(learner, decisions, version, best, path))
+        return written
+
+    async def _conclude(self, saved: _Saved, models: bool) -> None:
+        """A checkpoint's moment is whole: what it supersedes goes, and its model comes."""
+        learner = saved.learner
+        await learner.run_in_thread(partial(self._settle, saved, models))
+        self.failures.pop(learner.name, None)
+        self._saved_versions[learner.name] = saved.version
+        self._saved_best[learner.name] = saved.best
+        self._hub.event("checkpoint", behavior=learner.name, step=saved.decisions, path=str(saved.path))
+        self._callbacks.tell("on_save_end", SaveInfo(learner.name, saved.decisions, saved.path))
 
     async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """A deterministic run's checkpoint: all learners at once, nothing left open; engines must begin anew then."""
@@ -232,34 +259,32 @@ class Checkpointer:
         except TauError as error:
             self._hub.warning(str(error))
 
-    def _write(self, learner: Learner, facts: Mapping[str, Any], common: Mapping[str, Any], models: bool) -> Path:
+    def _write(self, moment: Moment, learner: Learner, facts: Mapping[str, Any], common: Mapping[str, Any]) -> Path:
         learner.laps.begin()
         tensors, values = learner.state()
         if learner.settings.save_param_only:
             tensors, values = parameters_only.lean(tensors, values)
-        manifest = {"learner": {**values, **facts}, **common}
-        decisions: int = facts["decisions"]
-        path = save_checkpoint(
-            self._folder, decisions, tensors, manifest, learner.settings.keep_checkpoints, name=learner.name
-        )
-        if models and learner.algorithm.exports:
-            self._write_model(learner, decisions)
+        path = moment.write(learner.name, facts["decisions"], tensors, {"learner": {**values, **facts}, **common})
         learner.laps.lap("checkpoint")
         return path
 
-    def _write_model(self, learner: Learner, decisions: int) -> None:
-        """``<run>/<Behavior>/<Behavior>-<steps>.onnx``, as ML-Agents has it; those of checkpoints that are gone go."""
-        name = safe_name(learner.name)
-        folder = self._folder.parent / name
-        kept = {f"{name}-{entry.step}.onnx" for entry in scan(self._folder, learner.name)}
-        try:
-            export_onnx(learner.policy, learner.spec, folder / f"{name}-{decisions}.onnx")
-        except TauError as error:
-            self._hub.warning(f"the model of checkpoint {name}-{decisions} was not written: {error}")
-        for old in folder.glob(f"{glob.escape(name)}-*.onnx"):
-            if old.name not in kept:
-                with contextlib.suppress(OSError):
-                    old.unlink()
+    def _settle(self, saved: _Saved, models: bool) -> None:
+        learner = saved.learner
+        learner.laps.begin()
+        retire(self._folder, learner.name, saved.path, learner.settings.keep_checkpoints)
+        if models and learner.algorithm.exports:
+            try:
+                write_model(self._folder.parent, learner.name, learner.policy, learner.spec, saved.decisions)
+            except TauError as error:
+                self._hub.warning(f"the model of checkpoint {saved.path.name} was not written: {error}")
+        learner.laps.lap("model")
+
+
+def _learned_by(checkpoint: Checkpoint, pair: int) -> bool:
+    """Whether a checkpoint's learner learns from ``pair``: one of all pairs, or the pair's own."""
+    behavior = str(checkpoint.manifest["learner"]["behavior"]["name"]).split("?")[0]
+    own = checkpoint.name.removeprefix(f"{behavior}-pair")
+    return own in (checkpoint.name, str(pair))
 
 
 def _best_version(learner: Learner) -> int:

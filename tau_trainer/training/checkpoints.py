@@ -18,7 +18,7 @@ import json
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, NonFiniteError, TauError
 from tau_trainer.files import plain, reason, rename, safe_name, sync_folder, write_synced
 from tau_trainer.training import tensors as tensor_file
-from tau_trainer.training.checkpoint_index import Entry, Manifest, digest_of, free_path, scan
+from tau_trainer.training.checkpoint_index import ALONE, Manifest, Mark, digest_of, free_path, mark_of, scan
 
 FORMAT = "tau-trainer-checkpoint"
 FORMAT_VERSION = 1
@@ -55,6 +55,8 @@ class Checkpoint:
     """By name."""
     manifest: dict[str, Any]
     """What the writer stored beside the tensors."""
+    moment: Mark = ALONE
+    """What else was saved with it."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,10 @@ def save_checkpoint(
     step: int,
     tensors: Arrays,
     manifest: Mapping[str, object],
-    keep: int,
+    keep: int | None,
     *,
     name: str = "checkpoint",
+    moment: Mark | None = None,
 ) -> Path:
     """Writes ``<folder>/<name>-<step>`` and removes the oldest beyond ``keep``.
 
@@ -87,8 +90,9 @@ def save_checkpoint(
         step: decisions so far, at least 0.
         tensors: by name.
         manifest: everything else, of what JSON can hold.
-        keep: how many to keep of this name; 0 or less keeps all.
+        keep: how many to keep of this name; 0 or less keeps all. None: the caller calls :func:`retire`.
         name: behavior or learner.
+        moment: what else is saved with it; None: it stands for itself.
 
     Returns:
         The checkpoint's folder.
@@ -105,7 +109,8 @@ def save_checkpoint(
         folder.mkdir(parents=True, exist_ok=True)
         with _staging(folder, name) as staging:
             entries = scan(folder, name)
-            head = _manifest(name, step, 1 + max((entry.serial for entry in entries), default=0), data, table, content)
+            serial = 1 + max((entry.serial for entry in entries), default=0)
+            head = _manifest(name, step, serial, moment, data, table, content)
             write_synced(staging / TENSORS, data)
             write_synced(staging / MANIFEST, json.dumps(head, indent=1, allow_nan=False).encode())
             sync_folder(staging)
@@ -117,7 +122,8 @@ def save_checkpoint(
             f"Cannot save checkpoint '{safe_name(name)}-{step}' in '{folder}' ({reason(error)}); "
             "free some space or choose another --results-dir."
         ) from error
-    _retire(folder, name, path, entries, step, keep)
+    if keep is not None:
+        retire(folder, name, path, keep)
     return path
 
 
@@ -140,7 +146,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise _damaged(path, f"'{TENSORS}' cannot be read: {error}") from error
     if tensor_file.table_of(tensors) != head["tensors"]:
         raise _damaged(path, f"'{TENSORS}' does not hold the tensors that '{MANIFEST}' lists")
-    return Checkpoint(path, head["name"], head["step"], head["created"], tensors, head["content"])
+    return Checkpoint(path, head["name"], head["step"], head["created"], tensors, head["content"], mark_of(head))
 
 
 def latest_checkpoint(
@@ -148,13 +154,14 @@ def latest_checkpoint(
     name: str = "checkpoint",
     *,
     accept: Callable[[Manifest], bool] = lambda content: True,
+    passed: Collection[int] = (),
 ) -> Latest:
     """The checkpoint written last under ``name`` that is whole and whose writer's manifest ``accept`` says yes to.
 
-    Damaged ones are passed over with a warning, others without.
+    Damaged ones are passed over with a warning, others without, as are those of the moments ``passed``.
     """
     warnings: list[str] = []
-    entries = scan(folder, name)
+    entries = [entry for entry in scan(folder, name) if entry.moment.number not in passed]
     unreadable = [entry for entry in entries if entry.serial == 0]  # warned of, though their age is unknown
     for entry in (*unreadable, *reversed(entries[len(unreadable) :])):
         try:
@@ -168,7 +175,13 @@ def latest_checkpoint(
 
 
 def _manifest(
-    name: str, step: int, serial: int, data: bytes, table: tensor_file.Table, content: object
+    name: str,
+    step: int,
+    serial: int,
+    moment: Mark | None,
+    data: bytes,
+    table: tensor_file.Table,
+    content: object,
 ) -> dict[str, object]:
     head: dict[str, object] = {
         "format": FORMAT,
@@ -181,6 +194,8 @@ def _manifest(
         "tensors": table,
         "content": content,
     }
+    if moment is not None:
+        head["moment"] = {"number": moment.number, "of": list(moment.names)}
     return {**head, "digest": digest_of(head)}
 
 
@@ -245,15 +260,26 @@ def _hidden(folder: Path, name: str) -> Path:
     return folder / f".{safe_name(name)}-{uuid.uuid4().hex}"
 
 
-def _retire(folder: Path, name: str, newest: Path, older: list[Entry], step: int, keep: int) -> None:
-    """Removes superseded checkpoints; one that cannot be removed now is tried again by the next save."""
-    older = [entry for entry in older if entry.path != newest]
+def retire(folder: Path, name: str, newest: Path, keep: int) -> None:
+    """Removes what ``newest`` supersedes, which is kept: others of its step, and the oldest beyond ``keep`` in all.
+
+    One that cannot be removed now is tried again by the next save. ``keep``: 0 or less keeps all.
+    """
+    entries = scan(folder, name)
+    step = next((entry.step for entry in entries if entry.path == newest), None)
+    older = [entry for entry in entries if entry.path != newest]
     superseded = [entry for entry in older if entry.step == step]
     others = [entry for entry in older if entry.step != step]
     surplus = others[: max(0, len(others) + 1 - keep)] if keep > 0 else []
     for entry in (*superseded, *surplus):
-        retired = _hidden(folder, name)
-        # Renamed first, so that a half-removed folder is never taken for a checkpoint.
-        with contextlib.suppress(OSError):
-            rename(entry.path, retired)
-            shutil.rmtree(retired, ignore_errors=True)
+        discard(entry.path)
+
+
+def discard(path: Path) -> None:
+    """Removes a checkpoint, where that is possible now."""
+    # Renamed first, so that a half-removed folder is never taken for a checkpoint.
+    parts = path.name.rpartition("-")
+    retired = _hidden(path.parent, parts[0])
+    with contextlib.suppress(OSError):
+        rename(path, retired)
+        shutil.rmtree(retired, ignore_errors=True)

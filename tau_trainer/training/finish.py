@@ -11,7 +11,8 @@ from tau_trainer.errors import TauError
 from tau_trainer.export import export_onnx
 from tau_trainer.metrics import PairState, RunReport, plot_learning_curve
 from tau_trainer.training.callbacks import EvaluationInfo
-from tau_trainer.training.candidates import Candidate, ScoredPolicy, best_of, make_candidate
+from tau_trainer.training.candidates import Candidate, best_of, make_candidate
+from tau_trainer.training.learner import Learner
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json
 from tau_trainer.training.snapshots import pair_metrics
@@ -22,11 +23,12 @@ _MOST_LISTED = 8
 
 
 async def save(run: TrainingRun) -> list[str]:
-    """Write the last summaries and checkpoints; say which learners never had enough to learn from.
+    """Validate the last policies, write the last summaries and checkpoints, and say who never had enough to learn from.
 
     Returns a sentence for each learner that could not be saved.
     """
     for learner in run.learners:
+        await _validate_last(run, learner)
         learner.flush()
         if learner.policy.version == 0:
             run.hub.warning(
@@ -34,13 +36,25 @@ async def save(run: TrainingRun) -> list[str]:
                 f"{learner.algorithm.missing}; raise max_steps or lower buffer_size"
             )
     better = [learner for learner in run.learners if run.checkpointer.better(learner)]
+    if run.plan.deterministic and better:
+        better = run.learners  # they are one moment
     for learner in run.learners:
         if learner not in better:
             text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
             run.hub.event("checkpoint", behavior=learner.name, step=learner.decisions, message=text)
     if better:
         await run.checkpointer.save(better, run.pairs, models=not run.at_once)
-    return list(run.checkpointer.failures.values())
+    return list(dict.fromkeys(run.checkpointer.failures.values()))
+
+
+async def _validate_last(run: TrainingRun, learner: Learner) -> None:
+    """What is saved and exported is the best of all, the last among them. What goes wrong here costs no run."""
+    if run.at_once or run.examiner is None:
+        return
+    try:
+        run.hub.add_all(learner.name, await learner.run_in_thread(learner.validate_last))
+    except Exception as error:
+        run.hub.warning(f"the last policy of '{learner.name}' was not validated: {type(error).__name__}: {error}")
 
 
 async def evaluate_policies(run: TrainingRun) -> list[Candidate]:
@@ -49,8 +63,7 @@ async def evaluate_policies(run: TrainingRun) -> list[Candidate]:
     wanted = run.plan.settings.checkpoint_settings.export
     candidates = []
     for learner in run.learners:
-        last = ScoredPolicy(learner.policy, learner.decisions)
-        work = partial(make_candidate, learner.name, learner.spec, last, learner.best, wanted, examiner)
+        work = partial(make_candidate, learner.name, learner.spec, learner.last, learner.best, wanted, examiner)
         told = learner.name, learner.policy.version, learner.decisions
         if examiner is not None:
             run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*told))

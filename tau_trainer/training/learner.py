@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from tau_trainer.models import Policy
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.callbacks import NOBODY, BatchInfo, Callbacks, EvaluationInfo, UpdateInfo
-from tau_trainer.training.candidates import UPDATES_IN_RANK, ScoredPolicy, rank_of
+from tau_trainer.training.candidates import UPDATES_IN_RANK, ScoredPolicy, rank_of, validation_after
 from tau_trainer.training.early_stop import EpisodeReturns
 from tau_trainer.training.handles import LearnerHandle
 from tau_trainer.training.parameters_only import whole
@@ -33,9 +33,6 @@ from tau_trainer.training.scores import LastRewards
 
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
-
-_EVALUATIONS = 200
-"""Policies that are scored in a whole run, at most: some algorithms make a new one every few decisions."""
 
 _BEST = "best."
 """What the names of the best policy's weights begin with in a checkpoint."""
@@ -63,7 +60,6 @@ class Learner:
     Attributes:
         decisions: decisions made for this learner so far, earlier runs that were resumed included.
         policy: the newest whole policy.
-        setup: what its algorithm was made from.
         setup: what its algorithm was made from.
         actor: acts with the newest policy from its next forward pass on.
         laps: what its thread spends its time on.
@@ -93,7 +89,7 @@ class Learner:
             handle: where it learns.
             hub: where its statistics go.
             executor: the learner's thread.
-            validator: called there after every update, or at least every two hundredth of the run.
+            validator: called there after updates, as :func:`.candidates.validation_after` says.
             max_steps: decisions of this learner after which it is done and its schedules are at their end.
             max_policy_age: updates' worth of work that may wait while agents still act; 0: learning and collection
                 take turns.
@@ -157,6 +153,8 @@ class Learner:
         self._running: asyncio.Task[None] | None = None
         self._queue: list[Work] = []
         self._recent: list[Mapping[str, float]] = []
+        self._newest: ScoredPolicy | None = None
+        """The last that was validated."""
         self._summary_freq = self.settings.summary_every(max_steps)
         self._next_summary = self._summary_freq
         self._next_evaluation = 0
@@ -332,19 +330,43 @@ class Learner:
         policy = self._handle.policy()
         self.laps.lap("update")
         if self._validator is not None and self.decisions >= self._next_evaluation:
-            told = self.name, policy.version, self.decisions
-            self._callbacks.soon("on_evaluation_begin", EvaluationInfo(*told))
-            every = max(1, self.max_steps // _EVALUATIONS)
-            self._next_evaluation = (self.decisions // every + 1) * every
-            self.evaluation = self._validator(policy)
-            self._callbacks.soon("on_evaluation_end", EvaluationInfo(*told, self.evaluation))
+            self._next_evaluation = validation_after(self.decisions, self.max_steps)
+            self._recent = self._validate(policy, self._validator)
             stats.update(self.evaluation)
-            self._recent = [*self._recent, self.evaluation][-UPDATES_IN_RANK:]
-            scored = ScoredPolicy(policy, self.decisions, self.evaluation, rank_of(self._recent))
-            if scored.beats(self.best):
-                self.best = scored
             self.laps.lap("validate")
         return _Outcome(stats, policy, time.perf_counter() - begin)
+
+    def _validate(self, policy: Policy, validator: Validator) -> list[Mapping[str, float]]:
+        """Score ``policy``, and keep it where it is the best so far; the scores that it was ranked by."""
+        told = self.name, policy.version, self.decisions
+        self._callbacks.soon("on_evaluation_begin", EvaluationInfo(*told))
+        self.evaluation = validator(policy)
+        self._callbacks.soon("on_evaluation_end", EvaluationInfo(*told, self.evaluation))
+        recent = [*self._recent, self.evaluation][-UPDATES_IN_RANK:]
+        self._newest = ScoredPolicy(policy, self.decisions, self.evaluation, rank_of(recent))
+        if self._newest.beats(self.best):
+            self.best = self._newest
+        return recent
+
+    def validate_last(self) -> Mapping[str, float]:
+        """Score the policy of now as those before it were, if that is still to be done: the run ends with it.
+
+        Nothing that a run which goes on from here would validate changes by it. Call in the learner's thread.
+
+        Returns:
+            Its scores by metric key; none where it had been scored, or nothing is.
+        """
+        if self._validator is None or self.last.scores:
+            return {}
+        self._validate(self.policy, self._validator)
+        return self.evaluation
+
+    @property
+    def last(self) -> ScoredPolicy:
+        """The policy of now, with its scores where it was validated."""
+        if self._newest is not None and self._newest.policy.version == self.policy.version:
+            return replace(self._newest, decisions=self.decisions)
+        return ScoredPolicy(self.policy, self.decisions)
 
     def _batch(self, minibatches: int, statistics: Mapping[str, float] | None) -> None:
         """Minibatches are learned from (in the learner's thread, or told by its process); None: that begins."""
@@ -444,13 +466,15 @@ class Learner:
         )
         self.best = stored_best(self.algorithm, arrays, values)
         self._recent = list(values.get("recent_scores", []))
-        self._next_evaluation = values.get("next_evaluation", 0)
         self.returns.load(values.get("recent_returns", ()))
         self.rewards.load(values.get("last_rewards", {}))
         known = values.get("open_rewards", {})
         self._hub.carry(self.name, {key: Statistics.from_plain(one) for key, one in known.items()})
         self.stopped = self.returns.reached
         self.decisions = int(values["decisions"])
+        # What an earlier version, or an earlier max_steps, found due may be far away.
+        due = validation_after(self.decisions, self.max_steps)
+        self._next_evaluation = min(values.get("next_evaluation", due), due)
         # Checkpoints of earlier versions have neither; nor have they rewards.
         self.opts, self.samples = int(values.get("opts", 0)), int(values.get("samples", 0))
         self.remembers = not self.algorithm.lost(values["algorithm"])

@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from tau_trainer.algorithms import Algorithm, OnBatch, Publish, Setup, State, make_algorithm
+from tau_trainer.bridge.image_order import ImageOrder
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 from tau_trainer.memory import Work
@@ -119,6 +121,8 @@ class RemoteLearner:
             "reward_width": setup.reward_width,
             "device": setup.device,
             "environment": list(setup.environment),
+            "images": asdict(setup.images),
+            "max_steps": setup.max_steps,
         }
         self._made = False
         self._on_batch: OnBatch | None = None
@@ -217,7 +221,9 @@ def _made(facts: Mapping[str, Any]) -> Algorithm:
     settings = trainer_type(facts["trainer_type"]).settings.model_validate(facts["settings"])
     spec = behavior_json.from_json(facts["behavior"])
     numbers = facts["seed"], facts["reward_width"], facts["device"]
-    return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"])))
+    images = ImageOrder(**{**facts["images"], "flat": tuple(facts["images"]["flat"])})
+    given = {"images": images, "max_steps": facts["max_steps"]}
+    return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"]), **given))
 
 
 def main() -> None:

@@ -7,30 +7,19 @@ What is written is what :class:`~tau_trainer.training.run.TrainingRun` writes, s
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from typing_extensions import override
 
 from tau_trainer.bridge.demonstrations import read_demonstrations
-from tau_trainer.errors import CheckpointError, RunFinishedError, SettingsError, TauError
-from tau_trainer.files import safe_name
-from tau_trainer.metrics import (
-    BehaviorSnapshot,
-    Event,
-    MetricsHub,
-    RunReport,
-    RunSnapshot,
-    TerminalMode,
-    Timer,
-    keys,
-    plot_learning_curve,
-    terminal_recorder,
-)
+from tau_trainer.bridge.image_order import order_of_recordings
+from tau_trainer.errors import CheckpointError, SettingsError, TauError
+from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, RunReport, TerminalMode, keys
 from tau_trainer.settings import (
     OfflineTrainerSettings,
     RunSettings,
@@ -39,23 +28,23 @@ from tau_trainer.settings import (
     dump_settings,
     resolve_seed,
 )
+from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
-from tau_trainer.training.api import on_interrupt
 from tau_trainer.training.candidates import ScoredPolicy
-from tau_trainer.training.checkpoints import latest_checkpoint, save_checkpoint
+from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.manager import kept_recorders, lasting
+from tau_trainer.training.manager import lasting
 from tau_trainer.training.origins import Origins
-from tau_trainer.training.provenance import provenance
-from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
+from tau_trainer.training.run_folder import RunFolder
+from tau_trainer.training.shell import Kept, Say, Shell, in_foreground
 from tau_trainer.training.status import write_status
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms.offline import Offline
+    from tau_trainer.models import Policy
 
 _STEPS = 100
 """Gradient steps between two looks at the clock and at Ctrl-C; a resumed run takes them in the same portions."""
-_SNAPSHOT_S = 0.25
 _BEST = "best."
 
 
@@ -87,43 +76,47 @@ class _Learner:
         return self.steps >= self.settings.max_steps
 
 
-class OfflineRun:
+class OfflineRun(Shell):
     """Everything of one run. Belongs to one thread.
 
     Raises:
         SettingsError, DataError, CheckpointError, RunFinishedError: it cannot begin, or need not go on.
     """
 
-    def __init__(self, settings: RunSettings, folder: RunFolder, hub: MetricsHub, shown: Callable[[str], None]) -> None:
+    command = "learn"
+    unit = "gradient steps"
+    subject = "recordings"
+
+    def __init__(self, settings: RunSettings, folder: RunFolder, hub: MetricsHub, shown: Say) -> None:
+        super().__init__(settings, folder, hub)
         self.settings = settings
-        self.folder = folder
-        self.hub = hub
-        self.started = time.monotonic()
-        self.asked = threading.Event()
-        """Set once somebody wants it to end."""
-        self.error: TauError | None = None
-        self.failures: list[str] = []
         self.learners = [self._make(name, own, shown) for name, own in _trainers(settings)]
-        self._first = self.steps
-        if self.learners and all(one.done for one in self.learners):
-            raise RunFinishedError(
-                f"the run in '{folder.path}' has taken all its gradient steps, so there was nothing to do; raise "
-                f"--max-steps to go on, or write its models again with: tau-train export {folder.path}"
-            )
+        self.begin()
 
     @property
+    @override
     def steps(self) -> int:
-        """Gradient steps of all behaviors."""
-        return sum(one.steps for one in self.learners)
+        return sum(learner.steps for learner in self.learners)
 
-    def _make(self, name: str, settings: OfflineTrainerSettings, shown: Callable[[str], None]) -> _Learner:
+    @property
+    @override
+    def max_steps(self) -> int:
+        return sum(learner.settings.max_steps for learner in self.learners)
+
+    @property
+    @override
+    def done(self) -> bool:
+        return all(learner.done for learner in self.learners)
+
+    def _make(self, name: str, settings: OfflineTrainerSettings, shown: Say) -> _Learner:
         from tau_trainer.algorithms import Setup, make_algorithm
 
-        demonstration = read_demonstrations([settings.demo_path])
+        images = order_of_recordings(self.settings.collection)
+        demonstration = read_demonstrations([settings.demo_path], images=images)
         name = name or demonstration.spec.short_name
         spec = replace(demonstration.spec, name=name)
         device = self.settings.torch_settings.device or "cpu"
-        setup = Setup(spec, settings, self.settings.env_settings.seed, 1, device)
+        setup = Setup(spec, settings, self.settings.env_settings.seed, 1, device, images=images)
         algorithm = cast("Offline", make_algorithm(setup))
         assert algorithm.data is not None
         returns, aside = algorithm.data.returns, len(algorithm.held_out)
@@ -166,20 +159,17 @@ class OfflineRun:
         learner.best = stored_best(learner.algorithm, found.checkpoint.tensors, values)
         learner.mean_return = values["mean_reward"]
 
-    def run(self) -> None:
-        """Learn all behaviors, one after the other; what fails is in :attr:`error`."""
-        try:
-            for learner in self.learners:
-                if self.settings.env_settings.env_path is not None and not learner.steps:
-                    self._evaluate(learner)  # where it begins, and whether that is the right environment
-                self._learn(learner)
-        except TauError as error:
-            self.error = error
+    @override
+    def collect_and_learn(self) -> None:
+        """All behaviors, one after the other."""
+        for learner in self.learners:
+            if self.settings.env_settings.env_path is not None and not learner.steps:
+                self._evaluate(learner)  # where it begins, and whether that is the right environment
+            self._learn(learner)
 
     def _learn(self, learner: _Learner) -> None:
         own = learner.settings
         every = own.summary_every(own.max_steps)
-        looked = 0.0
         while not learner.done and not self.asked.is_set():
             ends = [(learner.steps // step + 1) * step for step in (_STEPS, every, own.checkpoint_every)]
             steps = min(*ends, own.max_steps) - learner.steps
@@ -194,10 +184,10 @@ class OfflineRun:
                 self.hub.flush(learner.name, learner.steps, training=not learner.done)
             if checkpoint:
                 self.save(learner)
-            if time.monotonic() - looked > _SNAPSHOT_S:
-                looked = time.monotonic()
-                self.hub.snapshot(self.snapshot())
+            self.show()
         if not learner.done:
+            if learner.steps % own.checkpoint_every and self.settings.env_settings.env_path is None:
+                self._judge(learner)  # playing takes longer than whoever pressed Ctrl-C would wait
             self.save(learner)
 
     def _judge(self, learner: _Learner) -> None:
@@ -242,16 +232,19 @@ class OfflineRun:
         return learner.mean_return if learner.mean_return is not None else -np.inf
 
     def save(self, learner: _Learner) -> None:
-        """Write a checkpoint and its model; what cannot be written is a warning."""
-        from tau_trainer.export import export_onnx
+        """Write a checkpoint: see :meth:`save_moment`."""
+        self.save_moment([learner.name], learner.settings.keep_checkpoints)
 
+    @override
+    def keep(self, name: str) -> Kept:
+        learner = self._learner_of(name)
         arrays, facts = learner.algorithm.state()
-        best, steps = learner.best, learner.steps
+        best = learner.best
         if best is not None:
-            arrays |= {_BEST + name: values for name, values in best.policy.weights.items()}
+            arrays |= {_BEST + weight: values for weight, values in best.policy.weights.items()}
         values: dict[str, Any] = {
             "algorithm": facts,
-            "decisions": steps,
+            "decisions": learner.steps,
             "mean_reward": learner.mean_return,
             "acting_rng": np.random.default_rng([self.settings.env_settings.seed, 1]).bit_generator.state,
             "behavior": behavior_json.to_json(learner.algorithm.spec),
@@ -266,89 +259,49 @@ class OfflineRun:
             },
         }
         manifest = {"learner": values, "pairs": {}, "generation": 0, "task": {}, "lessons": Lessons({}).state()}
-        keep, name = learner.settings.keep_checkpoints, safe_name(learner.name)
-        try:
-            path = save_checkpoint(self.folder.checkpoints, steps, arrays, manifest, keep, name=learner.name)
-            folder = self.folder.path / name
-            folder.mkdir(exist_ok=True)
-            export_onnx(learner.algorithm.snapshot(), learner.algorithm.spec, folder / f"{name}-{steps}.onnx")
-            write_status(self.folder.path, {})
-        except TauError as error:
-            self.failures.append(str(error))
-            self.hub.warning(str(error))
-            return
-        self.hub.event("checkpoint", behavior=learner.name, step=steps, path=str(path))
+        return Kept(learner.steps, arrays, manifest)
 
-    def finish(self) -> RunReport:
-        """Export, draw, report."""
-        from tau_trainer.export import export_onnx
+    @override
+    def policy_of(self, name: str) -> tuple[Policy | None, BehaviorSpec]:
+        algorithm = self._learner_of(name).algorithm
+        return algorithm.snapshot(), algorithm.spec
 
-        models: dict[str, Path] = {}
-        for one in self.learners:
-            best = one.best if self.settings.checkpoint_settings.export == "best" else None
-            policy = one.algorithm.snapshot() if best is None else best.policy
+    def _learner_of(self, name: str) -> _Learner:
+        return next(learner for learner in self.learners if learner.name == name)
+
+    @override
+    def conclude(self) -> Mapping[str, Path]:
+        chosen = self.settings.checkpoint_settings.export
+        for learner in () if self.hurried.is_set() else self.learners:
+            best = learner.best if chosen == "best" else None
+            policy = learner.algorithm.snapshot() if best is None else best.policy
+            self.export(learner.name, policy, learner.algorithm.spec)
             try:
-                models[one.name] = export_onnx(policy, one.algorithm.spec, self.folder.onnx(one.name))
-                write_status(self.folder.path, {}, {one.name: one.steps if best is None else best.decisions})
+                made_of = learner.steps if best is None else best.decisions
+                write_status(self.folder.path, {}, {learner.name: made_of})
             except TauError as error:
                 self.failures.append(str(error))
-        self.hub.drain(10.0)
-        try:
-            plot_learning_curve(self.folder.path)
-        except Exception as error:  # drawing must never cost a trained policy
-            self.hub.warning(f"the learning curve was not drawn: {type(error).__name__}: {error}")
-        report = self.report(models)
-        self.hub.snapshot(self.snapshot())
-        self.hub.result(report)
-        self.hub.drain(10.0)
-        return report
+        return {}
 
-    def report(self, models: Mapping[str, Path]) -> RunReport:
-        """The central report."""
-        seconds = time.monotonic() - self.started
-        folder = self.folder
-        named = {"curve": folder.learning_curve, "checkpoints": folder.checkpoints, "log": folder.log}
-        files = {f"policy {name}" if len(models) > 1 else "policy": path for name, path in models.items()}
-        done = all(one.done for one in self.learners)
-        return RunReport(
-            run_id=self.settings.checkpoint_settings.run_id,
-            folder=folder.path,
-            command="learn",
-            outcome="failed" if self.error else "completed" if done else "cancelled",
-            decisions=self.steps,
-            wall_seconds=seconds,
-            decisions_per_second=(self.steps - self._first) / seconds,
-            unit="gradient steps",
-            behaviors=self.snapshot().behaviors,
-            models=tuple(models.values()),
-            files=files | {name: path for name, path in named.items() if path.exists()},
-            errors=(*([str(self.error)] if self.error else []), *self.failures, *self.hub.losses),
+    @property
+    @override
+    def behaviors(self) -> tuple[BehaviorSnapshot, ...]:
+        return tuple(
+            BehaviorSnapshot(
+                learner.name,
+                learner.steps,
+                learner.settings.max_steps,
+                learner.episodes,
+                learner.mean_return,
+                window="evaluation",
+            )
+            for learner in self.learners
         )
 
-    def snapshot(self) -> RunSnapshot:
-        """The run now."""
-        elapsed = time.monotonic() - self.started
-        most = sum(one.settings.max_steps for one in self.learners)
-        rate = (self.steps - self._first) / elapsed if elapsed > 0 else 0.0
-        return RunSnapshot(
-            run_id=self.settings.checkpoint_settings.run_id,
-            command="learn",
-            subject="recordings",
-            seed=self.settings.env_settings.seed,
-            elapsed_s=elapsed,
-            decisions=self.steps,
-            max_decisions=most,
-            decisions_per_second=rate,
-            eta_s=(most - self.steps) / rate if rate > 0 else None,
-            policy_version=sum(one.algorithm.version for one in self.learners),
-            update_seconds=elapsed,
-            behaviors=tuple(
-                BehaviorSnapshot(
-                    one.name, one.steps, one.settings.max_steps, one.episodes, one.mean_return, window="evaluation"
-                )
-                for one in self.learners
-            ),
-        )
+    @property
+    @override
+    def figures(self) -> Mapping[str, Any]:
+        return {"seed": self.settings.env_settings.seed}
 
 
 def _trainers(settings: RunSettings) -> list[tuple[str, OfflineTrainerSettings]]:
@@ -367,41 +320,21 @@ def learn_offline(
     """
     settings = resolve_seed(settings)
     check_device(settings)
-    chosen = settings.checkpoint_settings
-    folder = RunFolder.create(Path(chosen.results_dir), chosen.run_id, resume=chosen.resume, force=chosen.force)
-    hub: MetricsHub | None = None
-    try:
-        shown, timers = terminal_recorder(terminal), Timer()
+    seed = settings.env_settings.seed
 
-        def say(sentence: str) -> None:
-            if shown is not None:
-                shown.on_event(Event("starting", 0.0, {"message": f"{chosen.run_id}: {sentence}"}))
-
-        say(f"reading recordings, seed {settings.env_settings.seed}")
-        kept = kept_recorders(folder, settings, timers, command_line)
-        hub = MetricsHub([*kept, *([] if shown is None else [shown])], timers=timers)
+    @contextmanager
+    def begin(folder: RunFolder, hub: MetricsHub, say: Say) -> Iterator[Shell]:
         import torch
 
         torch.set_num_threads(1)
-        run = OfflineRun(settings, folder, hub, say)
-        atomic_write_text(folder.configuration, dump_settings(lasting(settings)))
-        atomic_write_json(folder.run_json, provenance(settings.env_settings.seed, command_line))
-        first = run.steps
-        with on_interrupt(run.asked.set):
-            run.run()
-            if run.steps == first:
-                if run.error is not None:
-                    raise run.error
-                raise SettingsError("the run ended before anything was learned, so nothing is kept")
-            folder.commit()
-            return run.finish()
-    except BaseException:
-        if hub is not None:
-            hub.close()
-            hub = None
-        folder.discard()
-        raise
-    finally:
-        if hub is not None:
-            hub.close()
-        folder.release()
+        yield OfflineRun(settings, folder, hub, say)
+
+    return in_foreground(
+        settings,
+        dump_settings(lasting(settings)),
+        seed,
+        begin,
+        starting=f"reading recordings, seed {seed}",
+        terminal=terminal,
+        command_line=command_line,
+    )

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
+from tau_trainer.bridge.image_order import order_of_recordings
 from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
@@ -121,6 +122,8 @@ class LearnerPool:
             device,
             (env.env_path or "", *(env.env_args or ())),
             learns=not self._plan.inference,
+            images=order_of_recordings(self._plan.settings.collection),
+            max_steps=self._plan.max_steps(spec.short_name),
         )
         algorithm = make_algorithm(setup)
         handle = self.handles[name] = self._handle(name, setup, algorithm)

@@ -6,6 +6,7 @@ from tau_trainer.errors import CheckpointError, RunFinishedError
 from tau_trainer.training.checkpoint_index import learner_names
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.training.early_stop import EpisodeReturns
+from tau_trainer.training.moments import newest_moment
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.run_folder import RunFolder
 from tau_trainer.training.stored import load_policy
@@ -18,12 +19,7 @@ def check_resume(folder: RunFolder, plan: RunPlan) -> None:
         CheckpointError: nothing was saved, all of it is damaged, or it does not fit the settings that are asked for.
         RunFinishedError: it has had all its decisions.
     """
-    checkpoints = [_newest(folder, name) for name in learner_names(folder.checkpoints)]
-    if not checkpoints:
-        raise CheckpointError(
-            f"the run in '{folder.path}' ended before anything was saved, so there is nothing to go on from; "
-            "begin it again with --force"
-        )
+    checkpoints = _whole(folder)
     for checkpoint in checkpoints:
         *_, spec = load_policy(checkpoint, plan.settings)
         _check_sharing(checkpoint, plan, shared=checkpoint.name == spec.short_name)
@@ -43,14 +39,24 @@ def check_resume(folder: RunFolder, plan: RunPlan) -> None:
         )
 
 
-def _newest(folder: RunFolder, name: str) -> Checkpoint:
-    found = latest_checkpoint(folder.checkpoints, name)
-    if found.checkpoint is None:
+def _whole(folder: RunFolder) -> list[Checkpoint]:
+    """What the run goes on from."""
+    whole = newest_moment(folder.checkpoints)
+    for name in learner_names(folder.checkpoints):
+        latest = None if name in whole.checkpoints else latest_checkpoint(folder.checkpoints, name)
+        if latest is not None and latest.checkpoint is None:
+            raise CheckpointError(
+                f"no checkpoint of '{name}' can be read: {' '.join(latest.warnings)} "
+                "Put back a copy of one, or begin the run again with --force."
+            )
+    if not whole.checkpoints:
+        where = "a checkpoint of all its policies was whole" if whole.passed else "anything was saved"
+        said = f"{' '.join(whole.warnings)} Put back a copy of it, or " if whole.warnings else ""
         raise CheckpointError(
-            f"no checkpoint of '{name}' can be read: {' '.join(found.warnings)} "
-            "Put back a copy of one, or begin the run again with --force."
+            f"the run in '{folder.path}' ended before {where}, so there is nothing to go on from; "
+            f"{said}begin it again with --force"
         )
-    return found.checkpoint
+    return [*whole.checkpoints.values()]
 
 
 def _check_sharing(checkpoint: Checkpoint, plan: RunPlan, *, shared: bool) -> None:

@@ -85,6 +85,7 @@ class TrainingRun:
             self.lessons,
             plan.origins,
             resume=resume,
+            together=plan.deterministic,
             learns=not plan.inference,
             callbacks=self.callbacks,
         )

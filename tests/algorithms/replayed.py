@@ -49,7 +49,11 @@ def dqn_settings(
     network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
 ) -> DQNTrainerSettings:
     return DQNTrainerSettings(
-        hyperparameters=DQNHyperparameters(**{"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2} | numbers),
+        hyperparameters=DQNHyperparameters(
+            **{"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2, "learning_rate_schedule": "constant"}
+            | {"buffer_init_steps": 0, "steps_per_update": 1, "double": False}
+            | numbers
+        ),
         network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
         reward_signals=signals or {"extrinsic": RewardSignalSettings()},
     )

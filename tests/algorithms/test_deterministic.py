@@ -25,7 +25,7 @@ from tau_trainer.settings import (
     TD3Hyperparameters,
     TD3TrainerSettings,
 )
-from tau_trainer.settings.exploration import GaussianWhiteNoiseSettings, OrnsteinUhlenbeckSettings
+from tau_trainer.settings.exploration import GaussianWhiteNoiseSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.reference_sac import hidden, q_values
@@ -253,17 +253,26 @@ def test_defaults(name: str) -> None:
         "batch_size": 256,
         "buffer_size": 1_000_000,
         "learning_rate": 1e-3,
-        "buffer_init_steps": 100,
+        "learning_rate_schedule": "linear",
+        "buffer_init_steps": 1000,
         "tau": 0.005,
         "steps_per_update": 1.0,
     }
     if name == "td3":
         wanted |= {"policy_delay": 2, "target_policy_noise": 0.2, "target_noise_clip": 0.5}
     assert {key: numbers[key] for key in wanted} == wanted
-    noise = KINDS[name][2]().exploration
-    assert noise == (
-        GaussianWhiteNoiseSettings(sigma=0.1) if name == "td3" else OrnsteinUhlenbeckSettings(theta=0.15, sigma=0.2)
-    )
+    assert KINDS[name][2]().exploration == GaussianWhiteNoiseSettings(sigma=1.0, sigma_min=0.1)
+
+
+@both
+def test_noise_falls_over_a_fifth_of_the_learners_decisions(name: str) -> None:
+    kind, settings, _ = KINDS[name]
+    network = kind(Setup(behavior(CONTINUOUS), settings(max_steps=1000), 1)).network
+    sigmas = []
+    for _ in range(3):
+        sigmas.append(float(network.exploring()[0]))
+        network.tick(np.zeros((100, 0), np.int32))
+    assert sigmas == pytest.approx([1.0, 0.55, 0.1])
 
 
 @pytest.mark.parametrize(

@@ -376,6 +376,21 @@ def test_exploration_counts_what_was_learned_from_and_goes_on(exploration: Any) 
     np.testing.assert_array_equal(fresh.weights()["action.weight"], learner.weights()["action.weight"])
 
 
+def test_a_run_that_goes_on_for_longer_explores_as_if_it_had_always_been_meant_to() -> None:
+    """As with numbers that fall by progress: what is a share of max_steps is one of those that there are now."""
+
+    def learner(decisions: int) -> DQN:
+        options = dqn_settings(exploration=EpsGreedySettings(eps=1.0, eps_min=0.0))
+        return DQN(Setup(behavior(ONE), options, 1, max_steps=decisions))
+
+    short, longer = learner(1000), learner(4000)
+    assert short.network.exploring().tolist() == [1.0]
+    short.network.tick(np.zeros((200, 1), np.int32))
+    assert short.network.exploring().tolist() == [0.0], "a fifth is over"
+    longer.load(*short.state())
+    assert longer.network.exploring().tolist() == [0.75], "200 of the 800 that are now a fifth"
+
+
 def test_a_checkpoint_of_other_switches_is_refused() -> None:
     arrays, facts = dqn(DISCRETE).state()
     for other in (dqn_settings(dueling=True), dqn_settings(noisy=True)):

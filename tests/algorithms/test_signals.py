@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
+from tau_trainer.algorithms import Algorithm, Setup, make_algorithm, signals
 from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.signals import experience_of
+from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
+from tau_trainer.bridge.image_order import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, SettingsError
 from tau_trainer.memory import Rollout
 from tau_trainer.settings import trainer_type
@@ -42,9 +45,9 @@ def pendulum(tmp_path: Path) -> str:
     return demo_file(tmp_path, played(PENDULUM, swing, copies=4))
 
 
-def learner(
+def setup_of(
     kind: str, spec: BehaviorSpec, demo: str, numbers: dict[str, Any] | None = None, *, learns: bool = True, **more: Any
-) -> Any:
+) -> Setup:
     signal = {"demo_path": demo, "gamma": 0.98, "learning_rate": 1e-3, "network_settings": {"hidden_units": 32}}
     settings = {
         "trainer_type": kind,
@@ -54,7 +57,11 @@ def learner(
         "time_horizon": 500,
     }
     made = trainer_type(kind).settings.model_validate(settings)
-    return make_algorithm(Setup(spec, made, seed=1, learns=learns))
+    return Setup(spec, made, seed=1, learns=learns)
+
+
+def learner(*given: Any, **more: Any) -> Any:
+    return make_algorithm(setup_of(*given, **more))
 
 
 def rollout_of(algorithm: OnPolicy | OffPolicy, steps: int = 40, seed: int = 0) -> Any:
@@ -210,6 +217,20 @@ def test_who_only_plays_needs_no_demonstration(cartpole: str) -> None:
     plays = learner("ppo", CARTPOLE, "gone.demo", PPO_NUMBERS, learns=False)
     plays.load(*trained.state())
     np.testing.assert_array_equal(plays.weights()["action.weight"], trained.weights()["action.weight"])
+
+
+def test_recordings_are_read_in_the_order_of_the_setup(cartpole: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[ImageOrder] = []
+
+    def read(paths: Any, spec: BehaviorSpec, images: ImageOrder) -> Demonstration:
+        asked.append(images)
+        return read_demonstrations(paths, spec)
+
+    monkeypatch.setattr(signals, "read_demonstrations", read)
+    setup, order = setup_of("ppo", CARTPOLE, cartpole, PPO_NUMBERS), ImageOrder(flat=("heat",))
+    for each in (setup, replace(setup, images=order)):
+        make_algorithm(each)
+    assert asked == [RECORDED, order]
 
 
 def test_demonstrations_that_do_not_serve_are_refused(cartpole: str, pendulum: str) -> None:

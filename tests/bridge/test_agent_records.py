@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tau_trainer.bridge.agent_encoder import AgentEncoder
 from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.codec import Capabilities
+from tau_trainer.bridge.image_order import ImageOrder
 from tau_trainer.bridge.images import SIGNATURE
 from tau_trainer.bridge.records import delimited, varint
 from tau_trainer.errors import DecodeError
@@ -205,7 +206,7 @@ def test_only_three_dimensions_are_an_image(shape: list[int]) -> None:
 def test_images_are_channels_first_whatever_the_package_sends(
     compressed: bool, flags: list[int], older: bool, last: bool
 ) -> None:
-    """Packages before 3.0 send [H, W, C], and those before 2.0 no dimension properties."""
+    """Packages before 3.0 declare [H, W, C], and those before 2.0 no dimension properties."""
     image = np.random.default_rng(0).integers(0, 256, (2, 3, 4), np.uint8)
     sent, infos = image.transpose(1, 2, 0) if last else image, PACKED.AgentInfos()
     for number in range(2):
@@ -214,7 +215,7 @@ def test_images_are_channels_first_whatever_the_package_sends(
             sensor.compression_type, sensor.compressed_data = 1, unity_png(image)
         else:
             sensor.float_data.data.extend(sent.ravel().tolist())
-    decoder = AgentDecoder("B", channels_last=older)
+    decoder = AgentDecoder("B", ImageOrder(declared_last=older))
     (spec,) = decoder.specs(infos.SerializeToString())
     assert spec.shape == (2, 3, 4)
     unspecified = (DimensionProperty.UNSPECIFIED,) * 3
@@ -236,7 +237,7 @@ def test_what_is_no_image_is_left_as_it_is() -> None:
         ActionSpec(1),
     )
     agents = images(3, spec)
-    decoder = AgentDecoder("B", channels_last=True)
+    decoder = AgentDecoder("B", ImageOrder(declared_last=True, written_last=True))
     assert decoder.specs(packed(*agents, spec=spec)) == spec.observations
     assert_equal(decode(packed(*agents, spec=spec), spec), expected(spec, agents))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,9 +116,14 @@ class Script:
 
 
 @asynccontextmanager
-async def editor(timeout_s: float = 10.0, channels: SideChannelHub | None = None) -> AsyncIterator[Script]:
+async def editor(
+    timeout_s: float = 10.0,
+    channels: SideChannelHub | None = None,
+    on_event: Callable[[str], None] = lambda said: None,
+    **options: Any,
+) -> AsyncIterator[Script]:
     """A trainer's engine without a process, and somebody who plays it."""
-    engine = Engine(0, free_port(), None, EngineOptions(timeout_s=timeout_s), channels)
+    engine = Engine(0, free_port(), None, EngineOptions(timeout_s=timeout_s, **options), channels, on_event=on_event)
     with client(engine.port) as game:
         try:
             yield Script(engine, game)
@@ -172,18 +177,17 @@ class TestEditor:
 
         run(main())
 
-    @pytest.mark.parametrize("moment", ["first", "second", "reset", "step"])
+    @pytest.mark.parametrize("moment", ["second", "reset", "step"])
     def test_status_400_at_any_time(self, moment: str) -> None:
         goodbye = encode_engine_message(status=400)
 
         async def main() -> None:
             async with editor() as script:
                 waiting: asyncio.Task[Any]
-                if moment in ("first", "second"):
+                if moment == "second":
                     waiting = asyncio.create_task(script.engine.start())
                     await asyncio.sleep(0.02)
-                    if moment == "second":
-                        await script.says(encode_engine_message(initialization=EngineInitialization()))
+                    await script.says(encode_engine_message(initialization=EngineInitialization()))
                 else:
                     await script.greets()
                     waiting = script.resetting
@@ -276,9 +280,9 @@ class TestEditor:
                 stepping = asyncio.create_task(script.engine.step({SPEC.name: sent}))
                 assert (np.array([0.5, 2.0], "<f4").tobytes() in await answer) == (not new)
                 assert len(batch) == 1
-                note = script.engine.note
-                assert (note is None) == row.loads
-                if note is not None:
+                notes = script.engine.notes
+                assert (notes == []) == row.loads
+                for note in notes:
                     assert note.startswith(f"package {package} speaks API {row.api} and trains, but cannot load")
                     assert "upgrade com.unity.ml-agents to 2.0 or newer" in note
                 stepping.cancel()
@@ -286,39 +290,66 @@ class TestEditor:
         for package in (row.first, row.last):
             run(meet(package))
 
+    @pytest.mark.parametrize("listen", [None, "127.0.0.1"], ids=["native", "grpcio"])
     @pytest.mark.parametrize(
-        ("package", "shape"),
-        [("1.0.8", (4, 2, 3)), ("2.3.0-exp.3", (4, 2, 3)), ("3.0.0", (2, 3, 4)), ("4.0.3", (2, 3, 4))],
+        ("data", "why"),
+        [
+            (encode_engine_message(), "its first message is no introduction"),
+            (STEP, "its first message is no introduction"),
+            (encode_engine_message(status=400), "its first message is no introduction"),
+            (b"\xff\xff\xff", "received 3 bytes that are not a message of the protocol"),
+        ],
+        ids=["header", "step", "goodbye", "garbage"],
     )
-    def test_images_that_do_not_say_what_they_are_are_as_the_package_sends_them(
-        self, package: str, shape: tuple[int, ...]
+    def test_a_first_message_that_is_no_introduction_is_refused_and_the_engine_waited_for(
+        self, listen: str | None, data: bytes, why: str
     ) -> None:
-        spec = simple_spec(ActionSpec(1), (2, 3, 4))
-        seen = Agent(4, (np.arange(24, dtype=np.float32).reshape(2, 3, 4),))
-
         async def main() -> None:
-            async with editor() as script:
-                await script.greets(EngineInitialization(package_version=package))
-                answer = script.says(engine_message([(spec, [seen])]))
-                (batch,) = await script.resetting
-                assert script.engine.specs[spec.name].observations[0].shape == shape
-                moved = seen.obs[0] if shape == (2, 3, 4) else seen.obs[0].transpose(2, 0, 1)
-                np.testing.assert_array_equal(batch.obs[0], moved[None])
-                script.engine.answer(zeros(script.engine, [batch]))
-                await answer
+            told: list[str] = []
+            async with editor(on_event=told.append, listen=listen) as script:
+                with client(script.engine.port) as stranger:
+                    starting = asyncio.create_task(script.engine.start())
+                    await asyncio.sleep(0.02)
+                    with pytest.raises(grpc.RpcError) as refusal:
+                        await stranger.call(data)
+                assert refusal.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+                assert "an engine introduces itself first" in str(refusal.value.details())
+                assert script.engine.stage == "connect"
+                (sentence,) = told
+                assert re.fullmatch(
+                    rf"(127\.0\.0\.1|\[::1\]):\d+ called, was no engine \({why}\) and was refused; engine 0 is waited "
+                    "for all the same",
+                    sentence,
+                )
+                await script.says(encode_engine_message(initialization=EngineInitialization()))
+                second = script.says(encode_engine_message())
+                await starting
+                resetting = asyncio.create_task(script.engine.reset())
+                await second
+                answer = script.says(STEP)
+                (batch,) = await resetting
+                assert batch.agent_ids.tolist() == [4]
+                await script.engine.close(0.1)
+                assert decode_trainer_message(await answer, {}).status == 400
 
         run(main())
 
-    @pytest.mark.parametrize("data", [encode_engine_message(), STEP])
-    def test_a_first_message_that_is_no_introduction(self, data: bytes) -> None:
+    def test_strangers_alone_are_waited_beside_until_time_is_up(self) -> None:
+        """And who called instead stands in the sentence."""
+
         async def main() -> None:
-            async with editor() as script:
+            async with editor(0.5) as script:
                 starting = asyncio.create_task(script.engine.start())
                 await asyncio.sleep(0.02)
-                call = script.says(data)
-                with pytest.raises(VersionError, match="engine 0 opened with a message that is no introduction"):
+                with pytest.raises(grpc.RpcError):
+                    await script.says(STEP)
+                with pytest.raises(EngineTimeoutError) as late:
                     await starting
-                await asyncio.wait([call])
+                assert re.match(
+                    r"nothing connected to port \d+ within 0\.5 s \(\S+ called, was no engine \(its first message is "
+                    r"no introduction\) and was refused\); press Play",
+                    str(late.value),
+                )
 
         run(main())
 

@@ -464,7 +464,7 @@ def test_a_streams_window_that_cannot_be_ends_that_call_alone(size: int, code: i
 def test_a_stranger_is_refused_and_told_to_go() -> None:
     connection = server()
     connection.receive(call(1, b"steal"))
-    connection.refuse(1, b"taken")
+    connection.refuse(1, "taken")
     head, away = frames(connection.take())
     assert dict(Decoder().decode(head[3], raw=True))[b"grpc-message"] == b"taken"
     assert away == (GOAWAY, 0, 0, struct.pack(">II", 1, NO_ERROR))

@@ -112,6 +112,109 @@ def test_a_server_belongs_to_the_first_that_calls(new_server: NewServer) -> None
     serve(new_server, play)
 
 
+def introduces(message: bytes) -> str | None:
+    return None if message == b"engine" else "it is not the engine"
+
+
+async def http1(port: int) -> None:
+    """A browser, or a health check."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    with contextlib.suppress(ConnectionError):
+        await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+
+
+async def scan(port: int) -> None:
+    """Whoever asks whether a port is open."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.close()
+    await writer.wait_closed()
+
+
+async def other_method(port: int) -> None:
+    """gRPC's health check: not our method."""
+    with client(port) as stranger:
+        check = stranger.channel.unary_unary("/grpc.health.v1.Health/Check")
+        with pytest.raises(grpc.RpcError) as refusal:
+            await asyncio.to_thread(check, b"", timeout=5)
+        assert refusal.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def other_stream(port: int) -> None:
+    """A call that never says anything and waits for what it is told."""
+    with client(port) as stranger:
+        watch = stranger.channel.unary_stream("/grpc.health.v1.Health/Watch")
+        with pytest.raises(grpc.RpcError) as refusal:
+            await asyncio.to_thread(lambda: list(watch(b"", timeout=5)))
+        assert refusal.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def another_engine(port: int) -> None:
+    """What an engine says in the middle of a game: to a trainer that is gone."""
+    with client(port) as stranger:
+        with pytest.raises(grpc.RpcError) as refusal:
+            await stranger.call(b"step")
+        assert refusal.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("stranger", [http1, scan, other_method, other_stream, another_engine])
+def test_whoever_calls_before_the_engine_is_refused_and_named(
+    new_server: NewServer, stranger: Callable[[int], Coroutine[None, None, None]]
+) -> None:
+    """grpcio tells nobody of who does not speak gRPC at all, and a port that is only looked at has no caller."""
+
+    async def play(server: Server) -> None:
+        told: list[tuple[str, str]] = []
+        server.objection, server.on_stranger = introduces, lambda peer, why: told.append((peer, why))
+        waiting = server.receive()
+        await stranger(server.port)
+        assert not waiting.done()
+        assert not server.owes_reply
+        silent = stranger is scan or (stranger is http1 and not isinstance(server, EngineServer))
+        assert len(told) == (not silent)
+        for peer, _ in told:
+            host, _, port = peer.rpartition(":")
+            assert host in ("127.0.0.1", "[::1]")
+            assert 0 < int(port) < 2**16
+        with client(server.port) as engine:
+            call = engine.call(b"engine")
+            assert await waiting == b"engine"
+            server.reply(b"welcome")
+            assert await call == b"welcome"
+            await stranger(server.port) if stranger is not another_engine else None
+            assert len(told) == (not silent), "once the engine is there, others are no news"
+            assert await echo(server, engine, b"still here") == b"ereh llits"
+
+    serve(new_server, play)
+
+
+def test_who_calls_again_and_again_is_named_three_times(new_server: NewServer) -> None:
+    async def play(server: Server) -> None:
+        told: list[str] = []
+        server.objection, server.on_stranger = introduces, lambda peer, why: told.append(why)
+        for _ in range(5):
+            with client(server.port, "127.0.0.1") as stranger, pytest.raises(grpc.RpcError):
+                await stranger.call(b"step")
+        last = "it is not the engine; no more is told of this host"
+        assert told == ["it is not the engine", "it is not the engine", last]
+
+    serve(new_server, play)
+
+
+def test_a_message_too_large_for_an_introduction_is_refused_and_named() -> None:
+    async def play(server: Server) -> None:
+        told: list[str] = []
+        server.objection, server.on_stranger = introduces, lambda peer, why: told.append(why)
+        with client(server.port) as stranger:
+            with pytest.raises(grpc.RpcError) as refusal:
+                await stranger.call(bytes(2**17))
+            assert refusal.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert told == ["a message of more than 65536 bytes"]
+
+    serve(EngineServer, play)
+
+
 def test_whoever_only_connects_takes_nothing(new_server: NewServer) -> None:
     async def play(server: Server) -> None:
         strangers = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(20)]

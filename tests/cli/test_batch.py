@@ -75,6 +75,7 @@ def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) ->
     [
         ([], "name a settings file, such as: tau-train batch cartpole_batch"),
         (["--resume"], "--resume needs the file that the run was started with, or its --run-id"),
+        (["--resume", "--run-id", "nosuch"], "--run-id nosuch: there is no such run in 'results' to go on with"),
         (["CartPole"], "behaviors is for tau-train learn"),
         (["cartpole_batch", "--num-envs", "0"], "--num-envs must be at least 1, not 0"),
         (["cartpole_batch", "--device", "tpu"], "--device must be cpu, cuda, cuda:N, mps or xpu"),
@@ -86,6 +87,15 @@ def test_mistakes_are_one_sentence(capsys: pytest.CaptureFixture[str], words: li
     assert main(["batch", *words]) == 2
     assert sentence in capsys.readouterr().err
     assert not Path("results").exists()
+
+
+@pytest.mark.parametrize("words", [["--resume"], ["cartpole_batch", "--resume"]])
+def test_a_run_of_learn_is_not_gone_on_with(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    Path("results/other").mkdir(parents=True)
+    Path("results/other/configuration.yaml").write_text("behaviors: {A: {}}")
+    assert main(["batch", *words, "--run-id", "other"]) == 2
+    assert "is not a run of tau-train batch; go on with it by: tau-train learn --resume" in capsys.readouterr().err
+    assert [path.name for path in Path("results/other").iterdir()] == ["configuration.yaml"]
 
 
 def test_learn_names_the_command_for_such_a_file(capsys: pytest.CaptureFixture[str]) -> None:

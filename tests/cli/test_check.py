@@ -83,7 +83,7 @@ def test_what_would_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "  engine: time_scale 20, 84 x 84, quality 5",
         "  mass: 2",
         "  wind: uniform min_value 1.0 max_value 3.0",
-        f"  results: makes {Path('results', 'ppo')}",
+        f"  results: makes {Path('results', 'x')}",
         "  learns on: cpu",
         "",
         "Not as with mlagents-learn",
@@ -165,13 +165,15 @@ def test_all_mistakes_of_a_file_are_told_at_once(folder: Path, capsys: pytest.Ca
 
 
 def test_a_run_id_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("results", "ppo").mkdir(parents=True)
-    assert checked(capsys, "x.yaml")["problems"] == []  # empty, so it is as good as none
-    Path("results", "ppo", "configuration.yaml").write_text("behaviors: {}")
-    [problem] = checked(capsys, "x.yaml")["problems"]
-    assert problem.startswith("The run-id 'ppo' is taken by")
-    assert checked(capsys, "x.yaml", "--force")["problems"] == []
-    assert checked(capsys, "x.yaml", "--resume")["problems"] == []
+    Path("results", "mine").mkdir(parents=True)
+    words = "x.yaml", "--run-id", "mine"
+    assert checked(capsys, *words)["problems"] == []  # empty, so it is as good as none
+    Path("results", "mine", "configuration.yaml").write_text("behaviors: {}")
+    [problem] = checked(capsys, *words)["problems"]
+    assert problem.startswith("The run-id 'mine' is taken by")
+    assert checked(capsys, *words, "--force")["problems"] == []
+    assert checked(capsys, *words, "--resume")["problems"] == []
+    assert checked(capsys, "x.yaml")["problems"] == []
 
 
 def test_what_stands_in_the_way_of_a_start_is_told_at_once_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,8 +192,8 @@ def test_what_stands_in_the_way_of_a_start_is_told_at_once_too(capsys: pytest.Ca
 def test_a_run_to_play_has_to_be_there(capsys: pytest.CaptureFixture[str]) -> None:
     [problem] = checked(capsys, "x.yaml", "--inference")["problems"]
     assert problem.startswith("There is no run to play in")
-    Path("results", "ppo").mkdir(parents=True)
-    Path("results", "ppo", "configuration.yaml").write_text("behaviors: {}")
+    Path("results", "x").mkdir(parents=True)
+    Path("results", "x", "configuration.yaml").write_text("behaviors: {}")
     report = checked(capsys, "x.yaml", "--inference", "--deterministic")
     assert report["problems"] == []
     assert not any("while training" in warning for warning in report["warnings"])

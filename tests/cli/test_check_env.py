@@ -127,6 +127,7 @@ def test_an_episode_that_never_ends_is_told(capsys: pytest.CaptureFixture[str]) 
     [
         (["cartpol"], "error: no batched environment is named 'cartpol'; did you mean cartpole?"),
         (["cartpole", "limits=3"], "error: cartpole has no argument 'limits'; did you mean limit?"),
+        (["cartpole", "limit=abc"], "error: cartpole: limit is 'abc'; it must be a whole number"),
         (["cartpole", "limit"], "error: limit: must be NAME=VALUE, an argument of cartpole"),
         (["cartpole", "--copies", "1"], "error: --copies 1: must be at least 2"),
         (["cartpole", "--tolerance", "0"], "error: --tolerance 0.0: must be more than 0"),

@@ -41,7 +41,7 @@ def test_a_learning_rate(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_optimizers_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
-    words = f"find optimizer CartPole --optimizers adam,sgd --decisions 300 --jobs 1 --json --out here {QUICK}"
+    words = f"find optimizer CartPole --optimizers adam,sgd --decisions 300 --jobs 1 --json --output here {QUICK}"
     assert main(words.split()) == 0
     shown = capsys.readouterr()
     [line] = shown.out.splitlines()
@@ -81,7 +81,10 @@ def test_combinations_of_values() -> None:
         ("find lr CartPole --start-lr 1 --end-lr 0.1", "a sweep goes from a learning rate above 0 to a larger one"),
         ("find lr CartPole --steps many", "steps"),
         ("find lr CartPole --metric luck", "metric"),
-        ("find lr CartPole --out full", "--out full: holds something already; choose a folder that is new or empty"),
+        (
+            "find lr CartPole --output full",
+            "--output full: holds something already; choose a folder that is new",
+        ),
         ("find lr CartPole --set hyperparameters.learning_rat=1", "did you mean learning_rate?"),
         ("find lr CartPole --initialize-from nobody", "--initialize-from nobody: no run of this name"),
         ("find optimizer CartPole --optimizers adam,lion", "lion: no optimizer; known: adam"),

@@ -131,3 +131,52 @@ def test_without_a_file_it_takes_the_runs_own(training: Any, words: str) -> None
     assert settings.checkpoint_settings.run_id == "b"
     assert settings.checkpoint_settings.resume is ("--resume" in words)
     assert settings.checkpoint_settings.inference is ("--inference" in words)
+
+
+def test_a_run_is_called_after_its_file_or_what_it_plays_with_a_number(training: Any) -> None:
+    Path("x.yaml").write_text("behaviors: {A: {}}")
+    for words, expected in [
+        ("x.yaml --env build", "x"),
+        ("x.yaml --env build", "x-2"),
+        ("--env gym:CartPole-v1", "CartPole-v1"),
+        ("--env games/Tower.x86_64", "Tower"),
+        ("--env editor", "ppo"),
+        ("", "ppo-2"),
+        ("--force", "ppo-2"),
+        ("x.yaml --env build --resume", "x-2"),
+        ("x.yaml --env build --inference", "x-2"),
+    ]:
+        assert main(["learn", *words.split()]) == 0
+        assert training.settings.checkpoint_settings.run_id == expected
+        Path("results", expected).mkdir(parents=True, exist_ok=True)
+
+
+def test_resume_without_a_file_means_the_newest_run_of_that_name(training: Any) -> None:
+    for number, name in enumerate(("ppo", "ppo-2"), start=5):
+        assert main(["learn", "Basic", "--env", "headless:basic", "--run-id", name, "--seed", str(number)]) == 0
+        Path("results", name).mkdir(parents=True)
+        Path("results", name, "configuration.yaml").write_text(dump_settings(training.settings))
+    assert main(["learn", "--resume"]) == 0
+    settings = training.settings
+    assert (settings.checkpoint_settings.run_id, settings.env_settings.seed) == ("ppo-2", 6)
+
+
+@pytest.mark.parametrize("command", ["learn x.yaml", "parallel x.yaml"])
+def test_a_run_of_batch_is_not_gone_on_with(training: Any, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.yaml").write_text("behaviors: {A: {}}\nenv_settings: {env_path: build}")
+    Path("results/other").mkdir(parents=True)
+    Path("results/other/configuration.yaml").write_text("environment: {name: cartpole}\npolicies: {agent: {}}")
+    assert main([*command.split(), "--resume", "--run-id", "other"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: --resume: '{Path('results', 'other')}' is not a run of tau-train learn or parallel; go on with it by: "
+        "tau-train batch --resume --run-id other, or choose another --run-id\n"
+    )
+    assert training.calls == []
+
+
+def test_who_names_actors_wants_them(training: Any) -> None:
+    words = ["learn", "Pendulum", "--actors", "2"]
+    assert main(words) == 0
+    assert (training.settings.execution, training.settings.async_trainer.actors) == ("async", 2)
+    assert main([*words, "--execution", "sync"]) == 0
+    assert training.settings.execution == "sync"

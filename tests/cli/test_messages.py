@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -9,7 +10,8 @@ import sys
 
 import pytest
 
-from tau_trainer.cli.messages import set_up_logging, show_error, show_json, show_lines
+from tau_trainer.cli.messages import set_up_logging, show_error, show_json, show_lines, tell
+from tau_trainer.files import memory_bytes
 
 
 def test_lines_are_written_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,3 +69,42 @@ def test_log_records_go_to_the_stderr_of_that_moment(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "stderr", again := io.StringIO())
     logging.getLogger("tau_trainer.test").warning("x")
     assert again.getvalue() == "warning: x\n", "whatever has become of the one before"
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        (
+            RuntimeError(
+                "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8589934592 bytes."
+            ),
+            ": 8.0 GiB were asked for at once",
+        ),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has"), ": 2.5 GiB were asked for at once"),
+        (MemoryError("Unable to allocate 745. GiB for an array with shape (5,)"), ": 745 GiB were asked for at once"),
+        (MemoryError(), ""),
+    ],
+)
+def test_memory_that_is_full_is_a_sentence(error: Exception, asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(error, debug=False) == 2
+    there = memory_bytes()
+    has = f", and this machine has {there / 2**30:,.1f} GiB" if there and asked else ""
+    assert capsys.readouterr().err == (
+        f"error: out of memory{asked}{has}; use fewer copies or engines (--num-envs), or a smaller buffer_size "
+        "(tau-train scale finds what fits here)\n"
+    )
+
+
+@pytest.mark.parametrize(("place", "named"), [((), "the output"), (("a/b.txt",), "a/b.txt")])
+def test_a_full_disk_is_a_sentence(place: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    error = OSError(errno.ENOSPC, "No space left on device", *place)
+    assert tell(error, debug=False) == 2
+    assert capsys.readouterr().err == (
+        f"error: {named} cannot be written: No space left on device; make room, or let it go somewhere else\n"
+    )
+
+
+def test_any_other_error_is_a_defect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(OSError(errno.EACCES, "Permission denied"), debug=False) == 1
+    assert tell(RuntimeError("sizes differ"), debug=False) == 1
+    assert capsys.readouterr().err.count("error: internal error") == 2

@@ -102,7 +102,9 @@ def test_as_json_it_says_everything_at_once(file: Path, capsys: pytest.CaptureFi
         (["-o", "it.yaml", "--force"], "is the file itself, which is never written over"),
         (["-o", "there.yaml"], "exists already; choose another name, or add --force"),
         (["--most", "3"], "--most 3 is below --first 16"),
-        (["--gain", "0"], "must be above 0"),
+        (["--gain", "0"], "--gain 0: must be a number above 0"),
+        (["--seconds", "nan"], "--seconds nan: must be a number above 0"),
+        (["--limit", "inf"], "--limit inf: must be a number above 0"),
         (["--set", "environment.num=3"], "num_envs"),
     ],
 )

@@ -41,7 +41,7 @@ def test_keys_and_defaults() -> None:
         "mu": 0.0,
         "sigma": 1.0,
         "sigma_min": None,
-        "n_steps_annealing": 1000,
+        "n_steps_annealing": None,
     }
     ou = OrnsteinUhlenbeckSettings(theta=0.15).model_dump()
     assert ou == {**gaussian, "type": "ornstein_uhlenbeck", "theta": 0.15, "dt": 0.01}
@@ -59,8 +59,8 @@ def test_keys_and_defaults() -> None:
 )
 def test_sigma_is_annealed(sigma_min: float | None, decisions: int, sigma: float) -> None:
     for settings in (
-        GaussianWhiteNoiseSettings(sigma_min=sigma_min),
-        OrnsteinUhlenbeckSettings(theta=0.15, sigma_min=sigma_min),
+        GaussianWhiteNoiseSettings(sigma_min=sigma_min, n_steps_annealing=1000),
+        OrnsteinUhlenbeckSettings(theta=0.15, sigma_min=sigma_min).over(5000),
     ):
         assert make_exploration(settings, ActionSpec(2)).numbers(decisions, NOBODY) == pytest.approx([sigma])
 

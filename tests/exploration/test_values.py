@@ -16,7 +16,9 @@ from tau_trainer.exploration.values import GumbelSoftmax
 from tau_trainer.settings.exploration import (
     VALUE_EXPLORATIONS,
     BoltzmannGumbelSettings,
+    EpsGreedySettings,
     ExplorationSettings,
+    GreedySettings,
     GumbelSoftmaxSettings,
 )
 from tau_trainer.specs import ActionSpec
@@ -45,7 +47,7 @@ def test_defaults_are_those_of_the_papers() -> None:
     assert defaults == {
         "softmax": {},
         "greedy": {},
-        "eps_greedy": {"eps": 0.1, "eps_min": None, "n_steps_annealing": 100_000, "annealing": "linear"},
+        "eps_greedy": {"eps": 0.1, "eps_min": None, "n_steps_annealing": None, "annealing": "linear"},
         "adaptive_eps_greedy": {"initial_eps": 1.0, "min_eps": 0.1, "decay_rate": 1e-4},
         "boltzmann": {"tau": 1.0, "clip": (-500.0, 500.0)},
         "max_boltzmann": {"eps": 0.1, "tau": 1.0, "clip": (-500.0, 500.0)},
@@ -94,6 +96,15 @@ def test_border_s_epsilon_falls_linearly() -> None:
     border = {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.02}
     found = [epsilon(border, at) for at in (0, 50_000, 100_000, 200_000)]
     assert found == pytest.approx([1.0, 0.51, 0.02, 0.02])
+
+
+def test_epsilon_falls_over_a_fifth_of_a_run_unless_it_is_said_how_long() -> None:
+    falling = EpsGreedySettings(eps=1.0, eps_min=0.0)
+    assert [falling.over(50_000).fallen(at) for at in (0, 5_000, 10_000, 50_000)] == [0.0, 0.5, 1.0, 1.0]
+    assert falling.over(0).fallen(1) == 1.0, "a run that learns nothing"
+    said = EpsGreedySettings(eps=1.0, eps_min=0.0, n_steps_annealing=700)
+    assert said.over(50_000) is said
+    assert GreedySettings().over(50_000) == GreedySettings()
 
 
 def test_epsilon_falls_exponentially() -> None:

@@ -203,7 +203,9 @@ def test_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--results-dir", str(run.parent)]
     assert main(["animate", "seen", "--deterministic", *where]) == 0
     assert f"episode 1: {LENGTH} steps, return {LENGTH}\nwritten: {run / 'animation.gif'}" in capsys.readouterr().out
-    assert main(["animate", "seen", *where, "--env-args", "width=64"]) == 0
+    assert main(["animate", "seen", *where]) == 2
+    assert "animation.gif: exists already; choose another name, or add --force" in capsys.readouterr().err
+    assert main(["animate", "seen", *where, "--force", "--env-args", "width=64"]) == 0
     with Image.open(run / "animation.gif") as image:
         assert image.width == 64
     (run / "animation.gif").unlink()
@@ -219,7 +221,7 @@ def test_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("animate seen --fps -1", "fps"),
         ("animate seen --fps nan", "--fps nan: must be more than 0"),
         ("animate seen --seed -3", "seed"),
-        ("animate seen --out nowhere/a.gif", "--out nowhere/a.gif: the folder nowhere does not exist"),
+        ("animate seen --output nowhere/a.gif", "--output nowhere/a.gif: the folder nowhere does not exist"),
         ("animate seen --env gym:Nonsense-v0", "--env gym:Nonsense-v0: cannot be made"),
         ("animate seen --env-args width", "--env-args width: must be NAME=VALUE"),
     ],

@@ -126,7 +126,7 @@ def test_the_command(runs: list[Path], tmp_path: Path, monkeypatch: pytest.Monke
     with Image.open("ball-1/plot.png") as image:
         assert image.width == 1080
     assert main(["plot", "ball-1", "--results-dir", "."]) == 0, "it is drawn anew as the run goes on"
-    words = "plot ball-1 ball-2 other --results-dir . --what both --x time --smooth 2 --out all.png"
+    words = "plot ball-1 ball-2 other --results-dir . --what both --x time --smooth 2 --output all.png"
     assert main(words.split()) == 0
     assert Path("all.png").stat().st_size > 10_000
     assert main(words.split()) == 2, "nothing is overwritten unasked"
@@ -139,12 +139,12 @@ def test_the_command(runs: list[Path], tmp_path: Path, monkeypatch: pytest.Monke
         ("plot bell-1", "bell-1: no run of this name in .; did you mean ball-1?"),
         (
             "plot ball-1 ball-2",
-            "a picture of several runs belongs into none of their folders; say where with --out FILE",
+            "a picture of several runs belongs into none of their folders; say --output FILE",
         ),
-        ("plot ball-1 ./ball-1 --out a.png", "names a run twice"),
+        ("plot ball-1 ./ball-1 --output a.png", "names a run twice"),
         ("plot ball-1 --smooth 0", "--smooth 0: at least 1 point"),
-        ("plot ball-1 --out a.jpg", "--out a.jpg: must be a file that ends in .png"),
-        ("plot ball-1 --out ball-1", "--out ball-1: must be a file that ends in .png"),
+        ("plot ball-1 --output a.jpg", "--output a.jpg: must be a file that ends in .png"),
+        ("plot ball-1 --output ball-1", "--output ball-1: must be a file that ends in .png"),
         ("plot ball-1 --what luck", "luck"),
         ("plot", "RUNS"),
     ],

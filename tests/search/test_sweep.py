@@ -59,6 +59,14 @@ def test_a_jump_at_the_end_is_no_reason_to_suggest_it() -> None:
     assert found.best == pytest.approx(12, abs=1)
 
 
+def test_a_rise_over_few_steps_is_no_chance() -> None:
+    values = [22.1, 21.4, 23.0, 21.8, 22.6, 22.9, 25.2, 31.7, 44.3, 68.9, 101.5, 132.0, 151.4, 157.3, 149.8, 120.6]
+    found = sweep("reward", values, window=5)
+    assert found.best == pytest.approx(9, abs=1)
+    shuffled = np.random.default_rng(1).permutation(values).tolist()
+    assert sweep("reward", shuffled, window=5).best is None
+
+
 @pytest.mark.parametrize("metric", ["reward", "loss"])
 def test_noise_suggests_nothing(metric: str) -> None:
     for seed in range(10):

@@ -66,13 +66,12 @@ def test_a_run_that_goes_on_keeps_its_seed(file: Path, tmp_path: Path) -> None:
     assert resolve_batched_seed(settings).seed == 31415
 
 
-def test_a2c_has_the_numbers_of_warpdrive(file: Path) -> None:
+def test_an_update_of_a2c_is_small_steps_unless_it_is_said_how_much_is_gathered(file: Path) -> None:
     numbers: Any = load_batched(file, {"policies.tagger.hyperparameters": {}}).policies["tagger"].hyperparameters
-    assert (numbers.vf_loss_coeff, numbers.max_grad_norm, numbers.lambd) == (0.01, 0.5, 1.0)
-    assert (numbers.normalize_advantage, numbers.normalize_return) == (False, False)
-    assert (numbers.buffer_size, numbers.batch_size) == (10000, 10000)
+    assert (numbers.batch_size, numbers.buffer_size) == (64, None)
+    assert [numbers.gathered(agents) for agents in (8, 64, 1024)] == [512, 512, 8192]
     given: Any = load_batched(file, {"policies.tagger.hyperparameters.buffer_size": 500}).policies["tagger"]
-    assert given.hyperparameters.batch_size == 500
+    assert given.hyperparameters.batch_size == given.hyperparameters.gathered(8) == 500
 
 
 def test_summaries_of_short_runs_are_more(file: Path) -> None:

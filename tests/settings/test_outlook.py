@@ -136,6 +136,11 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
             "env_settings.base_port",
             "has no effect with Gymnasium",
         ),
+        (
+            "env_settings: {env_path: 'gym:CartPole-v1'}\ncollection: {image_order: declared}",
+            "collection.image_order",
+            "has no effect with Gymnasium",
+        ),
         ("tau: {pairs: 3}\nenv_settings: {env_path: x}", "tau", "is for `tau-train parallel`"),
     ],
 )

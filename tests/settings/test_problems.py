@@ -60,6 +60,10 @@ CASES = {
         "behaviors: {A: {trainer_type: dqn, hyperparameters: {exploration: {type: eps_greedy, epsmin: 0.1}}}}",
         "behaviors.A.hyperparameters.exploration.epsmin is no known key; did you mean eps_min?",
     ),
+    "nothing to learn from": (
+        "behaviors: {A: {trainer_type: dqn, max_steps: 0}}",
+        "behaviors.A.max_steps must be at least 1, not 0",
+    ),
     "unknown key of prioritized": (
         "behaviors: {A: {trainer_type: sac, hyperparameters: {prioritized: {beta: 0.1}}}}",
         "behaviors.A.hyperparameters.prioritized.beta is no known key; did you mean beta_0?",

@@ -45,7 +45,9 @@ def rows(report: AuditReport, kind: str) -> dict[str, list[int]]:
 def test_embed_encodes_each_distinct_text_once(make_file: MakeFile) -> None:
     path = make_file([("one", "yes"), ("two", "Yes"), ("three", "no")], [("one", "no")], embedded=False)
     encoder = OtherEncoder()
-    report = embed(path, encoder)
+    told: list[tuple[int, int]] = []
+    report = embed(path, encoder, batch_size=2, on_progress=lambda done, of: told.append((done, of)))
+    assert told == [(2, 5), (4, 5), (5, 5)]
     assert (report.texts, report.encoded, encoder.encoded) == (5, 5, 5)
     assert report.path == vectors_path(path)
     assert "5 texts embedded by other, 5 of them new" in report.sentence()

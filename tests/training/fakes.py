@@ -92,7 +92,7 @@ class SceneEngine:
         channels: SideChannelHub | None = None,
         *,
         patient: bool = False,
-        on_pause: Any = None,
+        on_event: Any = None,
     ) -> None:
         assert launch is not None
         assert not patient
@@ -102,7 +102,7 @@ class SceneEngine:
         self.options = options
         self.exchanges = 0
         self.awaited = False
-        self.note: str | None = None
+        self.notes: list[str] = []
         self.paused: str | None = None
         self.stage = "answer a step"
         self.specs: dict[str, BehaviorSpec] = {}

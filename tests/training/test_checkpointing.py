@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.learner import Learner
+from tau_trainer.training.moments import Moment
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
@@ -92,7 +95,7 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
     ]
     learned(learner, 400)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tau_trainer.training.checkpointing.export_onnx", refuse)
+        patch.setattr("tau_trainer.export.export_onnx", refuse)
         asyncio.run(checkpointer.save([learner], pairs(400)))
     hub.drain(5.0)
     assert memory.warnings == ["the model of checkpoint Agent-400 was not written: no room"]
@@ -176,7 +179,7 @@ def test_what_cannot_be_written_is_a_warning_and_tried_again(
 
 
 def test_a_generation_saves_all_learners_and_leaves_nothing_open(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer = Checkpointer(tmp_path, hub, resume=False)
+    checkpointer = Checkpointer(tmp_path, hub, together=True, resume=False)
     learners = [make(name="A"), make(name="B")]
     for learner in learners:
         checkpointer.register(learner)
@@ -187,46 +190,144 @@ def test_a_generation_saves_all_learners_and_leaves_nothing_open(make: Any, hub:
         assert checkpoint is not None
         assert checkpoint.manifest["generation"] == 1
         assert checkpoint.manifest["pairs"] == {"0": 10, "1": 20}
+        assert checkpoint.moment == (1, ("A", "B"))
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+@contextlib.contextmanager
+def failing_at(name: str, error: Exception) -> Iterator[None]:
+    """The checkpoint of one learner fails."""
+    write = Moment.write
+
+    def fail(self: Moment, of: str, *given: Any) -> Path:
+        if of == name:
+            raise error
+        return write(self, of, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Moment, "write", fail)
+        yield
+
+
+FULL = CheckpointError("Cannot save checkpoint 'B-200' (No space left on device); free some space.")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_dir())
+
+
+def registered(make: Any, checkpointer: Checkpointer, names: Sequence[str] = "AB") -> list[Learner]:
+    learners = [make(name=name, keep_checkpoints=1) for name in names]
+    for learner in learners:
+        checkpointer.register(learner)
+    return learners
 
 
 def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_both_have(
-    make: Any, hub: MetricsHub, tmp_path: Path
-) -> None:
-    checkpointer = Checkpointer(tmp_path, hub, resume=False)
-    first, second = make(name="A"), make(name="B")
-    for learner in (first, second):
-        checkpointer.register(learner)
-        learned(learner, 100)
-    asyncio.run(checkpointer.save_generation([first, second], pairs(10, 20)))
-    learned(first, 200)
-    asyncio.run(checkpointer.save_generation([first], pairs(30, 40)))  # killed before it came to B
-    resumed = Checkpointer(tmp_path, hub, resume=True)
-    resumed.prepare()
-    assert (resumed.generation, resumed.pair_decisions) == (1, {0: 10, 1: 20})
-    again = [make(name="A"), make(name="B")]
-    for learner in again:
-        resumed.register(learner)
-    assert [learner.decisions for learner in again] == [100, 100]
-
-
-def test_where_the_common_generation_was_not_kept_the_newest_is_taken_with_a_warning(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
-    checkpointer = Checkpointer(tmp_path, hub, resume=False)
-    first, second = make(name="A", keep_checkpoints=1), make(name="B", keep_checkpoints=1)
-    for learner in (first, second):
-        checkpointer.register(learner)
+    folder = tmp_path / "checkpoints"
+    checkpointer = Checkpointer(folder, hub, together=True, resume=False)
+    learners = registered(make, checkpointer)
+    for learner in learners:
         learned(learner, 100)
-    asyncio.run(checkpointer.save_generation([first, second], pairs(10, 20)))
-    learned(first, 200)
-    asyncio.run(checkpointer.save_generation([first], pairs(30, 40)))
+    asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
+    for learner in learners:
+        learned(learner, 200)
+    with failing_at("B", KilledError()), pytest.raises(KilledError):
+        asyncio.run(checkpointer.save_generation(learners, pairs(30, 40)))
+    assert names(folder) == ["A-100", "A-200", "B-100"]
+    resumed = Checkpointer(folder, hub, together=True, resume=True)
+    resumed.prepare()
+    assert (resumed.generation, resumed.pair_decisions) == (1, {0: 10, 1: 20})
+    again = registered(make, resumed)
+    assert [learner.decisions for learner in again] == [100, 100]
+    for learner in again:
+        learned(learner, 200)
+    asyncio.run(resumed.save_generation(again, pairs(30, 40)))
+    assert names(folder) == ["A-200", "B-200"]
+    hub.drain(5.0)
+    assert memory.warnings == []
+
+
+def test_a_learner_that_is_killed_before_its_first_checkpoint_begins_with_its_pair(
+    make: Any, hub: MetricsHub, tmp_path: Path
+) -> None:
+    """Its pair is new: what it decided since the moment before is made again."""
+    folder = tmp_path / "checkpoints"
+    checkpointer = Checkpointer(folder, hub, together=True, resume=False)
+    learners = registered(make, checkpointer)
+    for learner in learners:
+        learned(learner, 100)
+    asyncio.run(checkpointer.save_generation(learners, pairs(100, 100, 0)))
+    learners += registered(make, checkpointer, "C")
+    for learner in learners:
+        learned(learner, 200)
+    with failing_at("C", KilledError()), pytest.raises(KilledError):
+        asyncio.run(checkpointer.save_generation(learners, pairs(200, 200, 68)))
+    resumed = Checkpointer(folder, hub, together=True, resume=True)
+    resumed.prepare()
+    assert (resumed.generation, resumed.pair_decisions) == (1, {0: 100, 1: 100, 2: 0})
+    assert [learner.decisions for learner in registered(make, resumed, "ABC")] == [100, 100, 0]
+
+
+def test_pairs_with_policies_of_their_own_go_on_from_where_those_stood(
+    make: Any, hub: MetricsHub, tmp_path: Path
+) -> None:
+    """Each saves when it has learned; what another one's checkpoint knew of its pair was later, or it has none."""
+    checkpointer = Checkpointer(tmp_path, hub, resume=False)
+    learners = registered(make, checkpointer, ["Agent-pair0", "Agent-pair1"])
+    for learner, counts in zip(learners, ((100, 90, 80), (150, 140, 130)), strict=True):
+        learned(learner, 100)
+        asyncio.run(checkpointer.save([learner], pairs(*counts)))
     resumed = Checkpointer(tmp_path, hub, resume=True)
     resumed.prepare()
-    again = make(name="A")
-    resumed.register(again)
+    assert resumed.pair_decisions == {0: 100, 1: 140}
+
+
+def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
+    folder = tmp_path / "checkpoints"
+    checkpointer = Checkpointer(folder, hub, together=True, resume=False)
+    learners = registered(make, checkpointer)
+    for learner in learners:
+        learned(learner, 100)
+    asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
+    for learner in learners:
+        learned(learner, 200)
+    with failing_at("B", FULL):
+        asyncio.run(checkpointer.save_generation(learners, pairs(30, 40)))
+    assert names(folder) == ["A-100", "B-100"]
+    assert checkpointer.failures.keys() == {"A", "B"}
     hub.drain(5.0)
-    assert again.decisions == 200
-    assert any("'A' goes on from a later checkpoint" in warning for warning in memory.warnings)
+    [warning] = memory.warnings
+    assert warning.startswith("Cannot save checkpoint 'B-200'")
+    assert warning.endswith("so that all of them stay at one moment.")
+    assert not any(checkpointer.due(learner) for learner in learners), "not again at once"
+    for learner in learners:
+        learned(learner, 300)
+        assert checkpointer.due(learner)
+    asyncio.run(checkpointer.save_generation(learners, pairs(50, 60)))
+    assert names(folder) == ["A-300", "B-300"]
+    assert checkpointer.failures == {}
+    hub.drain(5.0)
+    saved = [event.fields["step"] for event in memory.events if event.kind == "checkpoint"]
+    assert saved == [100, 100, 300, 300]
+
+
+def test_one_learner_alone_loses_nothing_by_another_that_cannot_be_written(
+    make: Any, hub: MetricsHub, tmp_path: Path
+) -> None:
+    checkpointer = Checkpointer(tmp_path / "checkpoints", hub, resume=False)
+    learners = registered(make, checkpointer, "BA")
+    with failing_at("B", FULL):
+        asyncio.run(checkpointer.save(learners, pairs(10)))
+    assert names(tmp_path / "checkpoints") == ["A-0"]
+    assert checkpointer.failures == {"B": str(FULL)}
 
 
 def steps(folder: Path) -> list[int]:

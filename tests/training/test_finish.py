@@ -17,7 +17,9 @@ from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training import finish
 from tau_trainer.training.candidates import Candidate, make_candidate
-from tests.training.fakes import Memory, Stage, tau_settings, train
+from tau_trainer.training.learner import Learner
+from tau_trainer.training.stored import export_run
+from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
 
 SCORES = {"reward", "accuracy"}
 STANDING = {"verdict", "p_value"}
@@ -94,6 +96,52 @@ def test_independent_policies_are_all_reported_and_the_best_has_the_behaviors_na
     listed = {name: path.name for name, path in memory.results[0].files.items() if "polic" in name}
     assert listed == {f"policy {path.stem}": path.name for path in report.models}, "all of them"
     assert {summary.behavior for summary in memory.summaries} == {f"TauAgent-pair{pair}" for pair in range(3)}
+
+
+def test_an_interrupted_run_exports_the_best_of_all(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
+) -> None:
+    """Of a run that was to have a billion decisions, and whose every update makes the policy better."""
+    judged: list[int] = []
+
+    def grows(task: TauTask, policy: Policy) -> dict[str, float]:
+        judged.append(policy.version)
+        return {keys.VALIDATION_ACCURACY: min(1.0, policy.version / 1000), keys.VALIDATION_REWARD: 0.0}
+
+    async def end(engine: SceneEngine) -> None:
+        if engine.exchanges == 1200:
+            session.cancel()
+
+    monkeypatch.setattr(TauTask, "quick_scores", grows)
+    stage.before_step = end
+    settings = tau_settings(tmp_path, behaviors__TauAgent__max_steps=1_000_000_000, collection__learner="thread")
+    session = begin(settings, memory)
+    report = session.wait(40)
+    assert report.outcome == "cancelled"
+    assert report.evaluation is not None
+    last = report.behaviors[0].step
+    policies = report.evaluation["policies"]
+    assert policies["best"]["validation_accuracy"] == policies["last"]["validation_accuracy"] == max(judged) / 1000
+    assert last - 64 * 3 < policies["best"]["decisions"] <= last
+    assert report.verdict is not None
+    assert "the last policy, which is the best by validation too" in report.verdict
+    assert 4 * last / 64 / 5 > len(set(judged)) > 20, "not every one of them"
+    [(model, which)] = export_run(report.folder, tmp_path / "again")
+    assert which == "the last policy, which is the best by validation too", "the checkpoint knows it as well"
+    assert model.read_bytes() == report.models[0].read_bytes()
+
+
+def test_a_last_policy_that_cannot_be_validated_costs_nothing_else(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
+) -> None:
+    def fails(self: Learner) -> None:
+        raise ValueError("no rows")
+
+    monkeypatch.setattr(Learner, "validate_last", fails)
+    report = train(tau_settings(tmp_path), memory)
+    assert report.outcome == "completed"
+    assert "the last policy of 'TauAgent' was not validated: ValueError: no rows" in memory.warnings
+    assert list((report.folder / "checkpoints").glob("TauAgent-*"))
 
 
 def test_no_evaluation_where_none_is_wanted(stage: Stage, tmp_path: Path) -> None:

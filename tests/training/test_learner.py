@@ -128,22 +128,59 @@ def test_the_best_policy_is_kept(make: Make, scores: list[tuple[float, float]], 
     assert learner.best.decisions == 32 * best
 
 
-def test_of_many_policies_two_hundred_in_a_run_are_scored(make: Make) -> None:
-    """An update every 32 decisions of 12,800; a checkpoint in between changes nothing."""
-    scored: list[int] = []
+def test_policies_are_scored_at_decisions_that_grow_whatever_the_end_is(make: Make) -> None:
+    """An update every 32 decisions; a checkpoint in between changes nothing."""
+    scored: dict[int, list[int]] = {}
+    for most in (1_000_000, 1_000_000_000):
+        found = scored.setdefault(most, [])
 
-    def validator(policy: Policy) -> Mapping[str, float]:
-        scored.append(policy.version)
-        return {}
+        def validator(policy: Policy, found: list[int] = found) -> Mapping[str, float]:
+            found.append(policy.version)
+            return {}
 
-    learner = make(validator=validator, max_steps=12_800)
+        learner = make(validator=validator, max_steps=most)
+        for _ in range(3):
+            run(lambda learner=learner: learn(learner))  # type: ignore[misc]
+        learner.decisions = 32 * 200
+        again = make(validator=validator, max_steps=most)
+        again.restore(*learner.state())
+        for _ in range(9):
+            run(lambda again=again: learn(again))  # type: ignore[misc]
+    # 2 % of 6,400 decisions are four updates.
+    assert scored == {1_000_000: [1, 2, 3, 4, 8, 12], 1_000_000_000: [1, 2, 3, 4, 8, 12]}
+
+
+def test_the_last_policy_is_scored_like_those_before_it(make: Make) -> None:
+    scores = (0.1, 0.0), (0.5, 0.0), (0.5, 0.0), (0.9, 0.0), (0.2, 0.0)
+    learner = make(validator=scripted(*scores), max_steps=1_000_000_000)
     for _ in range(3):
         run(lambda: learn(learner))
-    again = make(validator=validator, max_steps=12_800)
-    again.restore(*learner.state())
-    for _ in range(4):
-        run(lambda: learn(again))
-    assert scored == [1, 2, 4, 6]
+    assert learner.best is not None
+    assert learner.best.policy is learner.last.policy
+    assert learner.validate_last() == {}, "it has been"
+    learner._next_evaluation = 10**6
+    run(lambda: learn(learner))
+    before = learner.state()[1]
+    assert (learner.last.scores, learner.best.policy.version) == ({}, 3)
+    assert learner.validate_last() == {keys.VALIDATION_ACCURACY: 0.9, keys.VALIDATION_REWARD: 0.0}
+    assert learner.last.rank == pytest.approx((1.9 / 3, 0.0)), "a mean of three"
+    assert learner.best.policy.version == 4
+    after = learner.state()[1]
+    assert before.pop("best") != after.pop("best")
+    assert before == after, "a run that goes on validates what it would have"
+    run(lambda: learn(learner))
+    learner.validate_last()
+    assert learner.last.rank == pytest.approx((1.2 / 3, 0.0)), "with the two that were due"
+    assert learner.best.policy.version == 4
+
+
+def test_what_an_earlier_version_found_due_is_not_waited_for(make: Make) -> None:
+    learner = make(max_steps=1_000_000_000)
+    learner.decisions = 6400
+    arrays, values = learner.state()
+    again = make(validator=scripted((0.1, 0.0)), max_steps=1_000_000_000)
+    again.restore(arrays, values | {"next_evaluation": 5_000_000})
+    assert 6400 < again._next_evaluation <= 6400 * 1.02
 
 
 def test_without_validation_scores_there_is_no_best(make: Make) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,20 +11,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from tau_trainer import plugins
 from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.bridge.image_order import ImageOrder
 from tau_trainer.errors import LearnerError
 from tau_trainer.metrics import PairState
 from tau_trainer.remote import forking
 from tau_trainer.remote.channel import Channel
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, ObservationSpec
-from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host
+from tau_trainer.training import learner_process
+from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host, _made
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, ppo_settings, tau_settings, until, vector_spec
 from tests.training.learners import experience
 
@@ -69,6 +72,17 @@ def remote(process: LearnerProcess, name: str = "Agent", setup: Setup = SETUP) -
     return RemoteLearner(process, name, setup, make_algorithm(setup))
 
 
+def test_both_ends_read_recordings_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the process is told makes the same setup there, through JSON."""
+    setup = replace(SETUP, images=ImageOrder(written_last=True, flat=("heat",)), environment=("gym:X", "a=1"))
+    made: list[Setup] = []
+    process = cast("LearnerProcess", None)
+    facts = json.loads(json.dumps(RemoteLearner(process, "Agent", setup, make_algorithm(setup))._setup))
+    monkeypatch.setattr(learner_process, "make_algorithm", made.append)
+    learner_process._made(facts)
+    assert made == [setup]
+
+
 def learn(learner: RemoteLearner, seed: int = 0) -> dict[str, float]:
     return learner.submit(experience(learner._algorithm, learner.policy(), seed), 0.0, None)
 
@@ -100,6 +114,13 @@ def test_several_algorithms_share_a_process_and_nothing_else(shared: LearnerProc
     for learner, algorithm in zip(learners, algorithms, strict=True):
         for name, values in algorithm.weights().items():
             assert np.array_equal(values, learner.policy().weights[name]), name
+
+
+def test_a_process_knows_how_many_decisions_its_learner_has() -> None:
+    """What falls over a share of them falls there as it does where agents act."""
+    learner = remote(cast(Any, None), setup=replace(SETUP, max_steps=34))
+    made: Any = _made(learner._setup)
+    assert made._setup.decisions == 34
 
 
 def test_several_threads_work_on_images_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tau_trainer.algorithms import offline as algorithms_offline
+from tau_trainer.algorithms.offline import Offline
+from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
+from tau_trainer.bridge.image_order import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, RunFinishedError, SettingsError
+from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport
 from tau_trainer.settings import load_settings
+from tau_trainer.training import offline
 from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.offline import OfflineRun, is_offline, learn_offline
 from tau_trainer.training.stored import export_run, stored_policies
@@ -109,7 +115,7 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) ->
 def test_a_run_that_had_all_its_steps_is_left_as_it_is(file: Path) -> None:
     report = learn(file, "first")
     before = sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
-    with pytest.raises(RunFinishedError, match="has taken all its gradient steps"):
+    with pytest.raises(RunFinishedError, match="has had all its gradient steps"):
         learn(file, "first", checkpoint_settings__resume=True)
     assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
     more = learn(file, "first", checkpoint_settings__resume=True, **{"behaviors.*.max_steps": 500})
@@ -125,6 +131,74 @@ def test_with_an_environment_the_best_by_its_return_is_exported(file: Path) -> N
     best = newest(report).manifest["learner"]["best"]
     assert best["rank"][1] >= behavior.mean_reward
     assert "Environment/Cumulative Reward" in (report.folder / "log.jsonl").read_text()
+
+
+def test_an_interrupted_run_exports_the_best_of_all(file: Path) -> None:
+    """A clone becomes better with every step, and this one ends between two checkpoints."""
+    train = Offline.train
+
+    def end(self: Offline, steps: int, progress: float) -> dict[str, float]:
+        stats = train(self, steps, progress)
+        if self.steps == 300:
+            runs[0].asked.set()
+        return stats
+
+    runs: list[OfflineRun] = []
+    make = OfflineRun.__init__
+
+    def noted(self: OfflineRun, *given: Any) -> None:
+        runs.append(self)
+        make(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Offline, "train", end)
+        patch.setattr(OfflineRun, "__init__", noted)
+        report = learn(file, "cut")
+    assert (report.outcome, report.decisions) == ("cancelled", 300)
+    assert newest(report).manifest["learner"]["best"]["decisions"] == 300
+
+
+def test_a_save_that_failed_once_is_forgiven_and_the_last_is_not(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = ["200"]
+
+    def refuse(path: Path, data: bytes) -> None:
+        if path.name == "manifest.json" and str(json.loads(data)["step"]) in full:
+            raise OSError(28, "No space left on device")
+        write_synced(path, data)
+
+    monkeypatch.setattr("tau_trainer.training.checkpoints.write_synced", refuse)
+    once = learn(file, "once")
+    assert (once.exit_code, once.errors) == (0, ())
+    assert [path.name for path in (once.folder / "CartPole-v1").glob("*.onnx")] == ["CartPole-v1-400.onnx"]
+    full += ["400"]
+    twice = learn(file, "twice")
+    assert twice.exit_code == 1
+    assert "No space left on device" in twice.errors[0]
+
+
+def test_models_go_with_their_checkpoints(file: Path) -> None:
+    report = learn(file, "short", **{"behaviors.*.checkpoint_interval": 50, "behaviors.*.keep_checkpoints": 2})
+    assert sorted(path.name for path in (report.folder / "CartPole-v1").glob("*.onnx")) == [
+        "CartPole-v1-350.onnx",
+        "CartPole-v1-400.onnx",
+    ]
+
+
+def test_recordings_are_read_in_the_order_of_the_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the run, and by the algorithm that it makes."""
+    asked: list[ImageOrder] = []
+
+    def read(paths: Any, spec: Any = None, images: ImageOrder = RECORDED) -> Demonstration:
+        asked.append(images)
+        if spec is not None:
+            raise DataError("that will do")
+        return read_demonstrations(paths)
+
+    monkeypatch.setattr(offline, "read_demonstrations", read)
+    monkeypatch.setattr(algorithms_offline, "read_demonstrations", read)
+    with pytest.raises(DataError, match="that will do"):
+        learn(file, "chosen", collection__image_order="channels_last", collection__flat_sensors=["heat"])
+    assert asked == [ImageOrder(written_last=True, flat=("heat",))] * 2
 
 
 def test_an_environment_of_other_agents_is_refused(file: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
+from tau_trainer.bridge.image_order import RECORDED, ImageOrder
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.rewards import EngineReward
@@ -58,6 +59,12 @@ def test_who_only_plays_is_told_that_nothing_is_learned(make: Make) -> None:
     assert not make(checkpoint_settings__inference=True).learner(0, SPEC).setup.learns
 
 
+def test_recordings_are_read_in_the_order_of_the_settings(make: Make) -> None:
+    chosen = {"collection__image_order": "declared", "collection__flat_sensors": ["heat"]}
+    assert make(**chosen).learner(0, SPEC).setup.images == ImageOrder(flat=("heat",))
+    assert make().learner(0, SPEC).setup.images == RECORDED
+
+
 def test_independent_pairs_have_their_own(make: Make) -> None:
     pool = make(tau__policy="independent", tau__pairs=12)
     learners = [pool.learner(pair, SPEC) for pair in range(12)]
@@ -65,7 +72,7 @@ def test_independent_pairs_have_their_own(make: Make) -> None:
     assert len({learner.policy.weights["body.0.weight"].tobytes() for learner in learners}) == 12
     assert list(pool.learners) == [f"TauAgent-pair{pair}" for pair in range(12)]
     assert pool.of_pair(1) == [learners[1]], "and not that of pair 11"
-    assert learners[0].max_steps == 34
+    assert learners[0].max_steps == learners[0].setup.decisions == 34, "what exploration falls over, too"
     assert pool.executor._max_workers <= 12
 
 

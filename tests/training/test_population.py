@@ -20,6 +20,7 @@ from tau_trainer.tau.batched import TauBatched
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.training.manager import ParallelTrainerManager
+from tau_trainer.training.moments import Moment
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.population import PopulationTrainer
 from tau_trainer.training.stored import evaluate_run, export_run
@@ -160,6 +161,39 @@ def test_windows_of_rewards_begin_anew_with_every_checkpoint(tmp_path: Path) -> 
     resumed = train(settings(tmp_path, checkpoint_settings__resume=True, **more))
     for pair in range(2):
         assert_same(newest(resumed, pair), before[pair])
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "full disk"])
+def test_a_moment_that_not_all_pairs_have_costs_itself_alone(
+    tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    more: dict[str, Any] = {"tau__evaluate": False, "behaviors__TauAgent__keep_checkpoints": 1}
+    whole = train(settings(tmp_path, "whole", **more))
+    write, written = Moment.write, list[str]()
+
+    def fails(self: Moment, name: str, *given: Any) -> Path:
+        written.append(name)
+        if len(written) == 4:
+            if not killed:
+                raise CheckpointError("No space left on device.")
+            shutil.copytree(tmp_path / "cut", tmp_path / "killed")
+        return write(self, name, *given)
+
+    monkeypatch.setattr(Moment, "write", fails)
+    report = train(settings(tmp_path, "cut", **more), memory)
+    assert report.exit_code == 0, "what could not be saved then was saved later"
+    monkeypatch.setattr(Moment, "write", write)
+    left = tmp_path / ("killed" if killed else "cut") / "checkpoints"
+    if killed:
+        assert sorted(path.name for path in left.glob("*-pair*")) == [
+            *("TauAgent-pair0-256", "TauAgent-pair0-512", "TauAgent-pair1-256")
+        ]
+        report = train(settings(tmp_path, "killed", checkpoint_settings__resume=True, **more), memory)
+    else:
+        assert any("No space left" in warning for warning in memory.warnings)
+    assert sorted(path.name for path in left.glob("*-pair*")) == ["TauAgent-pair0-800", "TauAgent-pair1-800"]
+    for pair in range(2):
+        assert_same(newest(report, pair), newest(whole, pair))
 
 
 def _short_episodes(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import io
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.learner import Learner
+from tau_trainer.training.moments import Moment
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.run import TrainingRun
@@ -246,6 +249,54 @@ def test_exact_resume(stage: Stage, tmp_path: Path, policy: str, concurrent: int
     resumed = train(tau_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True))
     assert hashes(resumed) == hashes(whole)
     assert [pair.decisions for pair in resumed.pairs] == [pair.decisions for pair in whole.pairs]
+
+
+def killed_at(folder: Path, writes: int) -> Iterator[Path]:
+    """While it goes on: a copy of a run as it is when so many checkpoints are written and the next begins."""
+    write, left = Moment.write, folder.parent / f"killed-{writes}"
+    written: list[str] = []
+
+    def copied(self: Moment, name: str, *given: Any) -> Path:
+        if len(written) == writes:
+            shutil.copytree(folder, left)
+        written.append(name)
+        return write(self, name, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Moment, "write", copied)
+        yield left
+
+
+KILLED: dict[str, Any] = {
+    "collection__deterministic": True,
+    "tau__policy": "independent",
+    "tau__pairs": 3,
+    "tau__max_concurrent": 2,
+    "behaviors__TauAgent__max_steps": 800,
+    "behaviors__TauAgent__checkpoint_interval": 200,
+    "behaviors__TauAgent__keep_checkpoints": 1,
+}
+
+
+# Two learners at 200 decisions; at 268 a pair is done and the third begins, which is saved at 200 of its own.
+@pytest.mark.parametrize("writes", [3, 4])
+def test_exact_resume_after_a_kill_between_two_checkpoints_of_a_moment(
+    stage: Stage, tmp_path: Path, writes: int
+) -> None:
+    with contextlib.contextmanager(killed_at)(tmp_path / "whole", writes) as left:
+        whole = train(tau_settings(tmp_path, "whole", **KILLED))
+    assert len(list((left / "checkpoints").glob("*-pair*"))) == writes, "of keep_checkpoints: 1 nothing is gone yet"
+    resumed = train(tau_settings(tmp_path, left.name, **KILLED, checkpoint_settings__resume=True))
+    assert hashes(resumed) == hashes(whole)
+    assert [pair.decisions for pair in resumed.pairs] == [pair.decisions for pair in whole.pairs] == [268] * 3
+
+
+def test_a_first_moment_that_is_not_whole_is_none(stage: Stage, tmp_path: Path) -> None:
+    with contextlib.contextmanager(killed_at)(tmp_path / "whole", 1) as left:
+        train(tau_settings(tmp_path, "whole", **KILLED))
+    assert [path.name for path in (left / "checkpoints").glob("*-pair*")] == ["TauAgent-pair0-200"]
+    with pytest.raises(CheckpointError, match=r"ended before a checkpoint of all its policies was whole.*--force"):
+        train(tau_settings(tmp_path, left.name, **KILLED, checkpoint_settings__resume=True))
 
 
 @pytest.mark.parametrize("trainer", ["sac", "dqn"])

@@ -134,6 +134,10 @@ class BatchedLearner(ABC):
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`; nothing is changed unless everything fits. Raises CheckpointError."""
 
+    def lost(self, facts: Mapping[str, Any]) -> str:
+        """What a checkpoint with these facts did not keep though learning needs it, in a sentence; empty: nothing."""
+        return ""
+
     @property
     def module(self) -> torch.nn.Module | None:
         """What it learns, to be looked at; None: nothing."""

@@ -64,7 +64,7 @@ class DQNLearner(BatchedLearner):
         self._both = ActionValues(
             setup.spec,
             setup.settings.network_settings,
-            own.exploration,
+            own.exploration.over(setup.max_steps),
             dueling=own.dueling,
             noisy=False,
             generator=torch.Generator().manual_seed(setup.seed),
@@ -135,7 +135,7 @@ class DQNLearner(BatchedLearner):
         self._steps = progress * self._setup.max_steps
         self._network.get_buffer(CLOCK)[0].fill_(self._steps)
         told = {keys.POLICY_EPSILON: self._number(self.epsilon)}
-        if self._held < max(own.buffer_init_steps, own.batch_size):
+        if self._held < self._least:
             return told
         self._owed += rollout.decisions / own.steps_per_update
         steps, self._owed = int(self._owed), self._owed % 1.0
@@ -282,6 +282,20 @@ class DQNLearner(BatchedLearner):
         self.generator.set_state(torch.from_numpy(generator.copy()))
         self._steps, self._taken = float(facts["steps"]), int(facts["gradient_steps"])
         self._owed, self._held = float(facts["owed"]), int(facts["held"])
+
+    @override
+    def lost(self, facts: Mapping[str, Any]) -> str:
+        if facts["held"]:
+            return ""
+        return (
+            f"the replay memory of '{self._setup.spec.name}' was not kept, so learning goes on once "
+            f"{self._least:,} new decisions are made; save_replay_buffer: true keeps it"
+        )
+
+    @property
+    def _least(self) -> int:
+        """Decisions that have to be held before anything is learned from them."""
+        return max(self._own.buffer_init_steps, self._own.batch_size)
 
     def _targets(self) -> dict[str, torch.Tensor]:
         """The target's weights and statistics, by name; to be written to."""

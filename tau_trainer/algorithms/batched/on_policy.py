@@ -77,7 +77,8 @@ class OnPolicyLearner(BatchedLearner):
     def __init__(self, setup: LearnerSetup) -> None:
         own = setup.settings.hyperparameters
         each = setup.num_envs * setup.agents
-        self.horizon = own.buffer_size // each
+        gathered = own.gathered(each) if isinstance(own, A2CHyperparameters) else own.buffer_size
+        self.horizon = gathered // each
         if self.horizon < 1:
             raise SettingsError(
                 f"policies.{setup.spec.name}: hyperparameters.buffer_size {own.buffer_size:,} is less than one step of "

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.envs.batched.comparing import Difference, compare, first_difference, game_of, sampled, told_by
+from tau_trainer.envs.batched.comparing import Difference, OnStep, compare, first_difference, game_of, sampled, told_by
 from tau_trainer.envs.batched.contract import BatchedEnv, BatchedStep, State, Twin
 from tau_trainer.envs.batched.watching import Part, Refused, Tell, Watch, told
 
@@ -63,7 +63,15 @@ class Findings:
         self.faults[part].setdefault(key, sentence)
 
 
-def check(make: Make, *, copies: int = 8, steps: int = 200, seed: int = 0, tolerance: float = 1e-4) -> Findings:
+def check(
+    make: Make,
+    *,
+    copies: int = 8,
+    steps: int = 200,
+    seed: int = 0,
+    tolerance: float = 1e-4,
+    on_step: OnStep = lambda step: None,
+) -> Findings:
     """Play an environment with random actions, and look at all that its contract says.
 
     Args:
@@ -72,6 +80,7 @@ def check(make: Make, *, copies: int = 8, steps: int = 200, seed: int = 0, toler
         steps: of every copy.
         seed: of copies and actions.
         tolerance: within which a copy is equal to itself among others.
+        on_step: told of each step, beginning with 1.
     """
     findings = Findings()
     env, plain = make(copies, seed=seed), make(copies, seed=seed)
@@ -80,7 +89,8 @@ def check(make: Make, *, copies: int = 8, steps: int = 200, seed: int = 0, toler
     findings.looked.add("spaces")
     findings.about = _about(env)
     try:
-        _played(env, plain, findings, steps, torch.Generator().manual_seed(seed), tolerance)
+        for step in _played(env, plain, findings, steps, torch.Generator().manual_seed(seed), tolerance):
+            on_step(step)
     except Refused:
         return findings
     findings.looked |= {"tensors", "pure", "random", "masks", "asked"}
@@ -94,7 +104,14 @@ def check(make: Make, *, copies: int = 8, steps: int = 200, seed: int = 0, toler
 
 
 def compared(
-    env: BatchedEnv, peer: BatchedEnv | Twin, *, steps: int, seed: int, tolerance: float, name: str
+    env: BatchedEnv,
+    peer: BatchedEnv | Twin,
+    *,
+    steps: int,
+    seed: int,
+    tolerance: float,
+    name: str,
+    on_step: OnStep = lambda step: None,
 ) -> list[str]:
     """A sentence about the first difference between ``env`` and ``peer``, called ``name``; none if there is none."""
     sentences = list[str]()
@@ -104,7 +121,7 @@ def compared(
                 return [f"{key} is {getattr(env, key)} here and {getattr(peer, key)} in {name}"]
     try:
         with told(name, lambda part, key, sentence: sentences.append(sentence)):
-            found = compare(env, peer, steps=steps, seed=seed, tolerance=tolerance)
+            found = compare(env, peer, steps=steps, seed=seed, tolerance=tolerance, on_step=on_step)
     except Refused:
         return sentences
     return [found.sentence("here", f"in {name}")] if found is not None else []
@@ -148,8 +165,8 @@ def _space_faults(env: BatchedEnv) -> Iterator[str]:
 
 def _played(
     env: BatchedEnv, plain: BatchedEnv, findings: Findings, steps: int, generator: torch.Generator, tolerance: float
-) -> None:
-    """Play ``env``, watched, and hold every step against the same of ``plain``. Raises Refused."""
+) -> Iterator[int]:
+    """Play ``env``, watched, and hold every step against the same of ``plain``; each as it is over. Raises Refused."""
     tell = findings.tell
     Watch(env, tell)
     with told("reset", tell):
@@ -163,6 +180,7 @@ def _played(
         findings.episodes += int(step.over.sum())
         if findings.repeatable:
             relations.look(at, before, actions, step, env.state)
+        yield at
     chosen = torch.arange(env.num_envs, device=env.device) % 3 == 0
     with told("reset", tell):
         before, seen = env.state, env.observe(env.state)

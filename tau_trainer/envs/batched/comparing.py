@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from tau_trainer.envs.batched.watching import branches
 
 Values = Mapping[str, torch.Tensor]
 """[E, ...] by name."""
+OnStep = Callable[[int], None]
+"""Told of each step that was played, so that a person may see how far it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,15 @@ def sampled(env: BatchedEnv, mask: torch.Tensor | None, generator: torch.Generat
     return chosen if isinstance(space, spaces.MultiDiscrete) else chosen[:, :, 0]
 
 
-def compare(env: BatchedEnv, other: BatchedEnv | Twin, *, steps: int, seed: int, tolerance: float) -> Difference | None:
+def compare(
+    env: BatchedEnv,
+    other: BatchedEnv | Twin,
+    *,
+    steps: int,
+    seed: int,
+    tolerance: float,
+    on_step: OnStep = lambda step: None,
+) -> Difference | None:
     """Play both, with the same actions from the same states, until they differ by more than ``tolerance``.
 
     Each step begins where ``env`` stands, so errors of rounding do not add up; only an environment that keeps other
@@ -67,6 +77,7 @@ def compare(env: BatchedEnv, other: BatchedEnv | Twin, *, steps: int, seed: int,
         steps: of every copy.
         seed: of the actions.
         tolerance: absolute, and relative to the larger value.
+        on_step: told of each step, beginning with 1.
     """
     generator = torch.Generator().manual_seed(seed)
     peer = _Peer(env, other) if isinstance(other, BatchedEnv) else _Twins(env, other)
@@ -79,6 +90,7 @@ def compare(env: BatchedEnv, other: BatchedEnv | Twin, *, steps: int, seed: int,
         step = env.step(actions)
         ours, theirs = peer.both(before, actions, step, mask)
         found = first_difference(env, at, ours, theirs, tolerance)
+        on_step(at)
     return found
 
 

@@ -13,7 +13,7 @@ import torch
 
 from tau_trainer import plugins
 from tau_trainer.envs.batched.contract import BatchedEnv, Starts, Twin
-from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.errors import SettingsError, TauError, is_out_of_memory
 from tau_trainer.settings.problems import did_you_mean
 
 _TWINS = {
@@ -28,6 +28,13 @@ _TWINS = {
     "polyhedra": "tau_trainer.envs.polyhedra.twin:PolyhedraTwin",
 }
 """Of the environments that come along."""
+_PLAIN: dict[str, tuple[Any, str]] = {
+    "int": (int, "a whole number"),
+    "float": (int | float, "a number"),
+    "bool": (bool, "true or false"),
+    "str": (str, "a word"),
+}
+"""Annotations that say all of what an argument may be."""
 
 
 def names() -> tuple[str, ...]:
@@ -119,6 +126,10 @@ def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
             raise SettingsError(f"{name}: '{key}' is no argument of its own; give it beside the name, not among them")
         if key not in own:
             raise SettingsError(f"{name} has no argument '{key}'; {did_you_mean(key, own)}")
+        given, annotation = arguments[key], own[key].annotation
+        kind, words = _PLAIN.get(getattr(annotation, "__name__", annotation), (object, ""))
+        if not isinstance(given, kind) or (isinstance(given, bool) and kind not in (bool, object)):
+            raise SettingsError(f"{name}: {key} is {given!r}; it must be {words}")
     for key, one in own.items():
         if one.default is inspect.Parameter.empty and key not in arguments:
             raise SettingsError(f"{name} needs the argument '{key}'; give it a value")
@@ -144,6 +155,8 @@ def _made(name: str, cls: Any, arguments: Mapping[str, Any], *positional: Any, *
     except TauError:
         raise
     except Exception as error:  # whatever a user's class raises
+        if is_out_of_memory(error):
+            raise
         given = " ".join(f"{key}={value}" for key, value in arguments.items())
         told = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
         raise SettingsError(f"{name} cannot be made{' with ' if given else ''}{given}: {told}") from error

@@ -75,7 +75,12 @@ _ARGUMENTS: Final = {"--timeout-wait": "timeout_wait", "give --env": "give file_
 
 
 class UnityEnvironment(BaseEnv):
-    """A Unity build, a scene of the headless engine (``headless:balance``), or the Unity editor."""
+    """A Unity build, a scene of the headless engine (``headless:balance``), or the Unity editor.
+
+    Images are [C, H, W]. The numbers of uncompressed ones are taken in the order of their shape, as mlagents-envs takes
+    them. Packages 3.0.0-exp.1 to 4.0.0 write them in another, so that of several channels the picture is not the one in
+    the game; ``obs.reshape(-1, H, W, C).transpose(0, 3, 1, 2)`` is. PNG images are right with every package.
+    """
 
     API_VERSION = COMMUNICATION_VERSION
     DEFAULT_EDITOR_PORT = EDITOR_PORT
@@ -147,7 +152,7 @@ class UnityEnvironment(BaseEnv):
                 if launch is None:
                     _log.warning("waiting for the Unity editor on port %d: press Play in the editor", port)
                 # Engines are told their run's seed plus their number, and here the seed is the engine's own.
-                options = EngineOptions(seed - worker_id, num_areas, self._timeout_s)
+                options = EngineOptions(seed - worker_id, num_areas, self._timeout_s, image_order="declared")
                 self._engine = self._blocking(_made(worker_id, port, launch, options, self._hub))
                 self._blocking(self._engine.start())
         except BaseException:
@@ -341,7 +346,7 @@ class _Blocking:
 
 async def _made(index: int, port: int, launch: LaunchSpec | None, options: EngineOptions, hub: _Hub) -> Engine:
     """Servers are made on the loop that they will run on."""
-    return Engine(index, port, launch, options, hub)
+    return Engine(index, port, launch, options, hub, on_event=_log.warning)
 
 
 def _launch(

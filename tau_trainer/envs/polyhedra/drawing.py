@@ -35,11 +35,16 @@ def draw(root: Node, path: Path) -> Path:
         SettingsError: that is no kind of picture.
         TauError: the file cannot be written.
     """
+    picture = io.BytesIO()
+    figure(root).savefig(picture, format=picture_format(path), dpi=120)
+    return atomic_write_bytes(path, picture.getvalue())
+
+
+def picture_format(path: Path) -> str:
+    """What kind of picture a file's ending says. Raises SettingsError."""
     if path.suffix.lower() not in _FORMATS:
         raise SettingsError(f"a tree cannot be drawn as '{path.name}'; end its name with {' or '.join(_FORMATS)}")
-    picture = io.BytesIO()
-    figure(root).savefig(picture, format=path.suffix[1:].lower(), dpi=120)
-    return atomic_write_bytes(path, picture.getvalue())
+    return path.suffix[1:].lower()
 
 
 def figure(root: Node) -> Figure:

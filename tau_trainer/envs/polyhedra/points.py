@@ -11,7 +11,11 @@ from functools import cache
 
 import torch
 
+from tau_trainer.errors import SettingsError
+
 PADDING = -1.0
+MOST_DIMENSIONS = 16
+"""A host has a choice for nearly every subset of them, and all are listed."""
 _PIVOTS = 200
 """Of a simplex in :func:`reduced_exactly`; one with 20 points in 3 dimensions takes about 10."""
 
@@ -38,7 +42,14 @@ def subsets(dimension: int, device: torch.device) -> torch.Tensor:
 
     Row ``id`` holds the bits (``k`` stands for coordinate ``k``) of the ``id``-th number that is neither 0 nor a power
     of two. Two subsets that differ are two ids; in three dimensions {0,1}, {0,2}, {1,2}, {0,1,2}.
+
+    Raises SettingsError for more than :data:`MOST_DIMENSIONS`.
     """
+    if dimension > MOST_DIMENSIONS:
+        raise SettingsError(
+            f"polyhedra: dimension is {dimension}, in which a host has 2^{dimension} choices; at most "
+            f"{MOST_DIMENSIONS} can be played"
+        )
     masks = [mask for mask in range(1 << dimension) if mask & (mask - 1)]
     rows = [[bool(mask >> k & 1) for k in range(dimension)] for mask in masks]
     return torch.tensor(rows, device=device)

@@ -5,7 +5,7 @@ Much of it speaks for the host, little for the agent. On a device nothing here w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -113,10 +113,12 @@ def match(
     *,
     seed: int = 0,
     device: torch.device | str = "cpu",
+    on_turn: Callable[[int], None] = lambda turn: None,
     **arguments: object,
 ) -> torch.Tensor:
     """int64 [copies]: games that were begun in ``num_steps`` turns on end, the last one included (a playoff).
 
+    ``on_turn``: told of each turn, beginning with 1.
     ``arguments`` are those of :class:`Polyhedra`. A game that is over as it begins is one of one turn; one that is cut
     after ``step_threshold`` turns counts too. Raises SettingsError.
     """
@@ -124,6 +126,7 @@ def match(
     env = Polyhedra(copies, role="host", opponent=agent, seed=seed, device=device, **arguments)  # type: ignore[arg-type]
     env.reset()
     games = torch.ones(copies, dtype=torch.int64, device=device)
-    for _ in range(num_steps):
+    for turn in range(1, num_steps + 1):
         games += env.step(host(env.view())[:, None]).over
+        on_turn(turn)
     return games

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from tau_trainer.errors import SettingsError
-from tau_trainer.metrics import Event, MetricsHub, RunReport, TerminalMode, Timer, terminal_recorder
+from tau_trainer.metrics import MetricsHub, RunReport, TerminalMode
 from tau_trainer.settings import check_device
 from tau_trainer.settings.batched import BatchedSettings, dump_batched, plain_batched, resolve_batched_seed
-from tau_trainer.training.api import on_interrupt
-from tau_trainer.training.manager import kept_recorders, lasting
-from tau_trainer.training.provenance import provenance
-from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
+from tau_trainer.training.manager import lasting
+from tau_trainer.training.run_folder import RunFolder
+from tau_trainer.training.shell import Say, Shell, in_foreground
 
 
 def train_batched(
@@ -27,24 +25,17 @@ def train_batched(
     """
     settings = resolve_batched_seed(settings)
     check_device(settings)
-    chosen = settings.checkpoint_settings
-    folder = RunFolder.create(Path(chosen.results_dir), chosen.run_id, resume=chosen.resume, force=chosen.force)
-    hub: MetricsHub | None = None
-    try:
-        shown, timers = terminal_recorder(terminal), Timer()
-        own = settings.environment
-        if shown is not None:
-            text = f"{chosen.run_id}: {own.num_envs:,} copies of {own.name} on {settings.device}, seed {settings.seed}"
-            shown.on_event(Event("starting", 0.0, {"message": text}))
-        kept = kept_recorders(folder, settings, timers, command_line)
-        hub = MetricsHub([*kept, *([] if shown is None else [shown])], timers=timers)
+
+    @contextmanager
+    def begin(folder: RunFolder, hub: MetricsHub, _: Say) -> Iterator[Shell]:
         import torch
 
         from tau_trainer.training.batched import hironaka
         from tau_trainer.training.batched.run import BatchedRun
         from tau_trainer.training.ranks import device_of, gathered
 
-        if own.name == "hironaka":
+        kind = hironaka.HironakaRun if settings.environment.name == "hironaka" else BatchedRun
+        if kind is not BatchedRun:
             hironaka.check(settings)  # before other ranks are asked
         device = device_of(0, settings.devices, torch.device(settings.device))
         asked = {"settings": plain_batched(settings)}
@@ -52,30 +43,20 @@ def train_batched(
         torch.set_num_threads(1)
         try:
             with gathered(_FOLLOW, asked, settings.devices, device, folder.path / "run_logs", _leave) as ranks:
-                kind = hironaka.HironakaRun if own.name == "hironaka" else BatchedRun
-                run = kind(settings.on(str(device)), folder, hub, ranks)
-                atomic_write_text(folder.configuration, dump_batched(lasting(settings)))
-                atomic_write_json(folder.run_json, provenance(settings.seed, command_line))
-                first = run.decisions
-                with on_interrupt(run.stop):
-                    run.run()
-                    if run.decisions == first:
-                        text = "the run ended before anything was learned, so nothing is kept"
-                        raise run.error or SettingsError(text)
-                    folder.commit()
-                    return run.finish()
+                yield kind(settings.on(str(device)), folder, hub, ranks)
         finally:
             torch.set_num_threads(threads)
-    except BaseException:
-        if hub is not None:
-            hub.close()
-            hub = None
-        folder.discard()
-        raise
-    finally:
-        if hub is not None:
-            hub.close()
-        folder.release()
+
+    played = settings.environment
+    return in_foreground(
+        settings,
+        dump_batched(lasting(settings)),
+        settings.seed,
+        begin,
+        starting=f"{played.num_envs:,} copies of {played.name} on {settings.device}, seed {settings.seed}",
+        terminal=terminal,
+        command_line=command_line,
+    )
 
 
 _FOLLOW = "tau_trainer.training.batched.playing:follow"

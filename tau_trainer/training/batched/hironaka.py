@@ -10,7 +10,6 @@ import io
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Rules, View, found
 from tau_trainer.envs.polyhedra.rho import Rho, Setting, rho_matrix
-from tau_trainer.errors import SettingsError
+from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import atomic_write_bytes
-from tau_trainer.metrics import MetricsHub, RunReport
+from tau_trainer.metrics import MetricsHub
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
 from tau_trainer.training.batched.playing import Seat
 from tau_trainer.training.batched.run import BatchedRun
@@ -161,27 +160,29 @@ class HironakaRun(BatchedRun):
     @override
     def save(self) -> None:
         super().save()
-        atomic_write_json(self.folder.path / NUMBERS, self._told)
+        try:
+            atomic_write_json(self.folder.path / NUMBERS, self._told)
+        except TauError as error:
+            self.hub.warning(str(error))
 
     @override
-    def finish(self) -> RunReport:
+    def conclude(self) -> Mapping[str, Path]:
+        files, path = dict(super().conclude()), self.folder.path
         if self.error is None and not self.hurried.is_set():
             self._told["after"] = self._matrix()
-        report = super().finish()
-        if "after" not in self._told:
-            return report
-        path = self.folder.path
-        atomic_write_json(path / NUMBERS, self._told)
-        atomic_write_bytes(path / PICTURE, picture(self._told["before"], self._told["after"]))
-        return report
+            try:
+                files["rho"] = atomic_write_json(path / NUMBERS, self._told)
+                files["picture"] = atomic_write_bytes(
+                    path / PICTURE, picture(self._told["before"], self._told["after"])
+                )
+            except TauError as error:
+                self.failures.append(str(error))
+        return files
 
+    @property
     @override
-    def report(self, models: Mapping[str, Path], others: Mapping[str, Path]) -> RunReport:
-        if "after" not in self._told:
-            return super().report(models, others)
-        files = {**others, "rho": self.folder.path / NUMBERS, "picture": self.folder.path / PICTURE}
-        verdict = table(self._told["before"], self._told["after"])
-        return replace(super().report(models, files), verdict=verdict)
+    def verdict(self) -> str | None:
+        return table(self._told["before"], self._told["after"]) if "after" in self._told else None
 
 
 def check(settings: BatchedSettings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +80,7 @@ class Table:
         self.dimension, self.points, self.max_value = (
             like if one is None else one for one, like in zip(given, likes, strict=True)
         )
+        subsets(self.dimension, torch.device("cpu"))  # raises where there are too many
         for dimension, points, _ in sizes:
             if (dimension, max(points, self.points)) != (self.dimension, points):
                 raise SettingsError(
@@ -131,8 +132,8 @@ class Table:
         else:
             yield f"not over after {game.max_steps} turns: the agent holds out (--max-steps)"
 
-    def playoff(self, turns: int, copies: int = 1) -> list[int]:
-        """Games begun in so many turns on end, in each of several matches."""
+    def playoff(self, turns: int, copies: int = 1, on_turn: Callable[[int], None] = lambda turn: None) -> list[int]:
+        """Games begun in so many turns on end, in each of several matches; ``on_turn``: told of each."""
         games = match(
             self.host,
             self.agent,
@@ -143,6 +144,7 @@ class Table:
             max_num_points=self.points,
             max_value=self.max_value,
             reposition=self.game.reposition,
+            on_turn=on_turn,
         )
         counted: list[int] = games.tolist()
         return counted

@@ -2,54 +2,50 @@
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from typing_extensions import override
 
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.errors import CheckpointError, LearnerError, NonFiniteError, RunFinishedError, SettingsError, TauError
-from tau_trainer.files import safe_name
-from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, RunReport, RunSnapshot, keys, plot_learning_curve
+from tau_trainer.errors import CheckpointError, LearnerError, NonFiniteError, SettingsError
+from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, keys
 from tau_trainer.settings.batched import BatchedSettings, Compile
+from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
-from tau_trainer.training.api import ENDING, HURRYING
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.evaluation import Evaluation
 from tau_trainer.training.batched.playing import Playing, Seat
-from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
+from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
+from tau_trainer.training.moments import newest_moment
 from tau_trainer.training.run_folder import RunFolder
-from tau_trainer.training.status import write_status
+from tau_trainer.training.shell import Kept, Shell
 
-_SNAPSHOT_S = 0.25
+if TYPE_CHECKING:
+    from tau_trainer.models import Policy
+
 _ENVIRONMENT = "environment."
 """What the names of the copies' tensors begin with in the checkpoint of the first policy that learns."""
 
 
-class BatchedRun(Playing):
+class BatchedRun(Playing, Shell):
     """Everything of one run. Belongs to one thread.
 
     Raises:
         SettingsError, CheckpointError, RunFinishedError: it cannot begin, or need not go on.
     """
 
+    command = "batch"
+
     def __init__(
         self, settings: BatchedSettings, folder: RunFolder, hub: MetricsHub, ranks: Ranks | None = None
     ) -> None:
-        super().__init__(settings, ranks)
-        self.folder, self.hub = folder, hub
-        self.asked = threading.Event()
-        """Set once somebody wants it to end."""
-        self.hurried = threading.Event()
-        """Set once they want it to end without evaluation and export."""
-        self.error: TauError | None = None
-        self.failures: list[str] = []
+        Playing.__init__(self, settings, ranks)
+        Shell.__init__(self, settings, folder, hub)
         self._compile: Compile | None = None
         """What the earlier part of this run has found: numbers of compiled steps may differ in their last bit."""
         self._begin_from_origins()
@@ -64,24 +60,38 @@ class BatchedRun(Playing):
         self.compiled, said = choose(mode, self.env, learners, left)
         if said:
             hub.event("compiled", message=said)
-        self.started = time.monotonic()
         self.restart_clock()
-        self._first = self._flushed = self._saved = self._evaluated = self.decisions
-        if self.decisions >= settings.max_steps:
-            raise RunFinishedError(
-                f"the run in '{folder.path}' has had all its decisions, so there was nothing to do; raise --max-steps "
-                "to go on"
+        self._flushed = self._saved = self._evaluated = self.decisions
+        self.begin()
+        for seat in self.learning:
+            hub.begin(
+                seat.name,
+                step=self.steps_of(seat),
+                max_steps=self._most_of(seat),
+                hyperparameters=seat.settings.model_dump(mode="json"),
             )
-        for seat in self.seats:
-            if seat.learns:
-                hub.begin(
-                    seat.name,
-                    step=self.steps_of(seat),
-                    max_steps=settings.max_steps * len(seat.agents) // self.env.num_agents,
-                    hyperparameters=seat.settings.model_dump(mode="json"),
-                )
+
+    def _most_of(self, seat: Seat) -> int:
+        """Decisions of one policy in the whole run."""
+        return self.max_steps * len(seat.agents) // self.env.num_agents
 
     @property
+    @override
+    def steps(self) -> int:
+        return self.decisions
+
+    @property
+    @override
+    def max_steps(self) -> int:
+        return self.settings.max_steps
+
+    @property
+    @override
+    def subject(self) -> str:
+        return f"{self.env.num_envs:,} x {self.settings.environment.name}"
+
+    @property
+    @override
     def done(self) -> bool:
         """Whether all decisions are made."""
         return self.decisions >= self.settings.max_steps
@@ -115,30 +125,22 @@ class BatchedRun(Playing):
             raise CheckpointError(f"checkpoint_settings.initialize_from {chosen.initialize_from}: {why}")
         return found.checkpoint
 
-    def stop(self) -> None:
-        """Let it end once everything that was played is learned from, saved and evaluated; twice: saved alone."""
-        if self.asked.is_set():
-            self.hurried.set()
-        self.asked.set()
-        self.hub.event("note", message=HURRYING if self.hurried.is_set() else ENDING)
+    @override
+    def collect_and_learn(self) -> None:
+        while not (self.done and self.round_over) and not (self.asked.is_set() and self.round_over):
+            self.advance()
+            if self._due(self._flushed, self.settings.summary_every) or (self.done and self.round_over):
+                self.flush()
+            if self.round_over and self._due(self._evaluated, self.settings.evaluation.interval):
+                self._evaluate(self.asked)
+            if self.round_over and self._due(self._saved, self.settings.checkpoint_interval) and not self.done:
+                self.save()
+            self.show()
 
+    @override
     def run(self) -> None:
-        """Play and learn to the end; what fails is in :attr:`error`."""
         try:
-            looked = 0.0
-            while not (self.done and self.round_over) and not (self.asked.is_set() and self.round_over):
-                self.advance()
-                if self._due(self._flushed, self.settings.summary_every) or (self.done and self.round_over):
-                    self.flush()
-                if self.round_over and self._due(self._evaluated, self.settings.evaluation.interval):
-                    self._evaluate(self.asked)
-                if self.round_over and self._due(self._saved, self.settings.checkpoint_interval) and not self.done:
-                    self.save()
-                if time.monotonic() - looked > _SNAPSHOT_S:
-                    looked = time.monotonic()
-                    self.hub.snapshot(self.snapshot())
-        except TauError as error:
-            self.error = error
+            super().run()
         except RuntimeError as error:
             death = self.ranks.death()
             if death is None:
@@ -180,17 +182,17 @@ class BatchedRun(Playing):
             self.hub.add(name, keys.EPISODE_RETURN, score)
 
     def save(self) -> None:
-        """Write a checkpoint of every policy that learns, and its model; what cannot be written is a warning."""
+        """Write a checkpoint of every policy that learns: see :meth:`save_moment`."""
         self._saved = self.decisions
-        copies = {f"{_ENVIRONMENT}{name}": values.cpu().numpy() for name, values in self.copies_state().items()}
-        for seat in self.learning:
-            self._save(seat, copies if seat is self.learning[0] else {})
+        self.save_moment([seat.name for seat in self.learning], self.settings.keep_checkpoints)
 
-    def _save(self, seat: Seat, copies: Mapping[str, NDArray[Any]]) -> None:
-        from tau_trainer.export import export_onnx
-
+    @override
+    def keep(self, name: str) -> Kept:
+        seat = self._seat_of(name)
         arrays, facts = seat.learner.state()
-        arrays = {**arrays, **copies}
+        if seat is self.learning[0]:
+            copies = self.copies_state().items()
+            arrays = {**arrays, **{f"{_ENVIRONMENT}{name}": values.cpu().numpy() for name, values in copies}}
         steps = self.steps_of(seat)
         values: dict[str, Any] = {
             "algorithm": facts,
@@ -201,23 +203,15 @@ class BatchedRun(Playing):
             "mean_length": seat.mean_length,
             "behavior": behavior_json.to_json(seat.spec),
         }
-        manifest = {"learner": values, "steps": self.collector.steps, "compiled": self.compiled}
-        name = safe_name(seat.name)
-        try:
-            path = save_checkpoint(
-                self.folder.checkpoints, steps, arrays, manifest, self.settings.keep_checkpoints, name=seat.name
-            )
-            policy = seat.learner.policy(seat.updates)
-            if policy is not None:
-                place = self.folder.path / name
-                place.mkdir(exist_ok=True)
-                export_onnx(policy, seat.spec, place / f"{name}-{steps}.onnx")
-            write_status(self.folder.path, {})
-        except TauError as error:
-            self.failures.append(str(error))
-            self.hub.warning(str(error))
-            return
-        self.hub.event("checkpoint", behavior=seat.name, step=steps, path=str(path))
+        return Kept(steps, arrays, {"learner": values, "steps": self.collector.steps, "compiled": self.compiled})
+
+    @override
+    def policy_of(self, name: str) -> tuple[Policy | None, BehaviorSpec]:
+        seat = self._seat_of(name)
+        return seat.learner.policy(seat.updates), seat.spec
+
+    def _seat_of(self, name: str) -> Seat:
+        return next(seat for seat in self.learning if seat.name == name)
 
     def _restore(self) -> None:
         """Go on with the newest moment of which everything is whole."""
@@ -226,6 +220,9 @@ class BatchedRun(Playing):
         found = self._newest()
         for seat in self.learning:
             values = found[seat.name].manifest["learner"]
+            lost = seat.learner.lost(values["algorithm"])
+            if lost:
+                self.hub.warning(lost)
             seat.learner.load(found[seat.name].tensors, values["algorithm"])
             seat.updates, seat.episodes = values["updates"], values["episodes"]
             seat.mean_return, seat.mean_length = values["mean_reward"], values["mean_length"]
@@ -246,125 +243,64 @@ class BatchedRun(Playing):
             ) from None
 
     def _newest(self) -> dict[str, Checkpoint]:
-        """Of every policy that learns the checkpoint of one moment, the newest that all of them have."""
-        names = [seat.name for seat in self.seats if seat.learns]
-        before = math.inf
-        warned: set[str] = set()
-        while True:
-            found: dict[str, Checkpoint] = {}
-            for name in names:
-                steps = before if not found else next(iter(found.values())).manifest["steps"]
-                one = latest_checkpoint(
-                    self.folder.checkpoints,
-                    name,
-                    accept=lambda content, steps=steps, first=not found: (  # type: ignore[misc]
-                        content["steps"] < steps if first else content["steps"] == steps
-                    ),
-                )
-                for warning in one.warnings:
-                    if warning not in warned:
-                        self.hub.warning(warning)
-                warned |= set(one.warnings)
-                if one.checkpoint is None:
-                    break
-                found[name] = one.checkpoint
-            if len(found) == len(names):
-                return found
-            if not found:
-                raise CheckpointError(
-                    f"the run in '{self.folder.path}' saved no moment of which everything can be read, so there is "
-                    "nothing to go on from; begin it again with --force"
-                )
-            before = found[names[0]].manifest["steps"]
+        """Of every policy that learns the checkpoint of one moment, the newest that is whole."""
+        names = [seat.name for seat in self.learning]
+        whole = newest_moment(self.folder.checkpoints, names)
+        for warning in whole.warnings:
+            self.hub.warning(warning)
+        found = {one.name: one for one in whole.checkpoints.values()}
+        if found.keys() != set(names) or len({one.manifest["steps"] for one in found.values()}) != 1:
+            raise CheckpointError(
+                f"the run in '{self.folder.path}' saved no moment of which everything can be read, so there is "
+                "nothing to go on from; begin it again with --force"
+            )
+        return found
 
-    def finish(self) -> RunReport:
-        """Save, evaluate, export, draw, report."""
-        from tau_trainer.export import export_onnx
-
-        models: dict[str, Path] = {}
+    @override
+    def conclude(self) -> Mapping[str, Path]:
         if self.error is None:
             if self._saved != self.decisions:
                 self.save()
             if self.settings.evaluation.episodes and not self.hurried.is_set():
                 self._evaluate(self.hurried)
-                for seat in self.seats:
-                    if seat.learns:
-                        self.hub.flush(seat.name, self.steps_of(seat), training=False)
-        for seat in self.seats:
-            wanted = seat.learns and self.error is None and not self.hurried.is_set()
-            policy = seat.learner.policy(seat.updates) if wanted else None
+                for seat in self.learning:
+                    self.hub.flush(seat.name, self.steps_of(seat), training=False)
+        for seat in self.learning if self.error is None and not self.hurried.is_set() else ():
+            policy, spec = self.policy_of(seat.name)
             if policy is not None:
-                try:
-                    models[seat.name] = export_onnx(policy, seat.spec, self.folder.onnx(seat.name))
-                except TauError as error:
-                    self.failures.append(str(error))
-        files = self.evaluation.write_trace(self.folder.path)
-        self.hub.drain(10.0)
-        try:
-            plot_learning_curve(self.folder.path)
-        except Exception as error:  # drawing must never cost a trained policy
-            self.hub.warning(f"the learning curve was not drawn: {type(error).__name__}: {error}")
-        report = self.report(models, files)
-        self.hub.snapshot(self.snapshot())
-        self.hub.result(report)
-        self.hub.drain(10.0)
-        return report
+                self.export(seat.name, policy, spec)
+        return self.evaluation.write_trace(self.folder.path)
 
-    def report(self, models: Mapping[str, Path], others: Mapping[str, Path]) -> RunReport:
-        """The central report."""
-        seconds, folder = time.monotonic() - self.started, self.folder
-        named = {"curve": folder.learning_curve, "checkpoints": folder.checkpoints, "log": folder.log}
-        files = {f"policy {name}" if len(models) > 1 else "policy": path for name, path in models.items()}
-        return RunReport(
-            run_id=self.settings.checkpoint_settings.run_id,
-            folder=folder.path,
-            command="batch",
-            outcome="failed" if self.error else "completed" if self.done else "cancelled",
-            decisions=self.decisions,
-            wall_seconds=seconds,
-            decisions_per_second=(self.decisions - self._first) / seconds,
-            behaviors=self.snapshot().behaviors,
-            models=tuple(models.values()),
-            files=files | dict(others) | {name: path for name, path in named.items() if path.exists()},
-            errors=(*([str(self.error)] if self.error else []), *self.failures, *self.hub.losses),
+    @property
+    @override
+    def behaviors(self) -> tuple[BehaviorSnapshot, ...]:
+        return tuple(
+            BehaviorSnapshot(
+                seat.name,
+                self.steps_of(seat),
+                self._most_of(seat),
+                seat.episodes,
+                seat.mean_return,
+                seat.mean_length,
+            )
+            for seat in self.seats
         )
 
-    def snapshot(self) -> RunSnapshot:
-        """The run now."""
-        elapsed = time.monotonic() - self.started
-        rate = (self.decisions - self._first) / elapsed if elapsed > 0 else 0.0
-        most, told = self.settings.max_steps, self.speeds()
-        figures: tuple[str, ...] = ()
+    @property
+    @override
+    def figures(self) -> Mapping[str, Any]:
+        told, shown = self.speeds(), tuple[str, ...]()
         if told:
             environments, agents, *shares = told.values()
             names = [*self.collector.seconds, "learning"]
-            figures = (
+            shown = (
                 f"{environments:,.0f} environment steps/s",
                 f"{agents:,.0f} agent steps/s",
                 ", ".join(f"{name} {share:.0%}" for name, share in zip(names, shares, strict=True)),
             )
-        return RunSnapshot(
-            run_id=self.settings.checkpoint_settings.run_id,
-            command="batch",
-            subject=f"{self.env.num_envs:,} x {self.settings.environment.name}",
-            seed=self.settings.seed,
-            elapsed_s=elapsed,
-            decisions=self.decisions,
-            max_decisions=most,
-            decisions_per_second=rate,
-            eta_s=max(most - self.decisions, 0) / rate if rate > 0 else None,
-            policy_version=sum(seat.updates for seat in self.seats),
-            update_seconds=self.learning_seconds,
-            behaviors=tuple(
-                BehaviorSnapshot(
-                    seat.name,
-                    self.steps_of(seat),
-                    most * len(seat.agents) // self.env.num_agents,
-                    seat.episodes,
-                    seat.mean_return,
-                    seat.mean_length,
-                )
-                for seat in self.seats
-            ),
-            figures=figures,
-        )
+        return {
+            "seed": self.settings.seed,
+            "policy_version": sum(seat.updates for seat in self.seats),
+            "update_seconds": self.learning_seconds,
+            "figures": shown,
+        }

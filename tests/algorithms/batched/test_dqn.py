@@ -242,6 +242,9 @@ def test_exploration_follows_the_steps_of_the_run() -> None:
         learner.learn(rollout_of(2), progress)
         seen.append(learner.epsilon)
     assert seen == pytest.approx([0.6, 0.2, 0.2])
+    falling = learner_of(exploration={"type": "eps_greedy", "eps": 1.0, "eps_min": 0.0}, max_steps=1000)
+    falling.learn(rollout_of(2), 0.1)
+    assert falling.epsilon == pytest.approx(0.5), "it falls over a fifth of the run"
     exponential = {"mode": "exponential", "initial": 0.5, "final": 0.1, "rate": 0.99}
     learner = learner_of(exploration={"type": "eps_greedy", "eps": exponential}, max_steps=1000)
     told = learner.learn(rollout_of(2), 0.1)

@@ -35,6 +35,8 @@ def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None,
     cls = A2CPolicySettings if kind == "a2c" else PPOPolicySettings
     settings = {"network_settings": {"hidden_units": 8, "num_layers": 1} | (network or {}), "gamma": gamma}
     given = {"batch_size": T * E * A, "buffer_size": T * E * A} | PLAIN | numbers
+    if kind == "a2c":
+        given = {"normalize_advantage": False, "lambd": 1.0} | given
     return cls.model_validate({"hyperparameters": given} | settings)
 
 

@@ -353,6 +353,23 @@ def test_masks_are_split_by_branch_and_images_from_bytes_become_floats() -> None
     assert np.unique(terminals.obs[0]).tolist() == [np.float32(0.2)]
 
 
+def test_images_are_read_in_the_order_of_their_shape_as_mlagents_envs_reads_them() -> None:
+    """Whatever package 3.0.0, which this engine says it is, writes there: the docstring says how to undo it."""
+    spec = BehaviorSpec("Eyes?team=0", (ObservationSpec("camera", (3, 4, 5)),), ActionSpec(1))
+    one = batch(spec, 7)
+    picture = np.arange(60, dtype=np.float32).reshape(1, 3, 4, 5)
+    one.obs = (picture,)
+    talk = Talk(message(one, specs=[spec]), GOODBYE)
+    env = talk.environment()
+    env.reset()
+    decisions, _ = env.get_steps(spec.name)
+    (seen,) = decisions.obs
+    np.testing.assert_array_equal(seen.ravel(), picture.transpose(0, 2, 3, 1).ravel())
+    channels, height, width = seen.shape[1:]
+    np.testing.assert_array_equal(seen.reshape(-1, height, width, channels).transpose(0, 3, 1, 2), picture)
+    env.close()
+
+
 def test_where_a_loop_runs_already_as_in_a_notebook() -> None:
     async def cell() -> list[int]:
         env = game()

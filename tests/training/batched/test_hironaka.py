@@ -39,7 +39,6 @@ def values(tmp_path: Path) -> dict[str, Any]:
             "batch_size": 16,
             "buffer_size": 500,
             "buffer_init_steps": 32,
-            "save_replay_buffer": True,
         }
         policy["network_settings"]["net_arch"] = [8]
     read |= {"max_steps": 1600, "summary_freq": 400, "checkpoint_interval": 800, "seed": 3}

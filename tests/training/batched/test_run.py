@@ -14,11 +14,13 @@ import yaml
 
 from tau_trainer.collection.batched import Scores
 from tau_trainer.errors import CheckpointError, RunExistsError, RunFinishedError, SettingsError
+from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.settings.batched import load_batched
 from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.run import BatchedRun
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
+from tau_trainer.training.moments import Moment
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -158,6 +160,58 @@ def test_what_cannot_be_read_is_passed_over_for_a_moment_that_is_whole(file: Pat
     assert [one["fields"]["step"] for one in log if one.get("kind") == "resumed"] == [128, 128]
     for policy in ("left", "right"):
         same(newest(resumed, policy), newest(straight, policy))
+
+
+def test_a_kill_between_two_policies_leaves_the_moment_before(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    straight = train(file, "straight")
+    killed, write, written = file.parent / "results" / "killed", Moment.write, list[str]()
+
+    def copied(self: Moment, name: str, *given: Any) -> Path:
+        if len(written) == 3:
+            shutil.copytree(file.parent / "results" / "whole", killed)
+        written.append(name)
+        return write(self, name, *given)
+
+    monkeypatch.setattr(Moment, "write", copied)
+    train(file, "whole", keep_checkpoints=1)
+    assert sorted(path.name for path in (killed / "checkpoints").iterdir()) == ["left-128", "left-256", "right-128"]
+    resumed = train(file, "killed", checkpoint_settings__resume=True, keep_checkpoints=1)
+    assert sorted(path.name for path in (killed / "checkpoints").iterdir()) == ["left-320", "right-320"]
+    for policy in ("left", "right"):
+        same(newest(straight, policy), newest(resumed, policy))
+
+
+def test_a_disk_that_is_full_for_a_while_costs_nothing_but_a_checkpoint(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the second policy, once; and at the end."""
+    full = ["right-256"]
+    left: list[list[str]] = []
+
+    def refuse(path: Path, data: bytes) -> None:
+        head = json.loads(data) if path.name == "manifest.json" else {}
+        if f"{head.get('name')}-{head.get('step')}" in full:
+            raise OSError(28, "No space left on device")
+        write_synced(path, data)
+
+    def seen(run: BatchedRun) -> None:
+        save(run)
+        left.append(sorted(path.name for path in run.folder.checkpoints.iterdir()))
+
+    save = BatchedRun.save
+    monkeypatch.setattr(BatchedRun, "save", seen)
+    monkeypatch.setattr("tau_trainer.training.checkpoints.write_synced", refuse)
+    report = train(file, "once", keep_checkpoints=1)
+    assert left == [["left-128", "right-128"], ["left-128", "right-128"], ["left-320", "right-320"]]
+    assert (report.exit_code, report.errors) == (0, ()), "what was not saved then is saved now"
+    assert sorted(path.name for path in (report.folder / "right").glob("*.onnx")) == ["right-320.onnx"]
+    full += ["left-320"]
+    report = train(file, "twice", keep_checkpoints=1)
+    assert left[-1] == ["left-128", "right-128"]
+    assert report.exit_code == 1
+    [error] = report.errors
+    assert "Cannot save checkpoint 'left-320'" in error
+    assert report.models, "exported all the same"
 
 
 def test_a_run_that_had_all_its_decisions_is_left_as_it_is(file: Path) -> None:
@@ -339,6 +393,26 @@ def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
     assert (report.outcome, report.exit_code) == ("failed", 2)
     assert "became NaN or infinite; the checkpoints from before it are kept" in report.errors[0]
     assert not list((report.folder / "checkpoints").glob("left-*"))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_replay_memory_that_was_not_kept_is_told(file: Path, kept: bool) -> None:
+    numbers = {"steps_per_update": COPIES, "buffer_init_steps": 4 * COPIES, "batch_size": 8, "buffer_size": 512}
+    own = {"agents": ["left"], "trainer_type": "dqn", "hyperparameters": {**numbers, "save_replay_buffer": kept}}
+    straight = train(file, "straight", policies__left=own)
+    cut(file, "cut", steps=12, policies__left=own)
+    resumed = train(file, "cut", policies__left=own, checkpoint_settings__resume=True)
+    told = [one["fields"]["message"] for one in read_log(resumed.folder / "log.jsonl") if one.get("kind") == "warning"]
+    sentence = (
+        "the replay memory of 'left' was not kept, so learning goes on once 32 new decisions are made; "
+        "save_replay_buffer: true keeps it"
+    )
+    assert told == ([] if kept else [sentence])
+    equal = (
+        newest(straight, "left").tensors["model.action.weight"]
+        == newest(resumed, "left").tensors["model.action.weight"]
+    )
+    assert bool(np.all(equal)) == kept
 
 
 def test_figures_that_not_every_update_has_are_told(file: Path) -> None:

@@ -1,0 +1,55 @@
+"""How far a command is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from tau_trainer.cli.messages import show_status
+
+_TELL_S = 5.0
+"""How often progress is told where nothing can be drawn."""
+
+
+class Progress:
+    """How far something is that takes long: bars on a terminal, else a line now and then, or nothing where silent."""
+
+    def __init__(self, *, silent: bool = False, after_s: float = 1.0) -> None:
+        """``after_s``: what is over earlier needs no line."""
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+
+        console = Console(stderr=True)
+        self._silent = silent
+        self._lock = threading.Lock()
+        self._first = time.monotonic() + after_s
+        self._next: dict[str, float] = {}
+        self._tasks: dict[str, Any] = {}
+        self._bars = None
+        if console.is_terminal and not console.is_dumb_terminal and not self._silent:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+            self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def tell(self, name: str, share: float, text: str) -> None:
+        """``name`` has come so far; call from any thread."""
+        if self._silent:
+            return
+        with self._lock:
+            if self._bars is not None:
+                if name not in self._tasks:
+                    self._tasks[name] = self._bars.add_task(name, total=1.0, told="")
+                self._bars.update(self._tasks[name], completed=share, told=text)
+            elif time.monotonic() >= self._next.get(name, self._first):
+                self._next[name] = time.monotonic() + _TELL_S
+                show_status(f"{name} {min(share, 1.0):.0%}: {text}")

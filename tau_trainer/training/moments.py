@@ -1,0 +1,132 @@
+"""Moments: checkpoints of several policies that are whole together, or count for nothing.
+
+Policies that play together are written one after the other, so a process that dies or a disk that is full may leave a
+moment of some without the others. Each checkpoint therefore names all of its moment. A run goes on from the newest of
+which nothing is missing, and what is older is removed only once a newer one is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tau_trainer.columns import Arrays
+from tau_trainer.files import safe_name
+from tau_trainer.specs import BehaviorSpec
+from tau_trainer.training.checkpoint_index import Mark, learner_names, scan
+from tau_trainer.training.checkpoints import Checkpoint, discard, latest_checkpoint, save_checkpoint
+
+if TYPE_CHECKING:
+    from tau_trainer.models import Policy
+
+
+class Moment:
+    """One that is being written: :meth:`write` every policy, then :func:`.checkpoints.retire` what is older.
+
+    Args:
+        folder: all checkpoints of the run.
+        number: larger than that of any moment before; see :func:`last_number`.
+        names: the policies whose checkpoints are this moment.
+    """
+
+    def __init__(self, folder: Path, number: int, names: Sequence[str]) -> None:
+        self._folder = folder
+        self._mark = Mark(number, tuple(safe_name(name) for name in names))
+        self._written: list[Path] = []
+
+    def write(self, name: str, step: int, tensors: Arrays, manifest: Mapping[str, object]) -> Path:
+        """A policy's checkpoint; nothing older is removed. Raises as :func:`.checkpoints.save_checkpoint`."""
+        if not self._written:
+            self._clear()
+        path = save_checkpoint(self._folder, step, tensors, manifest, None, name=name, moment=self._mark)
+        self._written.append(path)
+        return path
+
+    def give_up(self) -> None:
+        """Remove what was written: something else of this moment could not be."""
+        for path in self._written:
+            discard(path)
+
+    def _clear(self) -> None:
+        """Remove what a process that died has left of moments that it did not finish: they would never be whole."""
+        entries = {name: scan(self._folder, name) for name in self._mark.names}
+        newest = {
+            # Nobody knows how new one is that cannot be read.
+            name: max((one.moment.number if one.serial else math.inf for one in of_name), default=-math.inf)
+            for name, of_name in entries.items()
+        }
+        for one in (one for of_name in entries.values() for one in of_name):
+            if any(newest.get(other, math.inf) < one.moment.number for other in one.moment.names):
+                discard(one.path)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a run goes on from."""
+
+    checkpoints: Mapping[str, Checkpoint]
+    """By file name, of the policies that were saved by then; none: no moment is whole."""
+    passed: frozenset[int]
+    """Moments that are newer, and of which something is missing."""
+    warnings: tuple[str, ...]
+    """What was wrong with newer checkpoints, a sentence each."""
+
+
+def newest_moment(folder: Path, names: Sequence[str] | None = None) -> Whole:
+    """The newest moment of which everything is whole, and of policies that save by themselves the newest of each.
+
+    Args:
+        folder: all checkpoints of a run.
+        names: of these policies; None: of all.
+    """
+    wanted = learner_names(folder) if names is None else [safe_name(name) for name in names]
+    passed: set[int] = set()
+    warnings: dict[str, None] = {}
+    newest: dict[str, Checkpoint] | None = None
+    while True:
+        found: dict[str, Checkpoint] = {}
+        for name in wanted:
+            latest = latest_checkpoint(folder, name, passed=passed)
+            warnings |= dict.fromkeys(latest.warnings)
+            if latest.checkpoint is not None:
+                found[name] = latest.checkpoint
+        newest = found if newest is None else newest
+        numbers = {name: one.moment.number for name, one in found.items()}
+        partial = {
+            one.moment.number
+            for one in found.values()
+            if any(numbers.get(other, -math.inf) < one.moment.number for other in one.moment.names or wanted)
+        }
+        if not partial:
+            break
+        passed.add(max(partial))
+    if not found and not any(one.moment.names for one in newest.values()):
+        # Of an earlier version, which let each policy remove its own: better from several moments than from none.
+        return Whole(newest, frozenset(), tuple(warnings))
+    return Whole(found, frozenset(passed), tuple(warnings))
+
+
+def last_number(folder: Path) -> int:
+    """The number of the last moment that anything is there of, whole or not; 0: there is none."""
+    return max((0, *(one.moment.number for name in learner_names(folder) for one in scan(folder, name))))
+
+
+def write_model(run: Path, name: str, policy: Policy, spec: BehaviorSpec, step: int) -> None:
+    """``<run>/<Name>/<Name>-<step>.onnx`` of a checkpoint, as ML-Agents has it; those of checkpoints that are gone go.
+
+    Raises TauError where it cannot be written.
+    """
+    from tau_trainer.export import export_onnx
+
+    name = safe_name(name)
+    folder, kept = run / name, {f"{name}-{entry.step}.onnx" for entry in scan(run / "checkpoints", name)}
+    for old in folder.glob(f"{glob.escape(name)}-*.onnx"):
+        if old.name not in kept:
+            with contextlib.suppress(OSError):
+                old.unlink()
+    export_onnx(policy, spec, folder / f"{name}-{step}.onnx")

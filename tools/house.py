@@ -1,0 +1,256 @@
+"""How large the house is, and how far a decision walks in it: `python3 -m tools.house` prints each figure.
+
+Counted from the text alone, but for the walks, which are traced in a run of the headless engine: an exchange is what
+the event loop does from one message of an engine to the next, an update what the learner's thread does with a buffer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import statistics
+import sys
+import tempfile
+import threading
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "tau_trainer"
+
+MOST_FILES, MOST_LINES, MOST_ATTRIBUTES, MOST_PARAMETERS = 20, 350, 15, 6
+"""In a folder, in a file, of a class with behaviour, of a function: what goes beyond is counted."""
+EMPTY_NAMES = ("one", "own", "told")
+"""Names that say nothing of what they hold."""
+_SILENT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_RECORDS = ("dataclass", "BaseModel", "NamedTuple", "TypedDict", "Enum", "Settings")
+_EXCHANGES, _UPDATES = 50, 3
+"""So many pass before one is traced: the first ones import and measure."""
+
+
+@dataclass
+class Module:
+    """A file of the package, read."""
+
+    path: str
+    text: str
+    lines: list[str] = field(init=False)
+    tree: ast.Module = field(init=False)
+    code: set[int] = field(init=False)
+    """The lines with code on them: no blanks, comments or docstrings, those of attributes among them."""
+    commented: set[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lines, self.tree = self.text.splitlines(), ast.parse(self.text)
+        quoted = {
+            line
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        self.code, self.commented = set(), set()
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type == tokenize.COMMENT:
+                self.commented.add(token.start[0])
+            elif token.type not in _SILENT:
+                self.code |= set(range(token.start[0], token.end[0] + 1)) - quoted
+
+    def functions(self) -> list[_Function]:
+        """Every function and method, those within others too."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, _Function)]
+
+    def classes(self) -> list[ast.ClassDef]:
+        """Every class."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+
+
+def read(package: Path) -> list[Module]:
+    """The modules of a package, by path."""
+    return [
+        Module(path.relative_to(package.parent).as_posix(), path.read_text("utf-8"))
+        for path in sorted(package.rglob("*.py"))
+    ]
+
+
+def parameters(function: _Function) -> int:
+    """How many values a caller may give: self and cls are none."""
+    args = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return len(args) - (bool(args) and args[0].arg in ("self", "cls"))
+
+
+def attributes(owner: ast.ClassDef) -> set[str]:
+    """What a class with behaviour keeps in ``self``; nothing of records, settings and options."""
+    kinds = [ast.unparse(node) for node in [*owner.decorator_list, *owner.bases]]
+    if any(kind.split("(")[0].endswith(_RECORDS) for kind in kinds):
+        return set()
+    return {
+        node.attr
+        for node in ast.walk(owner)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+
+
+def bound(function: _Function) -> set[str]:
+    """The names that a function itself gives to values, those of its parameters too."""
+    found = {arg.arg for arg in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        if not isinstance(node, _Function):  # whose names are its own
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def imports(module: Module, known: set[str]) -> set[str]:
+    """The modules of the package that it imports when it is loaded, by path."""
+    found = set()
+    for node in module.tree.body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module]
+        for name in names:
+            path = name.replace(".", "/")
+            found |= {path + ".py", path + "/__init__.py"} & known
+    return found - {module.path}
+
+
+def floors(modules: list[Module]) -> int:
+    """The longest chain of imports. Circles between files, which only types may make, count once."""
+    known = {module.path for module in modules}
+    below = {module.path: imports(module, known) for module in modules}
+    heights: dict[str, int] = {}
+
+    def height(path: str, above: frozenset[str]) -> int:
+        if path not in heights:
+            tops = [height(other, above | {path}) for other in below[path] if other not in above]
+            heights[path] = 1 + max(tops, default=0)
+        return heights[path]
+
+    return max(height(path, frozenset()) for path in below)
+
+
+def counted(modules: list[Module]) -> dict[str, float]:
+    """Every figure that the text alone gives."""
+    lines = [len(module.lines[number - 1].strip()) for module in modules for number in module.code]
+    functions = [(module, function) for module in modules for function in module.functions()]
+    long = [len(module.code & set(range(f.lineno, (f.end_lineno or f.lineno) + 1))) for module, f in functions]
+    folders = Counter(module.path.rpartition("/")[0] for module in modules)
+    classes = {node.name: attributes(node) for module in modules for node in module.classes()}
+    named = Counter(name for _, function in functions for name in bound(function) if name in EMPTY_NAMES)
+    many = sum(parameters(function) > MOST_PARAMETERS for _, function in functions)
+    figures: dict[str, float] = {
+        "code lines": len(lines),
+        "characters in a line, mean": round(statistics.mean(lines), 1),
+        "lines in a function, median": statistics.median(long),
+        f"files of more than {MOST_LINES} lines": sum(len(m.lines) > MOST_LINES for m in modules),
+        f"folders of more than {MOST_FILES} files": sum(count > MOST_FILES for count in folders.values()),
+        f"classes of more than {MOST_ATTRIBUTES} attributes": sum(len(a) > MOST_ATTRIBUTES for a in classes.values()),
+        "most attributes of a class": max(map(len, classes.values()), default=0),
+        f"functions of more than {MOST_PARAMETERS} parameters": many,
+        "floors": floors(modules),
+        "lines with a comment in algorithms": sum(len(m.commented) for m in modules if "/algorithms/" in m.path),
+    }
+    return figures | {f"functions with a local `{name}`": named[name] for name in EMPTY_NAMES}
+
+
+@dataclass
+class Walk:
+    """The files of the package that calls enter, in order."""
+
+    entered: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> int:
+        """How many are entered."""
+        return len(set(self.entered))
+
+    @property
+    def moves(self) -> int:
+        """How often the next call is in another file."""
+        return sum(a != b for a, b in zip(self.entered, self.entered[1:], strict=False))
+
+    def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
+        """For :func:`sys.setprofile`."""
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            self.entered.append(frame.f_code.co_filename)
+
+
+def _every(wrapped: Callable[..., Any], number: int, walk: Walk, *, until: int) -> Callable[..., Any]:
+    """Trace its own thread from call ``number`` on, until call ``until`` or, where that is the same, its end."""
+    calls = 0
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == until and until != number:
+            sys.setprofile(None)
+        if calls == number:
+            sys.setprofile(walk)
+        try:
+            return wrapped(*args, **kwargs)
+        finally:
+            if calls == number == until:
+                sys.setprofile(None)
+
+    return traced
+
+
+def walked() -> dict[str, Walk]:
+    """An exchange and an update of PPO with one headless engine."""
+    from tau_trainer import load_settings
+    from tau_trainer.bridge.codec import TrainerCodec
+    from tau_trainer.training.api import train
+    from tau_trainer.training.learner import Learner
+
+    assert threading.current_thread() is threading.main_thread()
+    walks = {"exchange": Walk(), "update": Walk()}
+    steps, learn = TrainerCodec.steps, Learner._learn
+    TrainerCodec.steps = _every(steps, _EXCHANGES, walks["exchange"], until=_EXCHANGES + 1)  # type: ignore[method-assign]
+    Learner._learn = _every(learn, _UPDATES, walks["update"], until=_UPDATES)  # type: ignore[method-assign]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            chosen = {
+                "env_settings.env_path": "headless:balance",
+                "checkpoint_settings.results_dir": folder,
+                "default_settings.max_steps": 6000,
+                "default_settings.trainer_type": "ppo",
+                "default_settings.hyperparameters.buffer_size": 1024,
+            }
+            train(load_settings(None, chosen), terminal="quiet")
+    finally:
+        TrainerCodec.steps, Learner._learn = steps, learn  # type: ignore[method-assign]
+    return walks
+
+
+def figures(package: Path = PACKAGE) -> Mapping[str, float]:
+    """Everything, walks last."""
+    found = counted(read(package))
+    for name, walk in walked().items():
+        found |= {f"files that an {name} enters": walk.files, f"moves between files in an {name}": walk.moves}
+    return found
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--still", action="store_true", help="only what the text gives; no run")
+    found = counted(read(PACKAGE)) if parser.parse_args().still else figures()
+    width = max(map(len, found))
+    for name, value in found.items():
+        print(f"{name:<{width}}  {value:>10,}")
+
+
+if __name__ == "__main__":
+    main()
