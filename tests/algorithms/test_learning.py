@@ -220,10 +220,12 @@ def test_deterministic_policies_learn_a_contextual_bandit(kind: str) -> None:
                 "batch_size": 64,
                 "learning_rate": 3e-3,
                 "steps_per_update": 8,
+                "buffer_init_steps": 100,
                 "exploration": {"type": "gaussian_white_noise", "sigma": 0.3, "sigma_min": 0.02},
             },
             "network_settings": {"hidden_units": 32},
             "reward_signals": {"extrinsic": {"gamma": 0.0}},
+            "max_steps": 5000,
         }
     )
     spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (6,)),), ActionSpec(2))

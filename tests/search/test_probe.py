@@ -118,6 +118,12 @@ def test_sizes_keep_the_steps_between_updates() -> None:
     assert again.seed == chosen.seed
 
 
+def test_a_buffer_that_nobody_set_follows_the_copies_by_itself() -> None:
+    chosen = settings(policy={"trainer_type": "a2c"})
+    assert with_copies(chosen, 200) == {("environment", "num_envs"): 200}
+    assert batch_range(chosen) == (64, 512), "eight decisions of each of four, and at least so many"
+
+
 def test_one_batch_stays_one_batch() -> None:
     chosen = settings(policy={"trainer_type": "a2c", "hyperparameters": {"buffer_size": 64}})
     sizes = with_copies(chosen, 8)

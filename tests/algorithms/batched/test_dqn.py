@@ -38,7 +38,8 @@ def learner_of(
     gamma: float = 0.9,
     **numbers: Any,
 ) -> DQNLearner:
-    given = {"batch_size": 16, "buffer_size": 200, "steps_per_update": 6.0, "learning_rate": 0.01, **numbers}
+    given: dict[str, Any] = {"batch_size": 16, "buffer_size": 200, "steps_per_update": 6.0, "learning_rate": 0.01}
+    given |= {"learning_rate_schedule": "constant", "buffer_init_steps": 0, **numbers}
     settings = DQNPolicySettings(
         hyperparameters=BatchedDQNHyperparameters.model_validate(given), network_settings=network, gamma=gamma
     )
