@@ -28,13 +28,10 @@ from tools.bench import (
     builds,
     few_rows,
     gym,
-    images,
     learner,
-    memory,
     running,
     scalars,
     scenes,
-    starts,
     tables,
     trainers,
     versus_mlagents,
@@ -225,33 +222,6 @@ def test_results_are_written_with_the_machine(tmp_path: Path) -> None:
     assert written["runs"] == [1]
     assert written["machine"]["cores"] == os.cpu_count()
     assert "| a |" in arguments.document.read_text()
-
-
-def test_images_are_read_while_they_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "SECONDS", 0.001)
-    found = [
-        {"shape": shape, "picture": "grid", "agents": 2, **images.measure(shape, images.grid, 2, 1)}
-        for shape in images.SHAPES
-    ]
-    assert all(one[name][0] > 0 for one in found for name in ("zlib", "pillow", "ours", "write"))
-    assert images.table(found).count("grid") == 2
-
-
-def test_starts_are_told_both_ways() -> None:
-    found = {("started", 4): [(8.0, 10.0), (9.0, 12.0), (7.0, 11.0)], ("forked", 4): [(2.0, 3.0)]}
-    assert list(starts.rows(found, [4])) == [["4", "8.0 (7.0-9.0)", "2.0", "4.0x", "11.0", "3.0"]]
-
-
-def test_memory_slope_is_what_one_more_pair_costs() -> None:
-    sizes = [memory.Size(pairs, 300.0 + 4.0 * pairs, 50.0) for pairs in (1, 2, 8)]
-    assert "One more pair costs 4.0 MB" in memory.table(sizes)
-    assert "costs" not in memory.table(sizes[:1])
-
-
-@posix
-def test_process_numbers_come_from_ps() -> None:
-    assert memory.process_number(os.getpid(), "ppid") == os.getppid()
-    assert memory.process_number(os.getpid(), "rss") > 1000
 
 
 def test_every_path_of_learning_is_timed() -> None:
