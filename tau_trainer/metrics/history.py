@@ -33,9 +33,11 @@ class Curve:
     y: list[float] = field(default_factory=list)
 
     def add(self, x: float, y: object) -> None:
-        """Append a point; what is not a finite number is left out."""
+        """Append a point, in the place of one there; what is not a finite number is left out."""
         value = _number(y)
         if value is not None:
+            if self.x and self.x[-1] == x:
+                del self.x[-1], self.y[-1]
             self.x.append(x)
             self.y.append(value)
 
@@ -93,7 +95,7 @@ class History:
                 before, last = (before + last if elapsed < last - NEW_START_S else before), elapsed
             match record:
                 case {"type": "summary", "behavior": str(behavior), "step": int(step)} if step < _MOST_STEPS:
-                    history._cut(behavior, step - 1)
+                    history._cut(behavior, step)  # one more of the same step adds to it
                     history._add_summary(behavior, step, record)
                     history.seconds.setdefault(behavior, Curve()).add(step, before + last)
                 case {"type": "event", "kind": "resumed", "fields": {"behavior": str(behavior), "step": int(step)}}:

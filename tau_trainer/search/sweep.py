@@ -97,30 +97,35 @@ class Sweep:
     def best(self) -> int | None:
         """The step whose rate is suggested: where the reward rises, or the loss falls, fastest.
 
-        None where chance explains how far it gets better: a test by permutation (Fisher 1935, *The Design of
-        Experiments*, section 21), which counts the orders of the same values in which a window's mean rises as far.
+        None where chance explains that some values are above those before them: Pettitt's test for a change (1979, *A
+        Non-Parametric Approach to the Change-Point Problem*, section 2), one-sided, whose share of random orders is
+        counted.
         """
         if len(self.values) <= _FIRST or not np.isfinite(self.values).all():
             return None
         sign = 1.0 if self.metric == "reward" else -1.0
-        gains, smoothed = sign * np.asarray(self.change()), sign * np.asarray(self.smoothed())
+        gains = sign * np.asarray(self.change())
         # At both ends windows are cut short: what is smoothed twice there may be a single step.
         margin = min(self.window + 1, (len(gains) - 1) // 3)
         place = margin + int(np.argmax(gains[margin : len(gains) - margin]))
-        rise = float(smoothed[place:].max() - smoothed[: place + 1].min())
-        return place if gains[place] > 0.0 and self._chance(sign, rise) < _CHANCE else None
-
-    def _chance(self, sign: float, rise: float) -> float:
-        """Share of random orders of the values in which a smoothed one lies ``rise`` or more above one before it."""
-        count = len(self.values)
-        values = np.broadcast_to(sign * np.asarray(self.values), (_ORDERS, count))
-        orders = np.random.default_rng(0).permuted(values, axis=1)  # [orders, steps]
-        smoothing = np.array([moving_mean(row, self.window) for row in np.eye(count).tolist()])  # [steps, steps]
-        smoothed = orders @ smoothing
-        rises = smoothed - np.minimum.accumulate(smoothed, axis=1)
-        return float((rises.max(axis=1) >= rise - _LEAST).mean())
+        return place if gains[place] > 0.0 and _chance(sign * np.asarray(self.values)) < _CHANCE else None
 
     @property
     def suggestion(self) -> float | None:
         """The learning rate to take; None where nothing got better."""
         return None if self.best is None else self.rates[self.best]
+
+
+def _chance(values: NDArray[np.float64]) -> float:
+    """Share of random orders of ``values`` [n] in which the later ones lie above the earlier ones as clearly."""
+    above = (values[:, None] > values).sum(axis=1) + ((values[:, None] == values).sum(axis=1) + 1) / 2  # mean ranks
+    orders = np.random.default_rng(0).permuted(np.broadcast_to(above, (_ORDERS, len(values))), axis=1)
+    return float((_pettitt(orders) >= _pettitt(above)).mean())
+
+
+def _pettitt(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Over all places to cut ranks [..., n] in two: how many pairs more rise than fall from one part to the other."""
+    count = ranks.shape[-1]
+    differences = np.arange(1, count + 1) * (count + 1) - 2.0 * np.cumsum(ranks, axis=-1)
+    most: NDArray[np.float64] = differences.max(axis=-1)
+    return most

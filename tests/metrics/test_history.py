@@ -65,6 +65,14 @@ def test_steps_that_go_back_forget_without_an_event() -> None:
     assert History.from_records(records).overall("x") == {"A": Curve([10, 20], [1.0, 2.0])}
 
 
+def test_a_second_summary_of_a_step_adds_to_it() -> None:
+    """A run's last one may be followed by what an evaluation came to."""
+    other = {"type": "summary", "behavior": "A", "step": 20, "values": {"Loss": 0.5}, "statistics": {}, "pairs": {}}
+    history = History.from_records([summary(10, 1.0), summary(20, 2.0), other, summary(20, 3.0)])
+    assert history.overall("x")["A"] == Curve([10, 20], [1.0, 3.0])
+    assert history.overall("Loss")["A"] == Curve([20], [0.5])
+
+
 def test_a_whole_run_comes_back(tmp_path: Path, result: RunReport) -> None:
     with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
         hub.baselines({"ridge": BaselineScore(0.5, 0.9)})

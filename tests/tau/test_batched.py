@@ -181,7 +181,7 @@ def test_its_arguments_are_the_scenes_rules() -> None:
         ({"columns": 0}, "columns is 0, but profile tau3 has the columns 1 to 3"),
         ({"threshold": 0.0}, "threshold is 0; give a number greater than 0"),
         ({"max_decisions": -1}, r"max_decisions is -1; give 0 \(no limit\) or more"),
-        ({"threshold": "x"}, "tau cannot be made with threshold=x: TypeError: "),
+        ({"threshold": "x"}, "tau: threshold is 'x'; it must be a number"),
     ],
 )
 def test_what_cannot_be_played_is_one_sentence(arguments: dict[str, Any], text: str) -> None:

@@ -126,10 +126,6 @@ def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
             raise SettingsError(f"{name}: '{key}' is no argument of its own; give it beside the name, not among them")
         if key not in own:
             raise SettingsError(f"{name} has no argument '{key}'; {did_you_mean(key, own)}")
-        given, annotation = arguments[key], own[key].annotation
-        kind, words = _PLAIN.get(getattr(annotation, "__name__", annotation), (object, ""))
-        if not isinstance(given, kind) or (isinstance(given, bool) and kind not in (bool, object)):
-            raise SettingsError(f"{name}: {key} is {given!r}; it must be {words}")
     for key, one in own.items():
         if one.default is inspect.Parameter.empty and key not in arguments:
             raise SettingsError(f"{name} needs the argument '{key}'; give it a value")
@@ -157,6 +153,12 @@ def _made(name: str, cls: Any, arguments: Mapping[str, Any], *positional: Any, *
     except Exception as error:  # whatever a user's class raises
         if is_out_of_memory(error):
             raise
+        known = _parameters(cls)
+        for key, given in arguments.items():
+            annotation = known[key].annotation if key in known else object
+            kind, words = _PLAIN.get(getattr(annotation, "__name__", str(annotation)), (object, ""))
+            if not isinstance(given, kind) or (isinstance(given, bool) and kind not in (bool, object)):
+                raise SettingsError(f"{name}: {key} is {given!r}; it must be {words}") from error
         given = " ".join(f"{key}={value}" for key, value in arguments.items())
         told = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
         raise SettingsError(f"{name} cannot be made{' with ' if given else ''}{given}: {told}") from error
