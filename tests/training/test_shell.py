@@ -116,6 +116,14 @@ def test_a_whole_run(settings: RunSettings, tmp_path: Path) -> None:
     assert (run.snapshot().seed, run.snapshot().subject) == (3, "numbers")
 
 
+def test_one_that_replaces_another_leaves_nothing_of_it(settings: RunSettings, tmp_path: Path) -> None:
+    counted(settings)
+    forced = settings.checkpoint_settings.model_copy(update={"force": True})
+    report, _ = counted(settings.model_copy(update={"checkpoint_settings": forced}))
+    assert report.outcome == "completed"
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["it"]
+
+
 def test_asked_once_it_ends_gently_and_twice_it_is_saved_alone(settings: RunSettings) -> None:
     def once(run: Counting, step: int) -> None:
         if step == 4:
