@@ -45,7 +45,7 @@ class Request:
     def resume_from(self, results: Path, run_id: str | None) -> None:
         """Take the settings that ``run_id`` was started with, if there are any; None: the newest run of this name."""
         if run_id is None:
-            runs = _numbered(results, self.name)
+            runs = _numbered(results, safe_name(self.name))
             run_id = runs[-1][1] if runs else None
         path = results / (run_id or "") / "configuration.yaml"
         if run_id is not None and path.is_file():
@@ -99,7 +99,10 @@ def _played(env: str | None) -> str:
 
     if env is None or env == EDITOR:
         return DEFAULT_RUN
-    return safe_name(Path(env.partition(":")[2] or env).stem or DEFAULT_RUN)
+    kind, *places = env.split(":")
+    if places and len(kind) > 1:  # one letter is a drive
+        return places[-1].rpartition(".")[2] or DEFAULT_RUN
+    return Path(env).stem or DEFAULT_RUN
 
 
 def learn_settings(request: Request) -> RunSettings:
@@ -290,10 +293,10 @@ def with_run_id(settings: SettingsT, request: Request) -> SettingsT:
     named = request.config is not None and _names_in_file(request.config)["run_id"]
     if named or "checkpoint_settings.run_id" in request.overrides:
         return settings
-    chosen = settings.checkpoint_settings
-    runs = _numbered(Path(chosen.results_dir), request.name)
+    chosen, name = settings.checkpoint_settings, safe_name(request.name)
+    runs = _numbered(Path(chosen.results_dir), name)
     number = runs[-1][0] if runs else 0
     again = (chosen.resume or chosen.force or chosen.inference) and number
     number = number if again else number + 1
-    run_id = request.name if number <= 1 else f"{request.name}-{number}"
+    run_id = name if number <= 1 else f"{name}-{number}"
     return settings.model_copy(update={"checkpoint_settings": chosen.model_copy(update={"run_id": run_id})})

@@ -196,14 +196,12 @@ class Checkpointer:
         for learner in learners:
             self._schedule(learner)
         for group in [list(learners)] if self._together and learners else [[learner] for learner in learners]:
-            for saved in await self._save_moment(group, pairs, common):
+            for saved in await self._save_moment(group, common):
                 await self._conclude(saved, models)
         if learners:
             await self.write_status(learners[-1])
 
-    async def _save_moment(
-        self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair], common: Mapping[str, Any]
-    ) -> list[_Saved]:
+    async def _save_moment(self, learners: Sequence[Learner], common: Mapping[str, Any]) -> list[_Saved]:
         """Write all of these, or none: what is left where one cannot be written is the moment before."""
         self._number += 1
         moment = Moment(self._folder, self._number, [learner.name for learner in learners])

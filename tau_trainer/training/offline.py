@@ -301,7 +301,7 @@ class OfflineRun(Shell):
 
     @property
     @override
-    def figures(self) -> Mapping[str, Any]:
+    def more_of_snapshot(self) -> Mapping[str, Any]:
         return {
             "seed": self.settings.env_settings.seed,
             "policy_version": sum(learner.algorithm.version for learner in self.learners),

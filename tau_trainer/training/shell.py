@@ -137,7 +137,7 @@ class Shell(ABC):
         """That policy as it stands, and of what; None: it is nothing that can be exported."""
 
     @property
-    def figures(self) -> Mapping[str, Any]:
+    def more_of_snapshot(self) -> Mapping[str, Any]:
         """Further fields of :class:`RunSnapshot`."""
         return {}
 
@@ -273,7 +273,7 @@ class Shell(ABC):
             decisions_per_second=rate,
             eta_s=max(self.max_steps - self.steps, 0) / rate if rate > 0 else None,
             behaviors=self.behaviors,
-            **self.figures,
+            **self.more_of_snapshot,
         )
 
 

@@ -80,7 +80,7 @@ class Counting(Shell):
 
     @property
     @override
-    def figures(self) -> Mapping[str, Any]:
+    def more_of_snapshot(self) -> Mapping[str, Any]:
         return {"seed": 3}
 
 

@@ -288,7 +288,7 @@ class BatchedRun(Playing, Shell):
 
     @property
     @override
-    def figures(self) -> Mapping[str, Any]:
+    def more_of_snapshot(self) -> Mapping[str, Any]:
         told, shown = self.speeds(), tuple[str, ...]()
         if told:
             environments, agents, *shares = told.values()
