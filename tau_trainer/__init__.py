@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tau_trainer.algorithms import Agent
     from tau_trainer.metrics import RunReport
+    from tau_trainer.runs.callbacks import Callback, LambdaCallback
     from tau_trainer.settings import RunSettings, load_settings
     from tau_trainer.settings.batched import load_batched
     from tau_trainer.training.api import train
     from tau_trainer.training.batched import train_batched
-    from tau_trainer.training.callbacks import Callback, LambdaCallback
     from tau_trainer.training.manager import ParallelTrainerManager
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "tau_trainer.algorithms",
-    "Callback": "tau_trainer.training.callbacks",
-    "LambdaCallback": "tau_trainer.training.callbacks",
+    "Callback": "tau_trainer.runs.callbacks",
+    "LambdaCallback": "tau_trainer.runs.callbacks",
     "ParallelTrainerManager": "tau_trainer.training.manager",
     "RunReport": "tau_trainer.metrics",
     "RunSettings": "tau_trainer.settings",

@@ -114,3 +114,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory was full: the machine's, or a device's."""
     full = isinstance(error, RuntimeError) and any(text in str(error).lower() for text in _NO_MEMORY)
     return full or isinstance(error, MemoryError)
+
+
+def sentence_of(error: Exception) -> str:
+    """An error as one sentence: a TauError's own, and for a defect of this program also what kind it is."""
+    return str(error) if isinstance(error, TauError) else f"internal error: {type(error).__name__}: {error}"

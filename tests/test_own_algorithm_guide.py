@@ -16,8 +16,8 @@ import pytest
 from tau_trainer import LambdaCallback, load_settings, train
 from tau_trainer.cli import main
 from tau_trainer.metrics import RunReport
+from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import RunSettings
-from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.stored import export_run
 
 ROOT = Path(__file__).parents[1]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from tau_trainer.cli.options import RUN, BatchFlags, OutputFlags
-from tau_trainer.cli.running import prepare
+from tau_trainer.cli.running import prepare, train
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
-    from tau_trainer.metrics import TerminalMode
     from tau_trainer.settings.batched import BatchedSettings
 
 Config = Annotated[str | None, Parameter(help="YAML file, or the name of a shipped one.")]
@@ -35,10 +33,7 @@ def batch(
     settings = batched_settings(config, run or BatchFlags(), shown)
     if auto_scale:
         settings = _scaled(settings, shown)
-    from tau_trainer.training.batched.api import train_batched
-
-    mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
-    return train_batched(settings, mode, ["tau-train", *sys.argv[1:]]).exit_code
+    return train("learn", settings, shown)
 
 
 def _scaled(settings: BatchedSettings, shown: OutputFlags) -> BatchedSettings:

@@ -17,6 +17,7 @@ from tau_trainer.cli.options import ActorFlags, EngineFlags, LearningFlags, Lega
 from tau_trainer.cli.resolving import Request, learn_request, one_of_resume_and_force, with_run_id
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.runs.folder import RunFolder
 from tau_trainer.settings import (
     EDITOR,
     Curriculum,
@@ -30,7 +31,6 @@ from tau_trainer.settings.parameters import AnyParameter, Lesson
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.trainable import Finding, untrainable
 from tau_trainer.training.plan import make_plan, plan_problems
-from tau_trainer.training.run_folder import RunFolder
 
 Rows = list[tuple[str, str]]
 """A label and what is so called."""

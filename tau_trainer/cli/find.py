@@ -254,7 +254,7 @@ def _compare(finder: Any, decisions: int | None, jobs: int | None, flags: FindFl
 
 def _watched(work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags) -> T:
     """What ``work`` finds, in a thread of its own; the first Ctrl-C asks it to ``stop``, the second leaves at once."""
-    from tau_trainer.training.api import on_interrupt
+    from tau_trainer.runs.session import on_interrupt
 
     pressed = itertools.count(1)
     found: list[T] = []

@@ -46,7 +46,7 @@ def record_command(
     run = None if scripted else run_folder(player, Path(results_dir))
     settings = engine_settings(None if run is None else run / "configuration.yaml", engines or EngineFlags(), seed)
     show_status(f"recording {player} on {settings.env_settings.env_path or 'the Unity editor'}")
-    from tau_trainer.training.api import on_interrupt
+    from tau_trainer.runs.session import on_interrupt
     from tau_trainer.training.recording import record
 
     asked = threading.Event()

@@ -15,6 +15,7 @@ from tau_trainer.errors import SettingsError
 if TYPE_CHECKING:
     from tau_trainer.metrics import TerminalMode
     from tau_trainer.settings import RunSettings
+    from tau_trainer.settings.batched import BatchedSettings
     from tau_trainer.training.plan import RunKind
 
 Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
@@ -28,18 +29,14 @@ def prepare(output: OutputFlags | None) -> OutputFlags:
     return shown
 
 
-def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
+def train(command: RunKind, settings: RunSettings | BatchedSettings, shown: OutputFlags) -> int:
     """Train, and show how it goes; returns the exit code."""
     if settings.debug:
         set_up_logging(debug=True, quiet=shown.quiet)
-    from tau_trainer.training.api import run_in_foreground
-    from tau_trainer.training.offline import is_offline, learn_offline
+    from tau_trainer.training import api
 
     mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
-    command_line = ["tau-train", *sys.argv[1:]]
-    if command == "learn" and is_offline(settings):
-        return learn_offline(settings, mode, command_line).exit_code
-    return run_in_foreground(command, settings, mode, command_line).exit_code
+    return api.train(settings, command, terminal=mode, command_line=["tau-train", *sys.argv[1:]]).exit_code
 
 
 def writable(path: Path, force: bool, flag: str = "--output") -> Path:

@@ -118,11 +118,11 @@ def search(settings: BatchedSettings, flags: ScaleFlags, *, silent: bool = False
         SettingsError: a flag that makes no search.
         TauError: no size runs at all.
     """
+    from tau_trainer.runs.session import on_interrupt
     from tau_trainer.search.probe import Prober
     from tau_trainer.search.scaling import scaled
     from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
     from tau_trainer.settings import check_device
-    from tau_trainer.training.api import on_interrupt
 
     numbers = {"first": float(flags.first), "gain": flags.gain, "seconds": flags.seconds, "limit": flags.limit}
     for name, number in numbers.items():

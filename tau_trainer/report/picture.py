@@ -18,7 +18,7 @@ from tau_trainer.metrics.history import Curve, History, moving_mean
 from tau_trainer.metrics.plot import COLORS, legend, new_figure, style
 from tau_trainer.report.configuration import Configuration
 from tau_trainer.report.curves import Line, chart_of
-from tau_trainer.training.run_folder import RunFolder
+from tau_trainer.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

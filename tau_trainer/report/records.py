@@ -13,9 +13,9 @@ from tau_trainer.files import reason
 from tau_trainer.metrics import keys, read_log
 from tau_trainer.metrics.history import NEW_START_S, History
 from tau_trainer.report.configuration import Configuration
-from tau_trainer.training.checkpoint_index import learner_names, scan
-from tau_trainer.training.checkpoints import read_manifest
-from tau_trainer.training.run_folder import RunFolder
+from tau_trainer.runs.checkpoint_index import learner_names, scan
+from tau_trainer.runs.checkpoints import read_manifest
+from tau_trainer.runs.folder import RunFolder
 
 RESTART = "starting it again in"
 """How the warning of a restarted engine is known (``envs/restarts.py``)."""

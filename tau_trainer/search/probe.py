@@ -142,8 +142,9 @@ def _speed(settings: BatchedSettings, seconds: float) -> dict[str, Any]:
     import torch
 
     from tau_trainer.metrics import MetricsHub
-    from tau_trainer.training.batched.run import BatchedRun
-    from tau_trainer.training.run_folder import RunFolder
+    from tau_trainer.runs.folder import RunFolder
+    from tau_trainer.runs.run import Run
+    from tau_trainer.training.batched.run import CopiesCollector
 
     torch.set_num_threads(1)  # as in every run
     settings = settings.model_copy(update={"compile": "off" if settings.compile == "auto" else settings.compile})
@@ -154,19 +155,21 @@ def _speed(settings: BatchedSettings, seconds: float) -> dict[str, Any]:
             torch.cuda.synchronize(device)
 
     with tempfile.TemporaryDirectory(prefix="tau-probe-") as place, MetricsHub() as hub:
-        run = BatchedRun(settings, RunFolder(Path(place)), hub)
-        learns = [seat for seat in run.seats if seat.learns]
+        run = Run(RunFolder(Path(place)), hub, settings.seed)
+        copies = CopiesCollector(settings, run)
+        run.collect_by(copies)
+        learns = copies.playing.learning
         while not all(seat.updates for seat in learns):
-            run.advance()
+            copies.advance()
         wait()
-        begun, before = time.perf_counter(), run.decisions
+        begun, before = time.perf_counter(), copies.steps
         goal = [seat.updates + 1 for seat in learns]
         while time.perf_counter() - begun < seconds or any(
             seat.updates < least for seat, least in zip(learns, goal, strict=True)
         ):
-            run.advance()
+            copies.advance()
         wait()
-        rate = (run.decisions - before) / (time.perf_counter() - begun)
+        rate = (copies.steps - before) / (time.perf_counter() - begun)
     return {"rate": rate, "memory": _memory(device)}
 
 

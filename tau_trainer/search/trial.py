@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 import tempfile
@@ -17,15 +16,17 @@ from typing_extensions import override
 
 from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.metrics import MetricsHub, Timer, keys
+from tau_trainer.runs.checkpoints import Checkpoint
+from tau_trainer.runs.folder import RunFolder
+from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.run import Run
 from tau_trainer.settings import EDITOR, OffPolicyHyperparameters, RunSettings, TrainerSettings, check_device
-from tau_trainer.training.checkpoints import Checkpoint
-from tau_trainer.training.origins import Origins
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.scores import earned
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms import Algorithm
-    from tau_trainer.training.run import TrainingRun
+    from tau_trainer.training.run import PairsCollector
 
 Metric = Literal["reward", "loss"]
 """Mean reward of an episode, the more the better; or :func:`loss_of` an update, the less the better."""
@@ -103,27 +104,27 @@ class Trial:
         self._begin = begin
         self._on_episodes, self._on_update = on_episodes, on_update
         self._rate: float | None = None
-        self._run: TrainingRun | None = None
+        self._pairs: PairsCollector | None = None
         self._stopped = False
 
     def learn_with(self, rate: float) -> None:
         """Learn with that learning rate from the next update on. Call from :attr:`on_episodes` or `on_update`."""
-        assert self._run is not None
+        assert self._pairs is not None
         self._rate = rate
-        for learner in self._run.learners:
+        for learner in self._pairs.learners:
             learner.algorithm.searched_rate = rate
 
     def stop(self) -> None:
         """End it after the exchanges that are under way. Call from any thread, before it runs too."""
         self._stopped = True
-        if self._run is not None:
-            self._run.request_finish()
+        if self._pairs is not None:
+            self._pairs.run.stop()
 
     def run(self) -> Outcome:
         """Train to the end. Raises TauError: no pair could play, or learning has failed."""
         import torch
 
-        from tau_trainer.training.run import TrainingRun
+        from tau_trainer.training.run import PairsCollector
 
         check_device(self._settings)
         with unchanged(), tempfile.TemporaryDirectory(prefix="tau-search-") as place:
@@ -134,21 +135,22 @@ class Trial:
             if self._begin is not None:
                 plan = replace(plan, origins=_Given(self._settings, self._begin))
             hub = _Watched(self)
-            run = TrainingRun(plan, "search", Path(place), hub, resume=False)
-            self._run = run
+            run = Run(RunFolder(Path(place)), hub, plan.seed)
+            pairs = self._pairs = PairsCollector(plan, run)
+            run.collect_by(pairs)
             if self._stopped:
-                run.request_finish()
+                run.stop()
             try:
-                asyncio.run(run.collect_and_learn())
+                while pairs.advance():
+                    pass
             finally:
-                run.pool.close()
+                pairs.close()
                 hub.close()
-        self.outcome.decisions = run.new_decisions
-        self._conclude(run)
+        self.outcome.decisions = pairs.steps
+        self._conclude(run.error or pairs.failure)
         return self.outcome
 
-    def _conclude(self, run: TrainingRun) -> None:
-        error = run.first_error
+    def _conclude(self, error: Exception | None) -> None:
         if isinstance(error, NonFiniteError):
             self.outcome.ending = "diverged"
         elif error is not None:
@@ -158,14 +160,14 @@ class Trial:
 
     def episodes(self, returns: list[float]) -> None:
         """Episodes have ended."""
-        assert self._run is not None
-        self.outcome.rewards += [(self._run.new_decisions, one) for one in returns]
+        assert self._pairs is not None
+        self.outcome.rewards += [(self._pairs.steps, reward) for reward in returns]
         if self._on_episodes is not None and not self._stopped:
             self._on_episodes(returns)
 
     def update(self, stats: Mapping[str, Any]) -> None:
         """An update is over."""
-        assert self._run is not None
+        assert self._pairs is not None
         used = stats.get(keys.LEARNING_RATE)
         if self._rate is not None and used != self._rate and not self._stopped:
             raise SettingsError(
@@ -175,7 +177,7 @@ class Trial:
         loss = loss_of(stats)
         if loss is None:
             return
-        self.outcome.losses.append((self._run.new_decisions, loss))
+        self.outcome.losses.append((self._pairs.steps, loss))
         if self._on_update is not None and not self._stopped:
             self._on_update(loss)
 

@@ -18,11 +18,11 @@ from tau_trainer.files import reason, safe_name
 from tau_trainer.metrics.history import History
 from tau_trainer.metrics.plot import draw
 from tau_trainer.report import REPORT_NAME, RunRecord, render
+from tau_trainer.runs.checkpoint_index import learner_names
+from tau_trainer.runs.checkpoints import MANIFEST, TENSORS, Checkpoint
+from tau_trainer.runs.folder import RunFolder
+from tau_trainer.runs.moments import newest_moment
 from tau_trainer.sharing.card import CARD_NAME, model_card
-from tau_trainer.training.checkpoint_index import learner_names
-from tau_trainer.training.checkpoints import MANIFEST, TENSORS, Checkpoint
-from tau_trainer.training.moments import newest_moment
-from tau_trainer.training.run_folder import RunFolder
 
 _KEPT_AT_HOME = ("working_directory",)
 """What run.json knows of the machine that is nobody else's business."""

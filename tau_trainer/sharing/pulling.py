@@ -15,12 +15,12 @@ from pathlib import Path
 from tau_trainer import plugins
 from tau_trainer.errors import HubError, SettingsError, TauError
 from tau_trainer.files import STAGED_SUFFIX, atomic_write_text, reason, rename, safe_name
+from tau_trainer.runs.checkpoint_index import learner_names
+from tau_trainer.runs.checkpoints import load_checkpoint
+from tau_trainer.runs.folder import RunFolder
 from tau_trainer.settings import EDITOR, HEADLESS_PREFIX, CollectionSettings, RunSettings, dump_settings, load_settings
 from tau_trainer.sharing.contents import escapes, is_of_a_run
 from tau_trainer.sharing.remote import Repository
-from tau_trainer.training.checkpoint_index import learner_names
-from tau_trainer.training.checkpoints import load_checkpoint
-from tau_trainer.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from tau_trainer.collection.decisions import Actor, DecisionBatcher
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.envs import open_source
 from tau_trainer.envs.threaded import ThreadedEnvironment
-from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.errors import SettingsError, TauError, sentence_of
 from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Event, MetricsHub
 from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes
@@ -41,7 +41,6 @@ from tau_trainer.training import behavior_json
 from tau_trainer.training.agents import AgentTrainer, TauAgent
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.states import told
 from tau_trainer.training.task import task_of
 
 STATUS = 3
@@ -368,7 +367,7 @@ class _Player:
             await self.pair.environment.kill()
             with contextlib.suppress(Gone):
                 kind = type(error).__name__ if isinstance(error, TauError) else "ActorError"
-                self._trainer.tell("error", {"type": kind, "text": told(error)})
+                self._trainer.tell("error", {"type": kind, "text": sentence_of(error)})
         finally:
             beating.cancel()
 
@@ -513,7 +512,7 @@ def main() -> None:
         if not isinstance(error, TauError):
             traceback.print_exc()
         kind = type(error).__name__ if isinstance(error, TauError) else "ActorError"
-        trainer.tell("error", {"type": kind, "text": told(error)})
+        trainer.tell("error", {"type": kind, "text": sentence_of(error)})
         return
     with contextlib.suppress(Gone):
         asyncio.run(player.play())

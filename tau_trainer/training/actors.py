@@ -13,19 +13,19 @@ from typing import Any, cast
 import numpy as np
 
 from tau_trainer.envs import Environment, Parameters
-from tau_trainer.errors import ActorError, EngineError
+from tau_trainer.errors import ActorError, EngineError, sentence_of
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.models import Policy
 from tau_trainer.remote.channel import ChannelMessage
 from tau_trainer.remote.weights import WeightChannel
 from tau_trainer.rewards import EngineReward
+from tau_trainer.runs.callbacks import EpisodeInfo
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.actor_process import plain_parameters
 from tau_trainer.training.agents import AgentTrainer, Collecting, TauAgent
 from tau_trainer.training.asynchronous import AsyncTrainer, Push
-from tau_trainer.training.callbacks import EpisodeInfo
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
@@ -35,7 +35,6 @@ from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.pool import LearnerPool
 from tau_trainer.training.rounds import RoundEnd, Rounds
 from tau_trainer.training.scores import EpisodeScores, earned
-from tau_trainer.training.states import told
 
 
 class DistantTrainer(AgentTrainer):
@@ -137,7 +136,7 @@ class ActorPair(AgentTrainerPair):
             while not self.seconds:
                 await self._next()
         except EngineError as error:
-            self._board.hub.warning(f"{told(error)}, while it was to end", pair=self.id)
+            self._board.hub.warning(f"{sentence_of(error)}, while it was to end", pair=self.id)
         self.leave()
         await self.process.end()
 

@@ -19,6 +19,7 @@ from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.runs.callbacks import NOBODY, Callbacks, EpisodeInfo
 from tau_trainer.settings import TrainerSettings
 from tau_trainer.specs import (
     Actions,
@@ -28,7 +29,6 @@ from tau_trainer.specs import (
     Observations,
     StepBatch,
 )
-from tau_trainer.training.callbacks import NOBODY, Callbacks, EpisodeInfo
 from tau_trainer.training.rows import RowTable
 from tau_trainer.training.scores import EpisodeScores, earned
 from tau_trainer.training.states import allowed

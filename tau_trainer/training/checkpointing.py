@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tau_trainer.columns import Arrays
-from tau_trainer.errors import CheckpointError, TauError
+from tau_trainer.errors import CheckpointError
+from tau_trainer.export import export_onnx
 from tau_trainer.metrics import MetricsHub
+from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
+from tau_trainer.runs.moments import newest_moment
+from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.store import Kept, Store
 from tau_trainer.training import parameters_only
-from tau_trainer.training.callbacks import NOBODY, Callbacks, SaveInfo
-from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, retire
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.moments import Moment, last_number, newest_moment, write_model
-from tau_trainer.training.origins import Origins
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.status import write_status
-
-
-@dataclass(frozen=True, slots=True)
-class _Saved:
-    """A learner whose checkpoint is on the disk, and how it was as that was written."""
-
-    learner: Learner
-    decisions: int
-    version: int
-    best: int
-    path: Path
 
 
 class Checkpointer:
@@ -47,7 +35,7 @@ class Checkpointer:
 
     def __init__(
         self,
-        folder: Path,
+        store: Store,
         hub: MetricsHub,
         agreed: Mapping[str, str] | None = None,
         lessons: Lessons | None = None,
@@ -56,43 +44,37 @@ class Checkpointer:
         resume: bool,
         together: bool = False,
         learns: bool = True,
-        callbacks: Callbacks = NOBODY,
     ) -> None:
-        """``folder``: the run's ``checkpoints``; ``resume``: restore learners as they appear.
+        """``resume``: restore learners as they appear.
 
         ``together``: whether learners that are saved by one call go on from one moment, as deterministic runs do.
         ``learns``: whether they go on learning, from where they stood; else they only play, and count from 0.
         ``agreed``: the :attr:`~tau_trainer.training.task.Task.identity` of what is learned; ``lessons``: saved with
         every learner, restored by :meth:`prepare`. ``origins``: where learners of a new run begin.
-        ``callbacks``: told of every checkpoint.
         """
         self.generation = 0
         self.pair_decisions: dict[int, int] = {}
         """Decisions of each pair in the runs before, where this one goes on from them."""
-        self.failures: dict[str, str] = {}
-        """Why the last checkpoint of a learner is not there, in a sentence."""
-        self._folder = folder
+        self._store = store
         self._hub = hub
         self._agreed = dict(agreed or {})
         self._lessons = lessons or Lessons({})
+        store.lessons = lambda: self._lessons.numbers
         self._origins = origins
         self._resume = resume
         self._together = together
         self._learns = learns
-        self._callbacks = callbacks
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
         self._saved_best: dict[str, int] = {}
         """Versions of the best policies that the newest checkpoints know; -1: they know none."""
-        self._number = 0
-        """Of the newest moment."""
         self._passed: frozenset[int] = frozenset()
         """Moments that are not whole, and that nobody goes on from."""
 
     def register(self, learner: Learner) -> None:
         """A learner appears: restore it if the run is resumed, else begin where it should. Raises CheckpointError."""
         if self._resume:
-            latest = latest_checkpoint(self._folder, learner.name, passed=self._passed)
+            latest = latest_checkpoint(self._store.checkpoints, learner.name, passed=self._passed)
             for warning in latest.warnings:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
@@ -143,8 +125,8 @@ class Checkpointer:
         """
         if not self._resume:
             return
-        whole = newest_moment(self._folder)
-        self._passed, self._number = whole.passed, last_number(self._folder)
+        whole = newest_moment(self._store.checkpoints)
+        self._passed = whole.passed
         found = whole.checkpoints.values()
         for checkpoint in found:
             for pair, decisions in checkpoint.manifest["pairs"].items() if self._learns else ():
@@ -196,50 +178,34 @@ class Checkpointer:
         for learner in learners:
             self._schedule(learner)
         for group in [list(learners)] if self._together and learners else [[learner] for learner in learners]:
-            for saved in await self._save_moment(group, common):
-                await self._conclude(saved, models)
-        if learners:
-            await self.write_status(learners[-1])
+            await self._save_moment(group, common, models)
 
-    async def _save_moment(self, learners: Sequence[Learner], common: Mapping[str, Any]) -> list[_Saved]:
-        """Write all of these, or none: what is left where one cannot be written is the moment before."""
-        self._number += 1
-        moment = Moment(self._folder, self._number, [learner.name for learner in learners])
-        written: list[_Saved] = []
-        begun: list[SaveInfo] = []
+    async def _save_moment(self, learners: Sequence[Learner], common: Mapping[str, Any], models: bool) -> None:
+        """Write all of these, or none."""
         for learner in learners:
             if learner.settings.save_best_only:
                 learner.judge()
-            best = _best_version(learner)
-            # Counters as they are now; the weights as the thread finds them, after the last update.
-            decisions, version = learner.decisions, learner.policy.version
-            facts = {"decisions": decisions, "mean_reward": learner.rewards.mean}
-            begun.append(SaveInfo(learner.name, decisions))
-            self._callbacks.tell("on_save_begin", begun[-1])
-            try:
-                path = await learner.run_in_thread(partial(self._write, moment, learner, facts, common))
-            except TauError as error:
-                await learner.run_in_thread(moment.give_up)
-                said = str(error)
-                if len(learners) > 1:
-                    said += " The other policies were not saved either, so that all of them stay at one moment."
-                self.failures |= {one.name: said for one in learners}
-                self._hub.warning(said)
-                for info in begun:
-                    self._callbacks.tell("on_save_end", replace(info, error=said))
-                return []
-            written.append(_Saved(learner, decisions, version, best, path))
-        return written
+        # Counters as they are now; the weights as the thread finds them, after the last update.
+        now = {learner.name: (learner.policy.version, _best_version(learner)) for learner in learners}
+        kept = [self._kept(learner, common) for learner in learners]
+        if await learners[-1].run_in_thread(partial(self._store.save, kept, models=models)):
+            for name, (version, best) in now.items():
+                self._saved_versions[name], self._saved_best[name] = version, best
 
-    async def _conclude(self, saved: _Saved, models: bool) -> None:
-        """A checkpoint's moment is whole: what it supersedes goes, and its model comes."""
-        learner = saved.learner
-        await learner.run_in_thread(partial(self._settle, saved, models))
-        self.failures.pop(learner.name, None)
-        self._saved_versions[learner.name] = saved.version
-        self._saved_best[learner.name] = saved.best
-        self._hub.event("checkpoint", behavior=learner.name, step=saved.decisions, path=str(saved.path))
-        self._callbacks.tell("on_save_end", SaveInfo(learner.name, saved.decisions, saved.path))
+    def _kept(self, learner: Learner, common: Mapping[str, Any]) -> Kept:
+        facts = {"decisions": learner.decisions, "mean_reward": learner.rewards.mean}
+
+        def state() -> tuple[Arrays, Mapping[str, Any]]:
+            tensors, values = learner.state()
+            if learner.settings.save_param_only:
+                tensors, values = parameters_only.lean(tensors, values)
+            return tensors, {"learner": {**values, **facts}, **common}
+
+        def model(path: Path) -> None:
+            export_onnx(learner.policy, learner.spec, path)
+
+        exports = model if learner.algorithm.exports else None
+        return Kept(learner.name, learner.decisions, state, exports, learner.settings.keep_checkpoints, learner.laps)
 
     async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """A deterministic run's checkpoint: all learners at once, nothing left open; engines must begin anew then."""
@@ -248,34 +214,6 @@ class Checkpointer:
             learner.forget_open()
         self.generation += 1
         await self.save(learners, pairs)
-
-    async def write_status(self, learner: Learner, models: Mapping[str, int] | None = None) -> None:
-        """Tell ML-Agents' readers of the checkpoints; see :func:`.status.write_status`."""
-        work = partial(write_status, self._folder.parent, dict(self._lessons.numbers), models)
-        try:
-            await learner.run_in_thread(work)
-        except TauError as error:
-            self._hub.warning(str(error))
-
-    def _write(self, moment: Moment, learner: Learner, facts: Mapping[str, Any], common: Mapping[str, Any]) -> Path:
-        learner.laps.begin()
-        tensors, values = learner.state()
-        if learner.settings.save_param_only:
-            tensors, values = parameters_only.lean(tensors, values)
-        path = moment.write(learner.name, facts["decisions"], tensors, {"learner": {**values, **facts}, **common})
-        learner.laps.lap("checkpoint")
-        return path
-
-    def _settle(self, saved: _Saved, models: bool) -> None:
-        learner = saved.learner
-        learner.laps.begin()
-        retire(self._folder, learner.name, saved.path, learner.settings.keep_checkpoints)
-        if models and learner.algorithm.exports:
-            try:
-                write_model(self._folder.parent, learner.name, learner.policy, learner.spec, saved.decisions)
-            except TauError as error:
-                self._hub.warning(f"the model of checkpoint {saved.path.name} was not written: {error}")
-        learner.laps.lap("model")
 
 
 def _learned_by(checkpoint: Checkpoint, pair: int) -> bool:

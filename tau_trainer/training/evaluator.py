@@ -7,16 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tau_trainer.envs import Parameters
-from tau_trainer.errors import ActorError, TauError
+from tau_trainer.errors import ActorError, TauError, sentence_of
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.remote.channel import ChannelMessage
+from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.actor_process import plain_parameters
-from tau_trainer.training.callbacks import EvaluationInfo
 from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.learner import Learner
-from tau_trainer.training.states import told
 
 
 class Evaluator:
@@ -71,7 +70,7 @@ class Evaluator:
                     await self._process.revive(error, self._launch)
         except TauError as error:
             self._closing = True
-            self._board.hub.warning(f"nothing is evaluated any more: {told(error)}")
+            self._board.hub.warning(f"nothing is evaluated any more: {sentence_of(error)}")
         finally:
             self._idle.set()
             await self._process.kill()

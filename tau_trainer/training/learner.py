@@ -22,9 +22,9 @@ from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Laps, MetricsHub, keys
 from tau_trainer.metrics.summary import Statistics
 from tau_trainer.models import Policy
+from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, EvaluationInfo, UpdateInfo
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
-from tau_trainer.training.callbacks import NOBODY, BatchInfo, Callbacks, EvaluationInfo, UpdateInfo
 from tau_trainer.training.candidates import UPDATES_IN_RANK, ScoredPolicy, rank_of, validation_after
 from tau_trainer.training.early_stop import EpisodeReturns
 from tau_trainer.training.handles import LearnerHandle

@@ -1,6 +1,6 @@
-"""Runs that learn from recordings: no engine, no pairs, and the folder of any other run.
+"""Experience from recordings: no engine, no pairs, and the folder of any other run.
 
-What is written is what :class:`~tau_trainer.training.run.TrainingRun` writes, so that such a run can be played
+What is written is what :class:`~tau_trainer.training.run.PairsCollector` writes, so that such a run can be played
 (``--inference``), exported, reported on, and begun from (``--initialize-from``).
 """
 
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,40 +18,27 @@ from typing_extensions import override
 
 from tau_trainer.bridge.demonstrations import read_demonstrations
 from tau_trainer.bridge.image_order import order_of_recordings
-from tau_trainer.errors import CheckpointError, SettingsError, TauError
-from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, RunReport, TerminalMode, keys
-from tau_trainer.settings import (
-    OfflineTrainerSettings,
-    RunSettings,
-    TrainerSettings,
-    check_device,
-    dump_settings,
-    resolve_seed,
-)
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.export import export_onnx
+from tau_trainer.metrics import BehaviorSnapshot, keys
+from tau_trainer.runs.callbacks import UpdateInfo
+from tau_trainer.runs.checkpoints import latest_checkpoint
+from tau_trainer.runs.collector import Collector, Conclusion, Export
+from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.run import Run
+from tau_trainer.runs.store import Kept
+from tau_trainer.settings import OfflineTrainerSettings, RunSettings, TrainerSettings
 from tau_trainer.training import behavior_json
 from tau_trainer.training.candidates import ScoredPolicy
-from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.manager import lasting
-from tau_trainer.training.origins import Origins
-from tau_trainer.training.run_folder import RunFolder
-from tau_trainer.training.shell import Kept, Say, Shell, in_foreground
-from tau_trainer.training.status import write_status
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms.offline import Offline
-    from tau_trainer.models import Policy
 
 _STEPS = 100
 """Gradient steps between two looks at the clock and at Ctrl-C; a resumed run takes them in the same portions."""
 _BEST = "best."
-
-
-def is_offline(settings: RunSettings) -> bool:
-    """Whether these settings learn from recordings alone, and learn at all."""
-    trainers = _trainers(settings)
-    return isinstance(trainers[0][1], OfflineTrainerSettings) and not settings.checkpoint_settings.inference
 
 
 @dataclass(slots=True)
@@ -77,22 +63,21 @@ class _Learner:
         return self.steps >= self.settings.max_steps
 
 
-class OfflineRun(Shell):
-    """Everything of one run. Belongs to one thread.
+class RecordingsCollector(Collector):
+    """Learns behavior after behavior from what was recorded.
 
     Raises:
-        SettingsError, DataError, CheckpointError, RunFinishedError: it cannot begin, or need not go on.
+        SettingsError, DataError, CheckpointError: it cannot begin.
     """
 
     command = "learn"
     unit = "gradient steps"
     subject = "recordings"
 
-    def __init__(self, settings: RunSettings, folder: RunFolder, hub: MetricsHub, shown: Say) -> None:
-        super().__init__(settings, folder, hub)
-        self.settings = settings
-        self.learners = [self._make(name, own, shown) for name, own in _trainers(settings)]
-        self.begin()
+    def __init__(self, settings: RunSettings, run: Run) -> None:
+        self.settings, self.run = settings, run
+        self.learners = [self._make(name, trainer) for name, trainer in _trainers(settings)]
+        self._first, self._started = self.steps, time.monotonic()
 
     @property
     @override
@@ -109,7 +94,12 @@ class OfflineRun(Shell):
     def done(self) -> bool:
         return all(learner.done for learner in self.learners)
 
-    def _make(self, name: str, settings: OfflineTrainerSettings, shown: Say) -> _Learner:
+    @property
+    @override
+    def learned(self) -> bool:
+        return self.steps > self._first
+
+    def _make(self, name: str, settings: OfflineTrainerSettings) -> _Learner:
         from tau_trainer.algorithms import Setup, make_algorithm
 
         images = order_of_recordings(self.settings.collection)
@@ -122,13 +112,13 @@ class OfflineRun(Shell):
         assert algorithm.data is not None
         returns, aside = algorithm.data.returns, len(algorithm.held_out)
         worth = f" of mean return {returns.mean():.4g}" if len(returns) else ""
-        shown(
+        self.run.say(
             f"'{name}' learns from {len(algorithm.replay):,} decisions{worth}; {aside:,} more are set aside to see "
             "how well it generalises"
         )
         learner = _Learner(name, settings, algorithm)
         self._restore(learner)
-        self.hub.begin(
+        self.run.hub.begin(
             name,
             step=learner.steps,
             max_steps=settings.max_steps,
@@ -139,20 +129,19 @@ class OfflineRun(Shell):
     def _restore(self, learner: _Learner) -> None:
         from tau_trainer.training.learner import stored_best
 
-        chosen = self.settings.checkpoint_settings
-        if not chosen.resume:
+        if not self.run.folder.resumed:
             origin = Origins(self.settings).of(learner.name, learner.name)
             if origin is not None:
                 facts = dict(origin.manifest["learner"]["algorithm"])
                 facts.pop("version", None)
                 learner.algorithm.load(origin.tensors, facts)
             return
-        found = latest_checkpoint(self.folder.checkpoints, learner.name)
+        found = latest_checkpoint(self.run.folder.checkpoints, learner.name)
         for warning in found.warnings:
-            self.hub.warning(warning)
+            self.run.hub.warning(warning)
         if found.checkpoint is None:
             raise CheckpointError(
-                f"the run in '{self.folder.path}' saved nothing of '{learner.name}' that can be read, so there is "
+                f"the run in '{self.run.folder.path}' saved nothing of '{learner.name}' that can be read, so there is "
                 "nothing to go on from; begin it again with --force"
             )
         values = found.checkpoint.manifest["learner"]
@@ -161,40 +150,51 @@ class OfflineRun(Shell):
         learner.mean_return = values["mean_reward"]
 
     @override
-    def collect_and_learn(self) -> None:
-        """All behaviors, one after the other."""
-        for learner in self.learners:
-            if self.settings.env_settings.env_path is not None and not learner.steps:
-                self._evaluate(learner)  # where it begins, and whether that is the right environment
-            self._learn(learner)
+    def advance(self) -> bool:
+        """A few gradient steps of the first behavior that is still to learn."""
+        learner = next((learner for learner in self.learners if not learner.done), None)
+        if learner is None or self.run.ending:
+            for learner in self.learners:
+                if learner.steps > 0 and not learner.done:
+                    self._break_off(learner)
+            return False
+        if self.settings.env_settings.env_path is not None and not learner.steps:
+            self._evaluate(learner)  # where it begins, and whether that is the right environment
+        self._learn(learner)
+        return True
 
     def _learn(self, learner: _Learner) -> None:
-        own = learner.settings
-        every = own.summary_every(own.max_steps)
-        while not learner.done and not self.asked.is_set():
-            ends = [(learner.steps // step + 1) * step for step in (_STEPS, every, own.checkpoint_every)]
-            steps = min(*ends, own.max_steps) - learner.steps
-            stats = learner.algorithm.train(steps, learner.steps / own.max_steps)
-            self.hub.add_all(learner.name, stats)
-            checkpoint = learner.steps % own.checkpoint_every == 0 or learner.done
-            if checkpoint:
-                self._judge(learner)
-            if learner.steps % every == 0 or learner.done:
-                if not checkpoint:
-                    self.hub.add_all(learner.name, learner.algorithm.assess())
-                self.hub.flush(learner.name, learner.steps, training=not learner.done)
-            if checkpoint:
-                self.save(learner)
-            self.show()
-        if not learner.done:
-            if learner.steps % own.checkpoint_every and self.settings.env_settings.env_path is None:
+        settings, hub = learner.settings, self.run.hub
+        every = settings.summary_every(settings.max_steps)
+        ends = [(learner.steps // step + 1) * step for step in (_STEPS, every, settings.checkpoint_every)]
+        steps = min(*ends, settings.max_steps) - learner.steps
+        tell, begun = self.run.callbacks.tell, time.perf_counter()
+        tell("on_update_begin", UpdateInfo(learner.name, learner.algorithm.version, learner.steps))
+        stats = learner.algorithm.train(steps, learner.steps / settings.max_steps)
+        seconds, version = time.perf_counter() - begun, learner.algorithm.version
+        tell("on_update_end", UpdateInfo(learner.name, version, learner.steps, dict(stats), seconds))
+        hub.add_all(learner.name, stats)
+        checkpoint = learner.steps % settings.checkpoint_every == 0 or learner.done
+        if checkpoint:
+            self._judge(learner)
+        if learner.steps % every == 0 or learner.done:
+            if not checkpoint:
+                hub.add_all(learner.name, learner.algorithm.assess())
+            hub.flush(learner.name, learner.steps, training=not learner.done)
+        if checkpoint:
+            self.checkpoint(learner)
+
+    def _break_off(self, learner: _Learner) -> None:
+        """The run ends before this one is done."""
+        if learner.steps % learner.settings.checkpoint_every:
+            if self.settings.env_settings.env_path is None:
                 self._judge(learner)  # playing takes longer than whoever pressed Ctrl-C would wait
-            self.save(learner)
+            self.checkpoint(learner)
 
     def _judge(self, learner: _Learner) -> None:
         """What the policy is worth: on what was set aside, and in the environment where one is named."""
         held = learner.algorithm.assess()
-        self.hub.add_all(learner.name, held)
+        self.run.hub.add_all(learner.name, held)
         loss = held.get(keys.held_out(keys.POLICY_LOSS))
         # A clone is as good as it foretells the player; the others are to be better than him.
         score = -loss if loss is not None and learner.algorithm.name == "bc" else None
@@ -210,13 +210,13 @@ class OfflineRun(Shell):
         from tau_trainer.training.playing import Play
         from tau_trainer.training.recording import opened, policy_player
 
-        policies = {one.name: one.algorithm.snapshot() for one in self.learners}
+        policies = {other.name: other.algorithm.snapshot() for other in self.learners}
         episodes, seed = learner.settings.evaluation_episodes, self.settings.env_settings.seed
         with opened(self.settings, lambda sentence: None) as environment:
             play = Play(
                 environment,
                 lambda spec: policy_player(policies, spec, seed, deterministic=True),
-                lambda play: play.episodes >= episodes or self.asked.is_set(),
+                lambda play: play.episodes >= episodes or self.run.asked.is_set(),
                 keep=False,
             )
             asyncio.run(play.run(Lessons(self.settings.environment_parameters or {}).parameters))
@@ -229,16 +229,21 @@ class OfflineRun(Shell):
         returns = mine[0].demonstration(whole=True).returns
         learner.mean_return = float(returns.mean()) if len(returns) else learner.mean_return
         learner.episodes += len(returns)
-        self.hub.episode(learner.name, None, returns, mine[0].lengths)
+        self.run.hub.episode(learner.name, None, returns, mine[0].lengths)
         return learner.mean_return if learner.mean_return is not None else -np.inf
 
-    def save(self, learner: _Learner) -> None:
-        """Write a checkpoint: see :meth:`save_moment`."""
-        self.save_moment([learner.name], learner.settings.keep_checkpoints)
+    def checkpoint(self, learner: _Learner) -> None:
+        """Write a checkpoint of a behavior."""
+        policy = None if self.run.hurried.is_set() else learner.algorithm.snapshot()
+        model = None if policy is None else partial(export_onnx, policy, learner.algorithm.spec)
+        state, keep = partial(self._state, learner), learner.settings.keep_checkpoints
+        self.run.store.save([Kept(learner.name, learner.steps, state, model, keep)])
 
     @override
-    def keep(self, name: str) -> Kept:
-        learner = self._learner_of(name)
+    def save(self) -> None:
+        """Every behavior was saved as it came to its end."""
+
+    def _state(self, learner: _Learner) -> tuple[Arrays, Mapping[str, Any]]:
         arrays, facts = learner.algorithm.state()
         best = learner.best
         if best is not None:
@@ -260,29 +265,17 @@ class OfflineRun(Shell):
             },
         }
         manifest = {"learner": values, "pairs": {}, "generation": 0, "task": {}, "lessons": Lessons({}).state()}
-        return Kept(learner.steps, arrays, manifest)
+        return arrays, manifest
 
     @override
-    def policy_of(self, name: str) -> tuple[Policy | None, BehaviorSpec]:
-        algorithm = self._learner_of(name).algorithm
-        return algorithm.snapshot(), algorithm.spec
+    def conclude(self) -> Conclusion:
+        return Conclusion([self._export(learner) for learner in self.learners])
 
-    def _learner_of(self, name: str) -> _Learner:
-        return next(learner for learner in self.learners if learner.name == name)
-
-    @override
-    def conclude(self) -> Mapping[str, Path]:
-        chosen = self.settings.checkpoint_settings.export
-        for learner in () if self.hurried.is_set() else self.learners:
-            best = learner.best if chosen == "best" else None
-            policy = learner.algorithm.snapshot() if best is None else best.policy
-            self.export(learner.name, policy, learner.algorithm.spec)
-            try:
-                made_of = learner.steps if best is None else best.decisions
-                write_status(self.folder.path, {}, {learner.name: made_of})
-            except TauError as error:
-                self.failures.append(str(error))
-        return {}
+    def _export(self, learner: _Learner) -> Export:
+        best = learner.best if self.settings.checkpoint_settings.export == "best" else None
+        policy = learner.algorithm.snapshot() if best is None else best.policy
+        made_of = learner.steps if best is None else best.decisions
+        return Export(learner.name, partial(export_onnx, policy, learner.algorithm.spec), made_of)
 
     @property
     @override
@@ -301,11 +294,10 @@ class OfflineRun(Shell):
 
     @property
     @override
-    def more_of_snapshot(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, Any]:
         return {
-            "seed": self.settings.env_settings.seed,
             "policy_version": sum(learner.algorithm.version for learner in self.learners),
-            "update_seconds": time.monotonic() - self.started,
+            "update_seconds": time.monotonic() - self._started,
         }
 
 
@@ -313,33 +305,3 @@ def _trainers(settings: RunSettings) -> list[tuple[str, OfflineTrainerSettings]]
     """By name; empty: the name that the recording says."""
     named: list[tuple[str, TrainerSettings | None]] = [*settings.behaviors.items()]
     return [(name, cast("OfflineTrainerSettings", own)) for name, own in named or [("", settings.default_settings)]]
-
-
-def learn_offline(
-    settings: RunSettings, terminal: TerminalMode = "auto", command_line: Sequence[str] | None = None
-) -> RunReport:
-    """Learn from recordings, in the foreground; Ctrl-C ends it after what it is at, and saves.
-
-    Raises:
-        TauError: nothing could be learned; nothing is left behind.
-    """
-    settings = resolve_seed(settings)
-    check_device(settings)
-    seed = settings.env_settings.seed
-
-    @contextmanager
-    def begin(folder: RunFolder, hub: MetricsHub, say: Say) -> Iterator[Shell]:
-        import torch
-
-        torch.set_num_threads(1)
-        yield OfflineRun(settings, folder, hub, say)
-
-    return in_foreground(
-        settings,
-        dump_settings(lasting(settings)),
-        seed,
-        begin,
-        starting=f"reading recordings, seed {seed}",
-        terminal=terminal,
-        command_line=command_line,
-    )

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from tau_trainer.errors import sentence_of
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.states import told
 
 FINISH_S = 5.0
 """How long pairs may take to finish the exchange they are in before they are cancelled."""
@@ -164,7 +164,7 @@ class ParallelTrainer:
 
     async def _fail(self, pair: AgentTrainerPair, error: Exception) -> None:
         self.failures[pair.id] = error
-        pair.trainer.error = told(error)
+        pair.trainer.error = sentence_of(error)
         await self._leave(pair, PairState.FAILED)
         if len(self.pairs) > 1:  # a single pair's failure is the run's, and is told as such
             self._hub.warning(f"pair {pair.id} failed: {pair.trainer.error}", pair=pair.id)
@@ -173,7 +173,9 @@ class ParallelTrainer:
         try:
             await pair.environment.kill()
         except Exception as error:  # somebody else's environment; the pair is over all the same
-            self._hub.warning(f"the environment of pair {pair.id} could not be ended: {told(error)}", pair=pair.id)
+            self._hub.warning(
+                f"the environment of pair {pair.id} could not be ended: {sentence_of(error)}", pair=pair.id
+            )
         pair.trainer.abandon()
         self._end(pair, state)
 

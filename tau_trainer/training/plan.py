@@ -17,6 +17,7 @@ from tau_trainer.envs import Environment, EnvironmentSource, open_source
 from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import memory_bytes
+from tau_trainer.runs.origins import Origins
 from tau_trainer.settings import (
     EDITOR,
     NetworkSettings,
@@ -27,7 +28,6 @@ from tau_trainer.settings import (
 )
 from tau_trainer.settings.parameters import AnyParameter
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.origins import Origins
 from tau_trainer.training.task import Task, task_of
 
 BATCHED_PREFIX = "batched:"
@@ -135,6 +135,12 @@ class RunPlan:
             return {}
         words = np.random.SeedSequence([self.seed, pair, generation]).generate_state(1)
         return {"seed": float(int(words[0]) % _SEED_RANGE)}
+
+
+def is_offline(settings: RunSettings) -> bool:
+    """Whether these settings learn from recordings alone, and learn at all."""
+    learns = not settings.checkpoint_settings.inference
+    return learns and any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings))
 
 
 def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunPlan:

@@ -17,9 +17,9 @@ from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.rewards import EngineReward, Rewarder
+from tau_trainer.runs.callbacks import NOBODY, Callbacks
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.agents import TauAgent
-from tau_trainer.training.callbacks import NOBODY, Callbacks
 from tau_trainer.training.handles import LearnerHandle, LocalLearner, MemberLearner
 from tau_trainer.training.learner import Learner, Validator
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner

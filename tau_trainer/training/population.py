@@ -28,7 +28,7 @@ from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.envs import Environment
 from tau_trainer.envs.batched.draws import seeds_of
-from tau_trainer.errors import CheckpointError, NonFiniteError
+from tau_trainer.errors import CheckpointError, NonFiniteError, sentence_of
 from tau_trainer.memory import Work
 from tau_trainer.metrics import Laps, MetricsHub, PairState, keys
 from tau_trainer.models import Policy
@@ -42,7 +42,6 @@ from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.pool import LearnerPool
-from tau_trainer.training.states import told
 
 _WORLD = "world."
 """What the names of a pair's copies begin with in its checkpoints."""
@@ -151,7 +150,7 @@ class PopulationTrainer(ParallelTrainer):
         except Exception as error:
             for pair in self.active:
                 self.failures[pair.id] = error
-                pair.trainer.error = told(error)
+                pair.trainer.error = sentence_of(error)
                 self._end(pair, PairState.FAILED)
         finally:
             self._thread.shutdown()

@@ -1,22 +1,25 @@
-"""The parts of one run, wired together: pairs, learners, checkpoints, and whoever watches them."""
+"""Experience from environments in pairs: what plays beside actors and in a population is wired together here too."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
 
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.envs import Parameters
-from tau_trainer.errors import CallbackError
 from tau_trainer.export import check_export
-from tau_trainer.metrics import BaselineScore, MetricsHub, PairState, RunReport, RunSnapshot, keys
+from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics, PairState, keys
+from tau_trainer.runs.callbacks import EvaluationInfo
+from tau_trainer.runs.collector import Collector, Conclusion
+from tau_trainer.runs.run import Run
 from tau_trainer.specs import Aggregation
+from tau_trainer.training import finish
 from tau_trainer.training.actors import ActorManager
 from tau_trainer.training.agents import AgentTrainer
-from tau_trainer.training.callbacks import Callback, Callbacks, EvaluationInfo, TrainInfo
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
@@ -29,30 +32,22 @@ from tau_trainer.training.snapshots import Snapshots
 from tau_trainer.training.task import Task
 from tau_trainer.training.watchdog import watch
 
-_SNAPSHOT_S = 0.25
+_SLICE_S = 0.25
+"""That the event loop runs before the run looks up."""
 
 
-class TrainingRun:
-    """Trains to the end of its plan; :func:`tau_trainer.training.runner.run_to_end` tells the whole story.
+class PairsCollector(Collector):
+    """Plays pairs until they have had their decisions; their learners learn beside them.
 
-    Everything here belongs to one event loop. ``request_finish`` and ``request_cancel`` may be called from any thread.
+    They play in this process, in processes of their own (actors), or as one computation (a population). Everything here
+    belongs to one event loop, which runs while the run waits for it.
+
+    Raises:
+        DataError, SettingsError, CheckpointError: it cannot begin.
     """
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        run_id: str,
-        folder: Path,
-        hub: MetricsHub,
-        *,
-        resume: bool,
-        callbacks: Sequence[Callback] = (),
-    ) -> None:
-        """``folder``: the run's own, which exists. Raises DataError, SettingsError."""
-        self.plan = plan
-        self.run_id = run_id
-        self.folder = folder
-        self.hub = hub
+    def __init__(self, plan: RunPlan, run: Run) -> None:
+        self.plan, self.run, self.command = plan, run, plan.command
         examines = plan.task is not None and plan.task.evaluates and not plan.inference
         self.examiner: Task | None = plan.task if examines else None
         """Who evaluates policies; None: nobody."""
@@ -60,49 +55,41 @@ class TrainingRun:
         """What policies are compared with, once it is worked out."""
         self.validation_accuracy: dict[int, float] = {}
         """Of each pair's policy when it ended."""
-        self.error: Exception | None = None
-        """What ended the whole run, if something did."""
-        self.callbacks = Callbacks(callbacks, self._stop, self._fail)
-        self.stopped: str | None = None
-        """Why a callback wants the run to be done; None: none does."""
-        self.cancelled = False
-        self.at_once = False
-        """Save and go: no evaluation and no export."""
-        self.training_seconds = 0.0
-        self.started = time.monotonic()
+        self._loop = asyncio.Runner()
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        """What collects, what supervises it, and what works out baselines."""
         self._export_checks: list[asyncio.Future[None]] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
+        hub, folder = run.hub, run.folder
         if plan.task is not None:
             hub.task(plan.task.keys)
         for sentence in (*plan.source.warnings, *(plan.task.warnings if plan.task is not None else ())):
             hub.warning(sentence)
-        agreed = plan.task.identity if plan.task is not None else {}
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
         self.checkpointer = Checkpointer(
-            folder / "checkpoints",
+            run.store,
             hub,
-            agreed,
+            plan.task.identity if plan.task is not None else {},
             self.lessons,
             plan.origins,
-            resume=resume,
+            resume=folder.resumed or plan.inference,
             together=plan.deterministic,
             learns=not plan.inference,
-            callbacks=self.callbacks,
         )
         self.checkpointer.prepare()
         self._show_lessons()
         earlier = self.checkpointer.pair_decisions
         self._gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
         validator = self.examiner.quick_scores if self.examiner is not None else None
-        self.pool = LearnerPool(plan, hub, validator, self._learner_appears, self.callbacks)
+        self.pool = LearnerPool(plan, hub, validator, self._learner_appears, run.callbacks)
         self.actors = self._make_actors() if plan.asynchronous else None
         """Who plays in processes of their own; None: nobody."""
         self.parallel = self.actors or (self._make_population() if plan.population else self._make_parallel())
-        self.pairs = self.parallel.pairs
-        self._first_decisions = self.decisions
         self._snapshots = Snapshots(self)
-        self.seen = self._snapshots.take()
-        """The run as it was a moment ago, for any thread to look at."""
+
+    def close(self) -> None:
+        """End what learners learn in, and the event loop."""
+        self.pool.close()
+        self._loop.close()
 
     @property
     def learners(self) -> list[Learner]:
@@ -110,110 +97,123 @@ class TrainingRun:
         return list(self.pool.learners.values())
 
     @property
-    def decisions(self) -> int:
-        """Decisions of all pairs, earlier runs that were resumed included, and pairs that only those had."""
-        return self._gone + sum(pair.trainer.decisions for pair in self.pairs)
+    @override
+    def steps(self) -> int:
+        """Of all pairs, earlier runs that were resumed included, and pairs that only those had."""
+        return self._gone + sum(pair.trainer.decisions for pair in self.parallel.pairs)
 
     @property
-    def new_decisions(self) -> int:
-        """Decisions made by this process."""
-        return self.decisions - self._first_decisions
+    @override
+    def max_steps(self) -> int:
+        return self._snapshots.most
 
     @property
-    def elapsed_seconds(self) -> float:
-        """Since the run was made."""
-        return time.monotonic() - self.started
+    @override
+    def done(self) -> bool:
+        return all(pair.trainer.state is PairState.COMPLETED for pair in self.parallel.pairs)
 
     @property
-    def nothing_learned(self) -> bool:
-        """Whether the run ended before a single update."""
-        return all(learner.updates == 0 for learner in self.learners)
+    @override
+    def learned(self) -> bool:
+        return any(learner.updates for learner in self.learners)
 
     @property
-    def first_error(self) -> Exception | None:
-        """What ended the run, or the first pair that failed where all did."""
-        if self.error is not None:
-            return self.error
+    @override
+    def subject(self) -> str:
+        return self.plan.subject
+
+    @property
+    @override
+    def behaviors(self) -> tuple[BehaviorSnapshot, ...]:
+        return self._snapshots.behaviors
+
+    @property
+    @override
+    def pairs(self) -> tuple[PairMetrics, ...]:
+        return self._snapshots.pairs
+
+    @property
+    @override
+    def status(self) -> Mapping[str, Any]:
+        return self._snapshots.fields
+
+    @property
+    @override
+    def failure(self) -> Exception | None:
         failures = self.parallel.failures
-        return next(iter(failures.values())) if len(failures) == len(self.pairs) else None
+        return next(iter(failures.values())) if len(failures) == len(self.parallel.pairs) else None
 
-    def snapshot(self) -> RunSnapshot:
-        """The run now; what other threads see as :attr:`seen` from then on. Belongs to the event loop."""
-        self.seen = self._snapshots.take()
-        return self.seen
+    @property
+    @override
+    def errors(self) -> Sequence[str]:
+        failed = [pair for pair in self.parallel.pairs if pair.trainer.error]
+        return [f"pair {pair.id}: {pair.trainer.error}" for pair in failed]
 
-    def told(self, report: RunReport | None = None) -> TrainInfo:
-        """What callbacks hear of the whole run; ``report``: how it ended."""
-        return TrainInfo(self.run_id, self.folder, self.plan.seed, self.decisions, report)
-
+    @override
     def announce(self) -> None:
-        """Say what a person has to do."""
         if self.plan.source.invitation is not None:
-            self.hub.event("waiting", message=self.plan.source.invitation)
+            self.run.hub.event("waiting", message=self.plan.source.invitation)
 
-    async def collect_and_learn(self) -> None:
-        """Run all pairs to their ends; learners learn beside them. What ends the whole run is in :attr:`error`."""
-        self._loop = asyncio.get_running_loop()
-        if self.cancelled or self.error is not None:  # asked before there was a loop to ask
-            self.parallel.finish()
-        begin = time.monotonic()
-        collecting = asyncio.create_task(self.parallel.run())
-        supervising, showing = asyncio.create_task(self._supervise()), asyncio.create_task(self._show())
+    @override
+    def advance(self) -> bool:
+        return self._loop.run(self._advance())
+
+    async def _advance(self) -> bool:
+        """Let the event loop run; False: pairs have come to their ends, and learners have learned what they had."""
+        if not self._tasks:
+            self.run.callbacks.begin()
+            if self.run.asked.is_set() or self.run.error is not None:  # before there was a loop to ask
+                self.parallel.finish()
+            parts = (self.parallel.run(), self._supervise(), self._compare())
+            self._tasks = tuple(asyncio.create_task(part) for part in parts)
+        collecting, supervising, comparing = self._tasks
+        done, _ = await asyncio.wait({collecting, supervising}, timeout=_SLICE_S, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            return True
         try:
-            done, _ = await asyncio.wait({collecting, supervising}, return_when=asyncio.FIRST_COMPLETED)
             if collecting not in done:
                 error = supervising.exception()
-                self.error = error if isinstance(error, Exception) else None
+                self.run.error = error if isinstance(error, Exception) else None
                 await self.parallel.cancel()
             await collecting
             await self._drain_learners()
         finally:
-            for task in (supervising, showing):
+            for task in (supervising, comparing):
                 task.cancel()
-            await asyncio.gather(supervising, showing, return_exceptions=True)
-            self.training_seconds = time.monotonic() - begin
-            self.hub.snapshot(self.snapshot())
+            await asyncio.gather(supervising, comparing, return_exceptions=True)
             if self.actors is not None:
                 for line in self.actors.figures():
-                    self.hub.event("actors", message=line)
+                    self.run.hub.event("actors", message=line)
                 self.actors.close()
+        return False
 
     async def _drain_learners(self) -> None:
         """Let learners finish what they were given; what fails now, no pair will hear of."""
+        at_once = self.run.hurried.is_set()
         if self.actors is not None:
-            await self.actors.join(at_once=self.at_once)
+            await self.actors.join(at_once=at_once)
         for learner in self.learners:
-            if self.at_once:
+            if at_once:
                 learner.shutdown()
             await learner.drain()
             if learner.error is not None and not self.parallel.failures:
-                self.error = learner.error
+                self.run.error = learner.error
 
-    def request_finish(self) -> None:
-        """Ask all pairs to end after the exchange they are in; save, evaluate and export follow."""
-        self.cancelled = True
-        self._call(lambda: asyncio.ensure_future(self.parallel.cancel()))
+    @override
+    def interrupt(self) -> None:
+        """Pairs end after the exchange they are in, or at once."""
+        if self._tasks:
+            grace = {"grace_s": 0.0} if self.run.hurried.is_set() else {}
+            loop = self._loop.get_loop()
+            loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self.parallel.cancel(**grace)))
 
-    def request_cancel(self) -> None:
-        """End all pairs at once; what was learned is saved, and nothing else is done."""
-        self.cancelled = self.at_once = True
-        self._call(lambda: asyncio.ensure_future(self.parallel.cancel(grace_s=0)))
+    @override
+    def save(self) -> None:
+        self._loop.run(finish.save(self))
 
-    def _stop(self, reason: str) -> None:
-        """A callback wants the run to be done."""
-        if self.stopped is None:
-            self.stopped = reason
-            self.hub.event("stopped", message=f"the run ends after {self.decisions:,} decisions: {reason}")
-
-    def _fail(self, error: CallbackError) -> None:
-        """A callback has failed: the run ends as if it were cancelled."""
-        if self.error is None:
-            self.error = error
-        self._call(lambda: asyncio.ensure_future(self.parallel.cancel()))
-
-    def _call(self, work: Callable[[], object]) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(work)
+    @override
+    def conclude(self) -> Conclusion:
+        return self._loop.run(finish.conclude(self))
 
     def _make_pair(self, index: int) -> AgentTrainerPair:
         environment = self.plan.source.make(
@@ -224,10 +224,10 @@ class TrainingRun:
             index,
             partial(self.pool.agent, index),
             self.pool.rewarder,
-            self.hub,
+            self.run.hub,
             keys_of_task,
             self.lessons.episodes,
-            self.callbacks,
+            self.run.callbacks,
         )
         trainer.decisions = self.checkpointer.pair_decisions.get(index, 0)
         return AgentTrainerPair(
@@ -237,14 +237,14 @@ class TrainingRun:
             self._parameters,
             None if self.plan.inference else self.lessons,
             None if self.plan.inference else self._keep,
-            self.hub.timers.part("pairs", parallel=True).part(f"pair {index}"),
+            self.run.hub.timers.part("pairs", parallel=True).part(f"pair {index}"),
         )
 
     def _make_parallel(self) -> ParallelTrainer:
         return ParallelTrainer(
             [self._make_pair(i) for i in range(self.plan.pairs)],
             self.plan.max_concurrent,
-            self.hub,
+            self.run.hub,
             deterministic=self.plan.deterministic,
             playing=PairState.PLAYING if self.plan.inference else PairState.TRAINING,
             after_round=self._after_round,
@@ -253,7 +253,7 @@ class TrainingRun:
 
     def _make_population(self) -> PopulationTrainer:
         trainer = PopulationTrainer(
-            self.plan, self.hub, self.pool, done=self._done, after_round=self._after_round, evaluate=self._evaluate
+            self.plan, self.run.hub, self.pool, done=self._done, after_round=self._after_round, evaluate=self._evaluate
         )
         for pair in trainer.pairs:
             pair.trainer.decisions = self.checkpointer.pair_decisions.get(pair.id, 0)
@@ -262,12 +262,12 @@ class TrainingRun:
     def _make_actors(self) -> ActorManager:
         actors = ActorManager.build(
             self.plan,
-            self.hub,
+            self.run.hub,
             self.pool,
             self.lessons,
             done=self._done,
             parameters=self._parameters,
-            save=lambda learner: self.checkpointer.save([learner], self.pairs),
+            save=lambda learner: self.checkpointer.save([learner], self.parallel.pairs),
             after_round=self._after_round,
             generation=lambda: self.checkpointer.generation,
             evaluate=self._evaluate,
@@ -283,28 +283,29 @@ class TrainingRun:
     def _progress(self, behavior: str) -> float:
         """Share of a behavior's ``max_steps`` that is behind it."""
         known = [learner for learner in self.learners if learner.spec.short_name == behavior]
-        return sum(one.decisions for one in known) / max(1, sum(one.max_steps for one in known))
+        return sum(learner.decisions for learner in known) / max(1, sum(learner.max_steps for learner in known))
 
     def _lesson_begins(self, sentence: str) -> None:
-        self.hub.event("lesson", message=sentence, numbers=dict(self.lessons.numbers))
+        self.run.hub.event("lesson", message=sentence, numbers=dict(self.lessons.numbers))
         self._show_lessons()
 
     def _show_lessons(self) -> None:
         for name, number in self.lessons.numbers.items():
-            self.hub.keep(keys.lesson_number(name), number)
+            self.run.hub.keep(keys.lesson_number(name), number)
 
     def _done(self, pair: AgentTrainerPair) -> bool:
         """A pair of `parallel` has its share of the decisions; those of `learn` run until all behaviors are done.
 
         What only plays never has enough. Whoever has learned enough before is done as well.
         """
-        if self.stopped is not None:
+        if self.run.stopped is not None:
             return True
         if self.plan.inference:
             return False
         if self.plan.command == "learn":
-            done = {one.learner.name for one in self.actors.trainers if one.done} if self.actors is not None else set()
-            return bool(self.pool.learners) and all(one.done or one.name in done for one in self.learners)
+            actors = self.actors.trainers if self.actors is not None else []
+            done = {trainer.learner.name for trainer in actors if trainer.done}
+            return bool(self.pool.learners) and all(learner.done or learner.name in done for learner in self.learners)
         learners = self.pool.of_pair(pair.id)
         if any(learner.stopped for learner in learners) and all(learner.done for learner in learners):
             return True
@@ -314,10 +315,10 @@ class TrainingRun:
         """A value that the game reported; MostRecent counts from engine 0 only, as in ML-Agents."""
         if stat.aggregation is not Aggregation.MOST_RECENT or index == 0:
             for learner in self.pool.of_pair(index):
-                self.hub.add(learner.name, stat.key, stat.value, stat.aggregation)
+                self.run.hub.add(learner.name, stat.key, stat.value, stat.aggregation)
 
     def _warn(self, pair: int, message: str) -> None:
-        self.hub.warning(message, pair=pair)
+        self.run.hub.warning(message, pair=pair)
 
     def _learner_appears(self, learner: Learner) -> None:
         """Restore it, and try its export now rather than after hours."""
@@ -344,7 +345,7 @@ class TrainingRun:
         checked = 0
         try:
             while True:
-                await asyncio.sleep(_SNAPSHOT_S)
+                await asyncio.sleep(_SLICE_S)
                 while checked < len(self._export_checks) and self._export_checks[checked].done():
                     self._export_checks[checked].result()
                     checked += 1
@@ -354,18 +355,15 @@ class TrainingRun:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    async def _show(self) -> None:
-        """Hand the run's picture to the recorders a few times a second. What goes wrong there costs no run."""
-        try:
-            if self.examiner is not None:
-                examiner = self.examiner
+    async def _compare(self) -> None:
+        """Work out what policies are compared with."""
+        if self.examiner is not None:
+            examiner = self.examiner
+            try:
                 self.baselines = await asyncio.get_running_loop().run_in_executor(None, lambda: examiner.baselines)
-                self.hub.baselines(self.baselines)
-            while True:
-                self.hub.snapshot(self.snapshot())
-                await asyncio.sleep(_SNAPSHOT_S)
-        except Exception as error:
-            self.hub.warning(f"the run goes on, but is shown no longer: {type(error).__name__}: {error}")
+                self.run.hub.baselines(self.baselines)
+            except Exception as error:
+                self.run.hub.warning(f"the run goes on without baselines: {type(error).__name__}: {error}")
 
     async def _after_round(self, wanted: bool = False) -> bool:
         """In a run that can be repeated, whether a checkpoint was written and environments shall begin anew.
@@ -374,28 +372,28 @@ class TrainingRun:
         """
         due = wanted or any(self.checkpointer.due(learner) for learner in self.learners)
         if due:
-            await self.checkpointer.save_generation(self.learners, self.pairs)
+            await self.checkpointer.save_generation(self.learners, self.parallel.pairs)
         return due
 
     async def _after_update(self, learner: Learner) -> None:
         if self.checkpointer.due(learner):
-            await self.checkpointer.save([learner], self.pairs)
+            await self.checkpointer.save([learner], self.parallel.pairs)
 
     async def _keep(self) -> None:
         """A person has stopped the game, perhaps for today: write down what was learned, and try it in the game."""
         kept = self.checkpointer
         learned = [learner for learner in self.learners if kept.stale(learner) and kept.better(learner)]
         if not self.plan.deterministic:  # its checkpoints follow from its seed alone
-            await self.checkpointer.save(learned, self.pairs)
+            await self.checkpointer.save(learned, self.parallel.pairs)
 
     async def _evaluate(self, pair: AgentTrainerPair) -> None:
         """A pair has ended: score its policy as it is now."""
         for learner in self.pool.of_pair(pair.id):
             await learner.drain()
             if self.examiner is not None:
-                told = learner.name, learner.policy.version, learner.decisions
-                self.callbacks.tell("on_evaluation_begin", EvaluationInfo(*told))
+                policy = learner.name, learner.policy.version, learner.decisions
+                self.run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*policy))
                 scores = await learner.run_in_thread(partial(self.examiner.quick_scores, learner.policy))
-                self.callbacks.tell("on_evaluation_end", EvaluationInfo(*told, scores))
+                self.run.callbacks.tell("on_evaluation_end", EvaluationInfo(*policy, scores))
                 if keys.VALIDATION_ACCURACY in scores:
                     self.validation_accuracy[pair.id] = scores[keys.VALIDATION_ACCURACY]

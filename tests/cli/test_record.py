@@ -9,7 +9,7 @@ import pytest
 from tau_trainer.bridge.demonstrations import read_demonstration
 from tau_trainer.cli import main
 from tau_trainer.settings import load_settings
-from tau_trainer.training.offline import learn_offline
+from tau_trainer.training.api import train
 from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
 
 pytestmark = pytest.mark.timeout(120)
@@ -41,7 +41,7 @@ def test_a_run_plays_what_it_was_trained_on(tmp_path: Path, capsys: pytest.Captu
         "checkpoint_settings.results_dir": str(tmp_path),
         "env_settings.seed": 1,
     }
-    learn_offline(load_settings(None, overrides), "quiet")
+    train(load_settings(None, overrides), terminal="quiet")
     path = tmp_path / "clone.demo"
     words = ["record", "clone", "--results-dir", str(tmp_path), "--deterministic", "--episodes", "2", "-o", str(path)]
     assert main([*words, *CART]) == 0

@@ -21,10 +21,10 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.metrics import result_lines
 from tau_trainer.metrics.plain import summary_line
+from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, BehaviorSpec, DimensionProperty, ObservationSpec, StepBatch
 from tau_trainer.specs import ActionSpec as WireActions
-from tau_trainer.training.checkpoints import latest_checkpoint
 from tests.envs.mlagents.doubles import NAME, Say, Scripted, sensor, spec_of
 from tests.envs.playing import play, zeros
 from tests.training.fakes import Memory, train

@@ -11,8 +11,8 @@ import pytest
 
 from tau_trainer.files import atomic_write_json
 from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, RunReport, TaskKeys
+from tau_trainer.runs.checkpoints import save_checkpoint
 from tau_trainer.settings import dump_settings, load_settings
-from tau_trainer.training.checkpoints import save_checkpoint
 
 TASK = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
 BASELINES = {"zeros": BaselineScore(-0.1, 0.03), "ridge": BaselineScore(0.7, 0.96)}

@@ -14,7 +14,7 @@ from tau_trainer.files import atomic_write_json
 from tau_trainer.metrics import JsonLines, MetricsHub, Timer
 from tau_trainer.report import RunRecord, render
 from tau_trainer.report.page import MOST_BYTES
-from tau_trainer.training.checkpoints import save_checkpoint
+from tau_trainer.runs.checkpoints import save_checkpoint
 from tests.report.conftest import append, summaries, write_run
 from tests.report.test_html import Reader
 

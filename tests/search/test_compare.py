@@ -36,9 +36,9 @@ def test_optimizers_begin_with_the_same_weights_and_an_empty_memory(monkeypatch:
 
     def looked_at(trial: Trial) -> Outcome:
         def look(_: float) -> None:
-            [learner] = trial._run.learners  # type: ignore[union-attr]
+            [learner] = trial._pairs.learners  # type: ignore[union-attr]
             parameters = learner.algorithm.parameters  # type: ignore[union-attr]
-            begun.setdefault(parameters.optimizer.kind, {"decisions": trial._run.new_decisions})  # type: ignore[union-attr]
+            begun.setdefault(parameters.optimizer.kind, {"decisions": trial._pairs.steps})  # type: ignore[union-attr]
 
         trial._on_update = look
         outcome = run(trial)

@@ -62,7 +62,7 @@ def test_it_begins_with_a_live_learners_weights_and_leaves_it_alone() -> None:
     seen: list[dict[str, Any]] = []
 
     def look(_: float) -> None:
-        [learner] = trial._run.learners  # type: ignore[union-attr]
+        [learner] = trial._pairs.learners  # type: ignore[union-attr]
         seen.append(learner.algorithm.state()[0])
 
     trial = Trial(settings, 300, begin=state_of(algorithm), on_update=look)
@@ -98,7 +98,7 @@ def test_a_rate_is_learned_with_from_the_next_update_on() -> None:
     rates: list[float] = []
 
     def look(_: float) -> None:
-        [learner] = trial._run.learners  # type: ignore[union-attr]
+        [learner] = trial._pairs.learners  # type: ignore[union-attr]
         rates.append(learner.algorithm.learning_rate(0.5))  # type: ignore[union-attr]
         trial.learn_with(10.0 ** -(3 + len(rates)))
 

@@ -8,8 +8,8 @@ import pytest
 from filelock import FileLock
 
 from tau_trainer.errors import CheckpointError, SettingsError, TauError
+from tau_trainer.runs.checkpoints import save_checkpoint
 from tau_trainer.sharing.contents import contents_of, escapes, is_of_a_run, write_contents
-from tau_trainer.training.checkpoints import save_checkpoint
 from tests.report.conftest import append, write_run
 
 

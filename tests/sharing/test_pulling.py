@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import CheckpointError, HubError, SettingsError
+from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import dump_settings, load_settings
 from tau_trainer.sharing import Repository, contents_of, pull
-from tau_trainer.training.checkpoints import latest_checkpoint
 from tests.report.conftest import write_run
 from tests.sharing.conftest import hub_of
 from tests.sharing.fake_hub import Hub

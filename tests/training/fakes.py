@@ -31,6 +31,8 @@ from tau_trainer.headless.scenes import create_scene
 from tau_trainer.metrics import Event, JsonLines, Recorder, RunReport, RunSnapshot, Summary
 from tau_trainer.models import Recurrent
 from tau_trainer.models.graph import GraphWriter
+from tau_trainer.runs import provenance
+from tau_trainer.runs.session import Session
 from tau_trainer.settings import MemorySettings, PPOTrainerSettings, RunSettings
 from tau_trainer.specs import (
     Actions,
@@ -42,8 +44,8 @@ from tau_trainer.specs import (
     Terminals,
     empty_terminals,
 )
-from tau_trainer.training import provenance
-from tau_trainer.training.manager import ParallelTrainerManager, Session
+from tau_trainer.training.manager import ParallelTrainerManager
+from tau_trainer.training.run import PairsCollector
 
 WAIT_S = 50.0
 _version, _git_state = cache(metadata.version), cache(provenance.git_state)
@@ -274,6 +276,11 @@ def begin(settings: RunSettings, memory: Memory | None = None, command: Any = "p
         return [JsonLines(folder / "log.jsonl"), memory or Memory()]
 
     return ParallelTrainerManager().start(settings, command, recorders=recorders)
+
+
+def pairs_of(session: Session) -> PairsCollector:
+    """What gathers the experience of a run that goes on."""
+    return cast(PairsCollector, session._run.collector)
 
 
 def train(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> RunReport:

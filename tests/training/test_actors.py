@@ -19,18 +19,19 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
 from tau_trainer.metrics import MetricsHub, PairState, RunReport, keys
 from tau_trainer.models import Policy
+from tau_trainer.runs.callbacks import EpisodeInfo, EvaluationInfo, LambdaCallback
+from tau_trainer.runs.checkpoints import latest_checkpoint
+from tau_trainer.runs.session import Session
 from tau_trainer.settings import AsyncTrainerSettings, DQNTrainerSettings, NetworkSettings, RunSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.actor_link import Board
 from tau_trainer.training.actor_process import exploring
 from tau_trainer.training.actors import ActorPair
-from tau_trainer.training.callbacks import EpisodeInfo, EvaluationInfo, LambdaCallback
-from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
-from tau_trainer.training.manager import ParallelTrainerManager, Session
+from tau_trainer.training.manager import ParallelTrainerManager
 from tests.trainers import processes
-from tests.training.fakes import WAIT_S, Memory, begin, train, until
+from tests.training.fakes import WAIT_S, Memory, begin, pairs_of, train, until
 from tests.training.toys import START_FILE
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
@@ -59,7 +60,7 @@ def settings_of(results: Path, run_id: str = "run", **overrides: Any) -> RunSett
 
 
 def actors_of(session: Session) -> list[ActorPair]:
-    return [cast(ActorPair, pair) for pair in session._run.pairs]
+    return [cast(ActorPair, pair) for pair in pairs_of(session).parallel.pairs]
 
 
 def playing(session: Session) -> bool:
@@ -114,10 +115,10 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     arguments: dict[str, Any] = {"env_settings__env_args": ["slow_start=0.2", "seconds=0.001", "length=10"]}
     memory = Memory()
     session = begin(settings_of(tmp_path, **arguments, async_trainer__eval_interval=50), memory, "learn")
-    until(lambda: playing(session) and session._run.learners[0].opts > 60, LONG_S)
-    until(lambda: session._run.learners[0].best is not None, LONG_S)
+    until(lambda: playing(session) and pairs_of(session).learners[0].opts > 60, LONG_S)
+    until(lambda: pairs_of(session).learners[0].best is not None, LONG_S)
     pids = pids_of(session)
-    manager = session._run.actors
+    manager = pairs_of(session).actors
     assert manager is not None
     status = manager.board.status
     session.cancel()
@@ -144,7 +145,7 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
 
     more = settings_of(tmp_path, **arguments, checkpoint_settings__resume=True, async_trainer__actors=1)
     session = begin(more, command="learn")
-    until(lambda: playing(session) and session._run.learners[0].samples > learner["samples"] + 50, LONG_S)
+    until(lambda: playing(session) and pairs_of(session).learners[0].samples > learner["samples"] + 50, LONG_S)
     session.cancel()
     session.wait(WAIT_S)
     later = saved(tmp_path)
@@ -252,7 +253,7 @@ def test_whoever_ends_the_run_does_not_wait_for_the_evaluator(
     memory = Memory()
     arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
-    actors = session._run.actors
+    actors = pairs_of(session).actors
     assert actors is not None
     playing_it = actors.evaluator._process
     until(lambda: actors.board.status[-1, 0] > 0, LONG_S)  # its episodes never end
@@ -272,10 +273,10 @@ def test_an_evaluation_that_does_not_end_holds_no_run_for_ever(tmp_path: Path) -
     memory = Memory()
     arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
-    actors = session._run.actors
+    actors = pairs_of(session).actors
     assert actors is not None
     until(lambda: actors.board.status[-1, 0] > 0, LONG_S)  # its episodes never end
-    object.__setattr__(session._run.plan, "stall_s", 0.2)  # the watchdog has read it already
+    object.__setattr__(pairs_of(session).plan, "stall_s", 0.2)  # the watchdog has read it already
     session._run._stop("that is enough")
     assert session.wait(WAIT_S).outcome == "completed"
     assert any("an evaluation has not ended within 0.2 s" in warning for warning in memory.warnings)

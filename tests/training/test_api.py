@@ -12,13 +12,13 @@ import pytest
 
 from tau_trainer.errors import RunExistsError
 from tau_trainer.metrics import RunReport, read_log
-from tau_trainer.training.api import run_in_foreground, wait_in_foreground
+from tau_trainer.training.api import train
 from tau_trainer.training.parallel import ParallelTrainer
 from tests.training.fakes import SceneEngine, Stage, begin, tau_settings, until
 
 
 def test_quiet_shows_nothing_but_errors(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = run_in_foreground("parallel", tau_settings(tmp_path), "quiet", ["tau-train", "parallel"])
+    report = train(tau_settings(tmp_path), "parallel", terminal="quiet", command_line=["tau-train", "parallel"])
     assert report.verdict is not None
     assert capsys.readouterr() == ("", "")
     assert list((report.folder / "TauAgent").glob("events.out.tfevents.*"))
@@ -26,7 +26,7 @@ def test_quiet_shows_nothing_but_errors(stage: Stage, tmp_path: Path, capsys: py
 
 def test_resume_and_force_are_the_settings(stage: Stage, tmp_path: Path) -> None:
     def run(**changes: Any) -> RunReport:
-        return run_in_foreground("parallel", tau_settings(tmp_path, **changes), "quiet")
+        return train(tau_settings(tmp_path, **changes), "parallel", terminal="quiet")
 
     run()
     with pytest.raises(RunExistsError):
@@ -38,7 +38,7 @@ def test_resume_and_force_are_the_settings(stage: Stage, tmp_path: Path) -> None
 def test_learn(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic")
     settings = settings.model_copy(update={"behaviors": {"Basic": settings.behaviors["TauAgent"]}})
-    assert run_in_foreground("learn", settings, "quiet").models[0].name == "Basic.onnx"
+    assert train(settings, terminal="quiet").models[0].name == "Basic.onnx"
 
 
 def harmless(*_: object) -> None:
@@ -64,7 +64,7 @@ def test_signals_cancel_and_are_given_back(stage: Stage, tmp_path: Path, name: s
     presser = threading.Thread(target=press)
     presser.start()
     try:
-        report = wait_in_foreground(session)
+        report = session.wait_in_foreground()
         presser.join()
         assert report.outcome == "cancelled"
         assert report.evaluation is not None
@@ -80,7 +80,7 @@ def test_a_run_under_nohup_outlives_its_terminal(stage: Stage, tmp_path: Path) -
         session = begin(tau_settings(tmp_path))
         until(lambda: session.status().decisions > 0)
         os.kill(os.getpid(), signal.SIGHUP)
-        assert wait_in_foreground(session).outcome == "completed"
+        assert session.wait_in_foreground().outcome == "completed"
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -112,7 +112,7 @@ def test_a_second_signal_does_not_wait_for_engines(
     monkeypatch.setattr(session, "cancel", noted)
     presser = threading.Thread(target=press)
     presser.start()
-    report = wait_in_foreground(session)
+    report = session.wait_in_foreground()
     presser.join()
     told = [
         record["fields"]["message"] for record in read_log(report.folder / "log.jsonl") if record.get("kind") == "note"
@@ -125,7 +125,7 @@ def test_a_second_signal_does_not_wait_for_engines(
 
 def test_outside_the_main_thread_signals_are_left_alone(stage: Stage, tmp_path: Path) -> None:
     reports: list[RunReport] = []
-    work: Callable[[], None] = lambda: reports.append(wait_in_foreground(begin(tau_settings(tmp_path))))  # noqa: E731
+    work: Callable[[], None] = lambda: reports.append(begin(tau_settings(tmp_path)).wait_in_foreground())  # noqa: E731
     thread = threading.Thread(target=work)
     thread.start()
     thread.join(40)

@@ -15,11 +15,13 @@ import pytest
 from tau_trainer.algorithms import Algorithm
 from tau_trainer.errors import CheckpointError, ExportError
 from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.runs.callbacks import NOBODY
+from tau_trainer.runs.checkpoints import latest_checkpoint
+from tau_trainer.runs.moments import Moment
+from tau_trainer.runs.store import Store
 from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.checkpointing import Checkpointer
-from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.learner import Learner
-from tau_trainer.training.moments import Moment
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
@@ -29,6 +31,11 @@ from tests.training.learners import collect, make_learner
 def pairs(*decisions: int) -> list[AgentTrainerPair]:
     trainers = [SimpleNamespace(decisions=count, episodes_of=lambda learner: []) for count in decisions]
     return cast(list[AgentTrainerPair], [SimpleNamespace(id=i, trainer=one) for i, one in enumerate(trainers)])
+
+
+def keeper(run: Path, hub: MetricsHub, *, resume: bool, together: bool = False) -> Checkpointer:
+    """Of the run in this folder."""
+    return Checkpointer(Store(run, hub, NOBODY, goes_on=resume), hub, resume=resume, together=together)
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ def learned(learner: Learner, decisions: int) -> None:
 def test_due_at_multiples_of_the_interval_once_something_was_learned(
     make: Any, hub: MetricsHub, tmp_path: Path
 ) -> None:
-    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     learner.decisions = 150
     assert not checkpointer.due(learner), "nothing was learned yet"
@@ -61,12 +68,12 @@ def test_due_at_multiples_of_the_interval_once_something_was_learned(
 
 
 def test_a_checkpoint_knows_every_pair(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
-    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     learned(learner, 150)
     checkpointer.generation = 4
     asyncio.run(checkpointer.save([learner], pairs(100, 50)))
-    resumed = Checkpointer(tmp_path, hub, resume=True)
+    resumed = keeper(tmp_path, hub, resume=True)
     resumed.prepare()
     assert (resumed.generation, resumed.pair_decisions) == (4, {0: 100, 1: 50})
     again = make()
@@ -81,7 +88,7 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoints"
-    checkpointer, learner = Checkpointer(folder, hub, resume=False), make(keep_checkpoints=2)
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make(keep_checkpoints=2)
     checkpointer.register(learner)
     (tmp_path / "Agent").mkdir()
     (tmp_path / "Agent" / "events").touch()
@@ -95,11 +102,11 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
     ]
     learned(learner, 400)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tau_trainer.export.export_onnx", refuse)
+        patch.setattr("tau_trainer.training.checkpointing.export_onnx", refuse)
         asyncio.run(checkpointer.save([learner], pairs(400)))
     hub.drain(5.0)
     assert memory.warnings == ["the model of checkpoint Agent-400 was not written: no room"]
-    assert checkpointer.failures == {}
+    assert checkpointer._store.failures == {}
     assert latest_checkpoint(folder, "Agent").checkpoint is not None, "the checkpoint itself is there"
 
 
@@ -108,11 +115,11 @@ def refuse(*_: object) -> None:
 
 
 def test_a_new_run_reads_nothing(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     learned(learner, 150)
     checkpointer.register(learner)
     asyncio.run(checkpointer.save([learner], pairs(150)))
-    fresh = Checkpointer(tmp_path, hub, resume=False)
+    fresh = keeper(tmp_path, hub, resume=False)
     fresh.prepare()
     other = make()
     fresh.register(other)
@@ -120,23 +127,23 @@ def test_a_new_run_reads_nothing(make: Any, hub: MetricsHub, tmp_path: Path) -> 
 
 
 def test_a_checkpoint_of_another_network(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     asyncio.run(checkpointer.save([learner], pairs(0)))
     with pytest.raises(CheckpointError, match="hidden units"):
-        Checkpointer(tmp_path, hub, resume=True).register(make(hidden_units=16))
+        keeper(tmp_path, hub, resume=True).register(make(hidden_units=16))
 
 
 def test_what_a_checkpoint_did_not_keep_is_told(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     learned(learner, 100)
     asyncio.run(checkpointer.save([learner], pairs(100)))
-    Checkpointer(tmp_path, hub, resume=True).register(make())
+    keeper(tmp_path, hub, resume=True).register(make())
     monkeypatch.setattr(Algorithm, "lost", lambda _, facts: f"version {facts['version']} lost its memory")
-    Checkpointer(tmp_path, hub, resume=True).register(make())
+    keeper(tmp_path, hub, resume=True).register(make())
     hub.drain(5.0)
     assert memory.warnings == ["version 1 lost its memory"]
 
@@ -144,14 +151,14 @@ def test_what_a_checkpoint_did_not_keep_is_told(
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
-    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make()
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     for decisions in (100, 200):
         learned(learner, decisions)
         asyncio.run(checkpointer.save([learner], pairs(decisions)))
-    (tmp_path / "Agent-200" / "tensors.safetensors").write_bytes(b"half")
+    (tmp_path / "checkpoints" / "Agent-200" / "tensors.safetensors").write_bytes(b"half")
     again = make()
-    Checkpointer(tmp_path, hub, resume=True).register(again)
+    keeper(tmp_path, hub, resume=True).register(again)
     hub.drain(5.0)
     assert again.decisions == 100
     assert any("Agent-200" in warning for warning in memory.warnings)
@@ -161,32 +168,32 @@ def test_what_cannot_be_written_is_a_warning_and_tried_again(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
-    checkpointer, learner = Checkpointer(tmp_path / "checkpoints", hub, resume=False), make()
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     learned(learner, 100)
     assert checkpointer.due(learner)
     asyncio.run(checkpointer.save([learner], pairs(0)))
     hub.drain(5.0)
     assert any("Cannot save checkpoint" in warning for warning in memory.warnings)
-    assert "Cannot save checkpoint" in checkpointer.failures["Agent"]
+    assert "Cannot save checkpoint" in checkpointer._store.failures["Agent"]
     assert not checkpointer.due(learner), "not again at once"
     learner.decisions += learner.settings.checkpoint_every
     assert checkpointer.due(learner), "though nothing was learned since"
     (tmp_path / "checkpoints").unlink()
     asyncio.run(checkpointer.save([learner], pairs(0)))
-    assert checkpointer.failures == {}
+    assert checkpointer._store.failures == {}
     assert latest_checkpoint(tmp_path / "checkpoints", "Agent").checkpoint is not None
 
 
 def test_a_generation_saves_all_learners_and_leaves_nothing_open(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer = Checkpointer(tmp_path, hub, together=True, resume=False)
+    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
     learners = [make(name="A"), make(name="B")]
     for learner in learners:
         checkpointer.register(learner)
     asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
     assert checkpointer.generation == 1
     for name in "AB":
-        checkpoint = latest_checkpoint(tmp_path, name).checkpoint
+        checkpoint = latest_checkpoint(tmp_path / "checkpoints", name).checkpoint
         assert checkpoint is not None
         assert checkpoint.manifest["generation"] == 1
         assert checkpoint.manifest["pairs"] == {"0": 10, "1": 20}
@@ -230,7 +237,7 @@ def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_b
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoints"
-    checkpointer = Checkpointer(folder, hub, together=True, resume=False)
+    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
     learners = registered(make, checkpointer)
     for learner in learners:
         learned(learner, 100)
@@ -240,7 +247,7 @@ def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_b
     with failing_at("B", KilledError()), pytest.raises(KilledError):
         asyncio.run(checkpointer.save_generation(learners, pairs(30, 40)))
     assert names(folder) == ["A-100", "A-200", "B-100"]
-    resumed = Checkpointer(folder, hub, together=True, resume=True)
+    resumed = keeper(tmp_path, hub, together=True, resume=True)
     resumed.prepare()
     assert (resumed.generation, resumed.pair_decisions) == (1, {0: 10, 1: 20})
     again = registered(make, resumed)
@@ -257,8 +264,7 @@ def test_a_learner_that_is_killed_before_its_first_checkpoint_begins_with_its_pa
     make: Any, hub: MetricsHub, tmp_path: Path
 ) -> None:
     """Its pair is new: what it decided since the moment before is made again."""
-    folder = tmp_path / "checkpoints"
-    checkpointer = Checkpointer(folder, hub, together=True, resume=False)
+    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
     learners = registered(make, checkpointer)
     for learner in learners:
         learned(learner, 100)
@@ -268,7 +274,7 @@ def test_a_learner_that_is_killed_before_its_first_checkpoint_begins_with_its_pa
         learned(learner, 200)
     with failing_at("C", KilledError()), pytest.raises(KilledError):
         asyncio.run(checkpointer.save_generation(learners, pairs(200, 200, 68)))
-    resumed = Checkpointer(folder, hub, together=True, resume=True)
+    resumed = keeper(tmp_path, hub, together=True, resume=True)
     resumed.prepare()
     assert (resumed.generation, resumed.pair_decisions) == (1, {0: 100, 1: 100, 2: 0})
     assert [learner.decisions for learner in registered(make, resumed, "ABC")] == [100, 100, 0]
@@ -278,12 +284,12 @@ def test_pairs_with_policies_of_their_own_go_on_from_where_those_stood(
     make: Any, hub: MetricsHub, tmp_path: Path
 ) -> None:
     """Each saves when it has learned; what another one's checkpoint knew of its pair was later, or it has none."""
-    checkpointer = Checkpointer(tmp_path, hub, resume=False)
+    checkpointer = keeper(tmp_path, hub, resume=False)
     learners = registered(make, checkpointer, ["Agent-pair0", "Agent-pair1"])
     for learner, counts in zip(learners, ((100, 90, 80), (150, 140, 130)), strict=True):
         learned(learner, 100)
         asyncio.run(checkpointer.save([learner], pairs(*counts)))
-    resumed = Checkpointer(tmp_path, hub, resume=True)
+    resumed = keeper(tmp_path, hub, resume=True)
     resumed.prepare()
     assert resumed.pair_decisions == {0: 100, 1: 140}
 
@@ -292,7 +298,7 @@ def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoints"
-    checkpointer = Checkpointer(folder, hub, together=True, resume=False)
+    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
     learners = registered(make, checkpointer)
     for learner in learners:
         learned(learner, 100)
@@ -302,7 +308,7 @@ def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
     with failing_at("B", FULL):
         asyncio.run(checkpointer.save_generation(learners, pairs(30, 40)))
     assert names(folder) == ["A-100", "B-100"]
-    assert checkpointer.failures.keys() == {"A", "B"}
+    assert checkpointer._store.failures.keys() == {"A", "B"}
     hub.drain(5.0)
     [warning] = memory.warnings
     assert warning.startswith("Cannot save checkpoint 'B-200'")
@@ -313,7 +319,7 @@ def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
         assert checkpointer.due(learner)
     asyncio.run(checkpointer.save_generation(learners, pairs(50, 60)))
     assert names(folder) == ["A-300", "B-300"]
-    assert checkpointer.failures == {}
+    assert checkpointer._store.failures == {}
     hub.drain(5.0)
     saved = [event.fields["step"] for event in memory.events if event.kind == "checkpoint"]
     assert saved == [100, 100, 300, 300]
@@ -322,12 +328,12 @@ def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
 def test_one_learner_alone_loses_nothing_by_another_that_cannot_be_written(
     make: Any, hub: MetricsHub, tmp_path: Path
 ) -> None:
-    checkpointer = Checkpointer(tmp_path / "checkpoints", hub, resume=False)
+    checkpointer = keeper(tmp_path, hub, resume=False)
     learners = registered(make, checkpointer, "BA")
     with failing_at("B", FULL):
         asyncio.run(checkpointer.save(learners, pairs(10)))
     assert names(tmp_path / "checkpoints") == ["A-0"]
-    assert checkpointer.failures == {"B": str(FULL)}
+    assert checkpointer._store.failures == {"B": str(FULL)}
 
 
 def steps(folder: Path) -> list[int]:
@@ -335,7 +341,7 @@ def steps(folder: Path) -> list[int]:
 
 
 def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make(save_best_only=True, trial_count=2)
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make(save_best_only=True, trial_count=2)
     checkpointer.register(learner)
     written = []
     for decisions, mean in ((100, None), (200, 1.0), (300, 0.5), (400, 1.0), (500, 2.0)):
@@ -352,7 +358,7 @@ def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: M
     assert learner.best is not None
     assert (learner.best.decisions, learner.best.judged_by) == (500, "mean reward")
     again = make(save_best_only=True, trial_count=2)
-    resumed = Checkpointer(tmp_path, hub, resume=True)
+    resumed = keeper(tmp_path, hub, resume=True)
     resumed.prepare()
     resumed.register(again)
     assert again.best is not None
@@ -366,7 +372,7 @@ def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: M
 
 
 def test_the_best_alone_is_kept_by_validation(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer = Checkpointer(tmp_path, hub, resume=False)
+    checkpointer = keeper(tmp_path, hub, resume=False)
     learner = make(save_best_only=True, trial_count=1, validator=lambda policy: {})
     checkpointer.register(learner)
     learned(learner, 100)
@@ -427,7 +433,7 @@ def test_parameters_alone_are_kept_and_what_is_lost_is_told(
 
 
 def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = Checkpointer(tmp_path, hub, resume=False), make(save_param_only=True, seed=5)
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make(save_param_only=True, seed=5)
     checkpointer.register(learner)
 
     async def learn_and_save() -> None:
@@ -440,7 +446,7 @@ def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_pat
     asyncio.run(learn_and_save())
     assert learner.updates == 1
     again = make(save_param_only=True, seed=6)
-    resumed = Checkpointer(tmp_path, hub, resume=True)
+    resumed = keeper(tmp_path, hub, resume=True)
     resumed.register(again)
     assert (again.decisions, again.policy.version) == (100, 1)
     for name, values in learner.policy.weights.items():

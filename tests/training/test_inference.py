@@ -15,8 +15,8 @@ from tau_trainer.collection.decisions import Actor
 from tau_trainer.errors import CheckpointError, EngineExitedError, EngineStoppedError, SettingsError
 from tau_trainer.memory import RolloutMemory
 from tau_trainer.metrics import RunReport
+from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.stored import load_policy

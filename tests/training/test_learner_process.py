@@ -27,7 +27,17 @@ from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, ObservationSpec
 from tau_trainer.training import learner_process
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host, _made
-from tests.training.fakes import Memory, SceneEngine, Stage, begin, ppo_settings, tau_settings, until, vector_spec
+from tests.training.fakes import (
+    Memory,
+    SceneEngine,
+    Stage,
+    begin,
+    pairs_of,
+    ppo_settings,
+    tau_settings,
+    until,
+    vector_spec,
+)
 from tests.training.learners import experience
 
 ROOT = Path(__file__).parents[2]
@@ -339,7 +349,7 @@ def test_a_run_whose_process_is_killed_ends_with_an_error(
 
     async def kill(engine: SceneEngine) -> None:
         if session.status().policy_version >= 2 and not killed:
-            for process in session._run.pool._processes:
+            for process in pairs_of(session).pool._processes:
                 killed.append(pid_of(process))
                 os.kill(killed[-1], signal.SIGKILL)
 

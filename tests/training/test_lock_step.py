@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tau_trainer import load_settings
+from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.settings import RunSettings
-from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
 from tests.trainers import tau_train
 from tests.training.fakes import WAIT_S, begin, train, until
 from tests.training.toys import SECONDS

@@ -16,10 +16,12 @@ from tau_trainer.bridge.image_order import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, RunFinishedError, SettingsError
 from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport
+from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import load_settings
 from tau_trainer.training import offline
-from tau_trainer.training.checkpoints import latest_checkpoint
-from tau_trainer.training.offline import OfflineRun, is_offline, learn_offline
+from tau_trainer.training.api import train
+from tau_trainer.training.offline import RecordingsCollector
+from tau_trainer.training.plan import is_offline
 from tau_trainer.training.stored import export_run, stored_policies
 from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
 
@@ -51,7 +53,7 @@ env_settings: {{seed: 3}}
 
 def learn(file: Path, run_id: str, **more: Any) -> RunReport:
     overrides = {"checkpoint_settings.run_id": run_id} | {key.replace("__", "."): value for key, value in more.items()}
-    return learn_offline(load_settings(file, overrides), "quiet")
+    return train(load_settings(file, overrides), terminal="quiet")
 
 
 def newest(report: RunReport) -> Any:
@@ -93,15 +95,15 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) ->
     straight = learn(file, "straight")
     settings = load_settings(file, {"checkpoint_settings.run_id": "cut"})
     # Somebody presses Ctrl-C in the middle; schedules are constant, so how far it was to go does not matter.
-    judge = OfflineRun._judge
+    judge = RecordingsCollector._judge
 
-    def end(run: OfflineRun, learner: Any) -> None:
+    def end(run: RecordingsCollector, learner: Any) -> None:
         judge(run, learner)
-        run.asked.set()
+        run.run.asked.set()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OfflineRun, "_judge", end)
-        cut = learn_offline(settings, "quiet")
+        patch.setattr(RecordingsCollector, "_judge", end)
+        cut = train(settings, terminal="quiet")
     assert (cut.outcome, cut.decisions) == ("cancelled", 200)
     resumed = learn(file, "cut", checkpoint_settings__resume=True)
     assert (resumed.outcome, resumed.decisions) == ("completed", 400)
@@ -135,24 +137,24 @@ def test_with_an_environment_the_best_by_its_return_is_exported(file: Path) -> N
 
 def test_an_interrupted_run_exports_the_best_of_all(file: Path) -> None:
     """A clone becomes better with every step, and this one ends between two checkpoints."""
-    train = Offline.train
+    learn_on = Offline.train
 
     def end(self: Offline, steps: int, progress: float) -> dict[str, float]:
-        stats = train(self, steps, progress)
+        stats = learn_on(self, steps, progress)
         if self.steps == 300:
-            runs[0].asked.set()
+            runs[0].run.asked.set()
         return stats
 
-    runs: list[OfflineRun] = []
-    make = OfflineRun.__init__
+    runs: list[RecordingsCollector] = []
+    make = RecordingsCollector.__init__
 
-    def noted(self: OfflineRun, *given: Any) -> None:
+    def noted(self: RecordingsCollector, *given: Any) -> None:
         runs.append(self)
         make(self, *given)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Offline, "train", end)
-        patch.setattr(OfflineRun, "__init__", noted)
+        patch.setattr(RecordingsCollector, "__init__", noted)
         report = learn(file, "cut")
     assert (report.outcome, report.decisions) == ("cancelled", 300)
     assert newest(report).manifest["learner"]["best"]["decisions"] == 300
@@ -166,7 +168,7 @@ def test_a_save_that_failed_once_is_forgiven_and_the_last_is_not(file: Path, mon
             raise OSError(28, "No space left on device")
         write_synced(path, data)
 
-    monkeypatch.setattr("tau_trainer.training.checkpoints.write_synced", refuse)
+    monkeypatch.setattr("tau_trainer.runs.checkpoints.write_synced", refuse)
     once = learn(file, "once")
     assert (once.exit_code, once.errors) == (0, ())
     assert [path.name for path in (once.folder / "CartPole-v1").glob("*.onnx")] == ["CartPole-v1-400.onnx"]

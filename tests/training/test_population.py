@@ -15,12 +15,12 @@ from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import PairState, RunReport, keys, read_log
+from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
+from tau_trainer.runs.moments import Moment
 from tau_trainer.settings import RunSettings
 from tau_trainer.tau.batched import TauBatched
 from tau_trainer.tau.task import TauTask
-from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.training.manager import ParallelTrainerManager
-from tau_trainer.training.moments import Moment
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.population import PopulationTrainer
 from tau_trainer.training.stored import evaluate_run, export_run

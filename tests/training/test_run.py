@@ -29,18 +29,30 @@ from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import CheckpointError, EngineExitedError, ExportError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
+from tau_trainer.runs.checkpoints import latest_checkpoint
+from tau_trainer.runs.folder import RunFolder
+from tau_trainer.runs.moments import Moment
+from tau_trainer.runs.run import Run
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
-from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.learner import Learner
-from tau_trainer.training.moments import Moment
 from tau_trainer.training.parallel import ParallelTrainer
 from tau_trainer.training.plan import make_plan
-from tau_trainer.training.run import TrainingRun
-from tau_trainer.training.snapshots import Snapshots
+from tau_trainer.training.run import PairsCollector
 from tau_trainer.training.watchdog import watch
-from tests.training.fakes import RAINBOW, Memory, SceneEngine, Stage, begin, sac_settings, tau_settings, train, until
+from tests.training.fakes import (
+    RAINBOW,
+    Memory,
+    SceneEngine,
+    Stage,
+    begin,
+    pairs_of,
+    sac_settings,
+    tau_settings,
+    train,
+    until,
+)
 
 
 def hashes(report: RunReport) -> dict[str, str]:
@@ -124,7 +136,7 @@ def test_what_should_be_said_before_it_begins_is_said(
     monkeypatch.setattr(TauTask, "warnings", ("two rows of the data set cannot be used",))
     plan = make_plan("parallel", tau_settings(tmp_path, collection__listen="127.0.0.1"), tmp_path)
     with MetricsHub([memory]) as hub:
-        TrainingRun(plan, "run", tmp_path, hub, resume=False).pool.close()
+        PairsCollector(plan, Run(RunFolder(tmp_path), hub, 7)).close()
         hub.drain(10.0)
     door, data = memory.warnings
     assert door.startswith("listening on 127.0.0.1, without encryption")
@@ -466,7 +478,7 @@ def test_a_full_disk_makes_the_run_no_success(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("tau_trainer.training.checkpoints.write_synced", full)
+    monkeypatch.setattr("tau_trainer.runs.checkpoints.write_synced", full)
     report = train(tau_settings(tmp_path, behaviors__TauAgent__checkpoint_interval=100), memory)
     assert (report.outcome, report.exit_code) == ("completed", 1)
     assert [
@@ -569,7 +581,7 @@ def test_what_waits_for_the_learner_is_given_up_only_at_once(
     monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.1,))
     calls = held_until_the_end(monkeypatch)
     session = begin(tau_settings(tmp_path, collection__max_policy_age=100, behaviors__TauAgent__max_steps=10_000))
-    until(lambda: len(calls) == 2 and len(session._run.learners[0]._queue) >= 3)
+    until(lambda: len(calls) == 2 and len(pairs_of(session).learners[0]._queue) >= 3)
     session.cancel(at_once=at_once)
     session.wait(40)
     assert (len(calls) == 2) == at_once
@@ -705,15 +717,15 @@ def test_a_lesson_by_reward(stage: Stage, tmp_path: Path, memory: Memory) -> Non
 def first_policy(memory: Memory, settings: RunSettings) -> tuple[RunReport, dict[str, Any]]:
     """The report of a run, and the weights that its learner first acted with."""
     seen: list[dict[str, Any]] = []
-    original = TrainingRun._learner_appears
+    original = PairsCollector._learner_appears
 
-    def appears(self: TrainingRun, learner: Learner) -> None:
+    def appears(self: PairsCollector, learner: Learner) -> None:
         original(self, learner)
         assert (learner.decisions, learner.policy.version) == (0, 0)
         seen.append(dict(learner.policy.weights))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TrainingRun, "_learner_appears", appears)
+        patch.setattr(PairsCollector, "_learner_appears", appears)
         report = train(settings, memory, "learn")
     return report, seen[0]
 
@@ -821,7 +833,7 @@ def test_state_is_carried_over_a_whole_run(stage: Stage, tmp_path: Path, monkeyp
 
     stage.before_step = fail_once
     monkeypatch.setattr(PPO, "learn", noted)
-    for place in ("run.check_export", "finish.export_onnx", "checkpointing.write_model"):
+    for place in ("run.check_export", "finish.export_onnx", "checkpointing.export_onnx"):
         monkeypatch.setattr(f"tau_trainer.training.{place}", lambda *_: None)
     settings = plain_settings(
         tmp_path,
@@ -872,40 +884,18 @@ def test_status_while_it_runs(stage: Stage, tmp_path: Path) -> None:
     assert [behavior.step for behavior in last.behaviors] == [400]
 
 
-def test_what_goes_wrong_in_showing_a_run_is_told_and_costs_no_run(
-    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take = Snapshots.take
-    failed: list[int] = []
-
-    def fail_once(self: Snapshots) -> RunSnapshot:
-        if not failed and len(memory.snapshots) >= 2:
-            failed.append(1)
-            raise ZeroDivisionError("no seconds")
-        return take(self)
-
-    async def pause(engine: SceneEngine) -> None:
-        await asyncio.sleep(0.01 if not failed else 0.0)
-
-    stage.before_step = pause
-    monkeypatch.setattr(Snapshots, "take", fail_once)
-    report = train(tau_settings(tmp_path), memory)
-    assert (report.outcome, report.decisions) == ("completed", 400)
-    assert "the run goes on, but is shown no longer: ZeroDivisionError: no seconds" in memory.warnings
-
-
 def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     settings = tau_settings(tmp_path)
-    original = TrainingRun.collect_and_learn
+    original = PairsCollector.save
 
-    async def with_stats(self: TrainingRun) -> None:
-        await original(self)
+    def with_stats(self: PairsCollector) -> None:
         self._stat(1, Stat("Game/Speed", 4.0, Aggregation.AVERAGE))
         self._stat(0, Stat("Game/Level", 2.0, Aggregation.MOST_RECENT))
         self._stat(1, Stat("Game/Level", 9.0, Aggregation.MOST_RECENT))
+        original(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TrainingRun, "collect_and_learn", with_stats)
+        patch.setattr(PairsCollector, "save", with_stats)
         train(settings, memory)
     values = memory.summaries[-1].values
     assert values["Game/Speed"] == 4.0

@@ -9,7 +9,7 @@ import pytest
 from tau_trainer.metrics import MetricsHub, PairMetrics, PairState, RateMeter, TaskKeys, keys
 from tau_trainer.training import snapshots as module
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.run import TrainingRun
+from tau_trainer.training.run import PairsCollector
 from tau_trainer.training.scores import LastRewards
 from tau_trainer.training.snapshots import Snapshots
 
@@ -53,10 +53,8 @@ class FakePair:
 
 def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
     run = SimpleNamespace(
-        pairs=pairs,
+        parallel=SimpleNamespace(pairs=pairs),
         learners=learners,
-        run_id="run",
-        started=0.0,
         baselines=None,
         validation_accuracy={1: 0.25},
         lessons=Lessons({}),
@@ -64,28 +62,28 @@ def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
         pool=SimpleNamespace(of_pair=lambda pair: learners),
     )
     run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True, inference=False)
-    run.decisions = sum(pair.trainer.decisions for pair in pairs)
+    run.steps = sum(pair.trainer.decisions for pair in pairs)
     return run
 
 
 def snapshots_of(run: Any) -> Snapshots:
-    return Snapshots(cast(TrainingRun, run))
+    return Snapshots(cast(PairsCollector, run))
 
 
 def test_a_game_that_a_person_has_stopped_is_the_message() -> None:
     learner = fake_learner("A", 0)
     pairs = [FakePair(0, [learner]), FakePair(1, [learner])]
     run = run_of(pairs, [learner])
-    assert snapshots_of(run).take().message is None
+    assert snapshots_of(run).fields["message"] is None
     pairs[1].absent = "the Unity editor stopped the game"
-    assert snapshots_of(run).take().message == "the Unity editor stopped the game"
+    assert snapshots_of(run).fields["message"] == "the Unity editor stopped the game"
 
 
 def test_what_each_behavior_says_of_its_actors_is_shown() -> None:
     run = run_of([FakePair(0, [])], [])
-    assert snapshots_of(run).take().figures == ()
+    assert snapshots_of(run).fields["figures"] == ()
     run.actors = SimpleNamespace(trainers=[SimpleNamespace(figures=("9 samples/s",)), SimpleNamespace(figures=("8",))])
-    assert snapshots_of(run).take().figures == ("9 samples/s", "8")
+    assert snapshots_of(run).fields["figures"] == ("9 samples/s", "8")
 
 
 def test_a_speed_counts_what_this_process_has_done() -> None:
@@ -94,14 +92,13 @@ def test_a_speed_counts_what_this_process_has_done() -> None:
     pair = FakePair(0, [learner], decisions=5000)
     run = run_of([pair], [learner])
     snapshots = snapshots_of(run)
-    assert snapshots.take().decisions_per_second == 0.0
-    assert snapshots.take().eta_s is None
+    assert snapshots.fields["decisions_per_second"] == 0.0
     pair.trainer.decisions += 40
     meter = snapshots._rates[0]
     before = meter.total
-    assert snapshots.take().pairs[0].decisions_per_second > 0.0
+    assert snapshots.pairs[0].decisions_per_second > 0.0
     assert (before, meter.total) == (0, 40)
-    snapshots.take()
+    assert snapshots.pairs
     assert meter.total == 40, "nothing is counted twice"
 
 
@@ -113,7 +110,7 @@ def test_a_pair_that_is_not_training_has_no_speed_and_no_share_in_the_runs() -> 
     for pair in pairs:
         pair.trainer.decisions += 10
     pairs[1].state = PairState.COMPLETED
-    first, second = snapshots.take().pairs
+    first, second = snapshots.pairs
     assert second.decisions_per_second == 0.0 < first.decisions_per_second
 
 
@@ -130,14 +127,12 @@ def test_the_runs_speed_outlasts_the_change_from_one_pair_to_the_next(monkeypatc
         for _ in range(40):
             now += 0.25
             pair.trainer.decisions += 25
-            run.decisions += 25
-            picture = snapshots.take()
-        assert picture.decisions_per_second == pytest.approx(100.0 if turn == 0 else 90.0, rel=0.06)
+            run.steps += 25
+            speed = snapshots.fields["decisions_per_second"]
+        assert speed == pytest.approx(100.0 if turn == 0 else 90.0, rel=0.06)
         pair.state = PairState.COMPLETED
         now += 2.0
-        picture = snapshots.take()
-        assert 75.0 < picture.decisions_per_second < 95.0
-        assert picture.eta_s == pytest.approx((4000 - run.decisions) / picture.decisions_per_second)
+        assert 75.0 < snapshots.fields["decisions_per_second"] < 95.0
 
 
 def test_sums_and_the_worst_over_all_learners() -> None:
@@ -146,16 +141,17 @@ def test_sums_and_the_worst_over_all_learners() -> None:
         fake_learner("B", accuracy=0.75, updates=3, policy_age=1.5, held_seconds=2.0, update_seconds=4.0),
         fake_learner("C"),
     ]
-    picture = snapshots_of(run_of([], learners)).take()
-    assert (picture.policy_version, picture.policy_age, picture.validation_accuracy) == (5, 1.5, 0.75)
-    assert (picture.held_seconds, picture.update_seconds, picture.max_decisions) == (3.0, 7.0, 3000)
-    assert snapshots_of(run_of([], [])).take().validation_accuracy is None
+    snapshots = snapshots_of(run_of([], learners))
+    fields = snapshots.fields
+    assert (fields["policy_version"], fields["policy_age"], fields["validation_accuracy"]) == (5, 1.5, 0.75)
+    assert (fields["held_seconds"], fields["update_seconds"], snapshots.most) == (3.0, 7.0, 3000)
+    assert snapshots_of(run_of([], [])).fields["validation_accuracy"] is None
 
 
 def test_a_behavior_is_told_of_by_the_pairs_that_play_it() -> None:
     learners = [fake_learner("A", 10, rewards=said(0, own=1.5)), fake_learner("B", 20, rewards=said(0, own=2, group=9))]
     pairs = [FakePair(0, learners), FakePair(1, learners[:1]), FakePair(2, learners)]
-    first, second = snapshots_of(run_of(pairs, learners)).take().behaviors
+    first, second = snapshots_of(run_of(pairs, learners)).behaviors
     assert (first.name, first.step, first.max_steps, first.episodes) == ("A", 10, 1000, 6)
     assert (first.mean_reward, first.mean_group_reward, first.window, first.window_episodes) == (
         1.5, None, "summary", 1,
@@ -171,15 +167,14 @@ def test_rewards_are_those_of_decisions_where_a_task_counts_them(task: Any, expe
     learners = [
         fake_learner(name, rewards=said(0, own=own, decided=0.5, success=0.75)) for name, own in (("A", 3), ("B", 5))
     ]
-    told = snapshots_of(run_of([FakePair(0, learners), FakePair(1, learners)], learners, task)).take()
-    assert (told.columns, told.pairs[0].mean_reward, told.pairs[0].success_rate) == expected
+    told = snapshots_of(run_of([FakePair(0, learners), FakePair(1, learners)], learners, task))
+    assert (told.fields["columns"], told.pairs[0].mean_reward, told.pairs[0].success_rate) == expected
     assert (told.pairs[1].mean_reward, told.pairs[0].mean_group_reward) == (None, None)
 
 
-def test_what_a_run_is_about_and_what_its_pairs_scored() -> None:
-    picture = snapshots_of(run_of([FakePair(0, []), FakePair(1, [])], [])).take()
-    assert (picture.subject, picture.seed) == ("a ball", 7)
-    assert [pair.validation_accuracy for pair in picture.pairs] == [None, 0.25]
+def test_what_pairs_scored() -> None:
+    pairs = snapshots_of(run_of([FakePair(0, []), FakePair(1, [])], [])).pairs
+    assert [pair.validation_accuracy for pair in pairs] == [None, 0.25]
 
 
 def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:
@@ -187,8 +182,8 @@ def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:
     learners = [fake_learner("A-pair0"), fake_learner("A-pair1")]
     run = run_of([FakePair(number, learners[number : number + 1]) for number in range(5)], learners)
     run.pool = SimpleNamespace(of_pair=lambda pair: learners[pair : pair + 1])
-    assert snapshots_of(run).take().max_decisions == 2000
+    assert snapshots_of(run).most == 2000
     run.plan.shared = False
-    assert snapshots_of(run).take().max_decisions == 5000
+    assert snapshots_of(run).most == 5000
     run.learners = []
-    assert snapshots_of(run).take().max_decisions == 0
+    assert snapshots_of(run).most == 0

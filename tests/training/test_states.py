@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tau_trainer.errors import DataError
+from tau_trainer.errors import DataError, sentence_of
 from tau_trainer.metrics import PairMetrics, PairState, RunReport
-from tau_trainer.training.states import allowed, told
+from tau_trainer.training.states import allowed
 
 
 def report(outcome: str, *states: PairState) -> RunReport:
@@ -44,5 +44,5 @@ def test_exit_codes(outcome: str, states: tuple[PairState, ...], code: int) -> N
 
 
 def test_errors_in_one_sentence() -> None:
-    assert told(DataError("row 3 has no answer")) == "row 3 has no answer"
-    assert told(KeyError("x")) == "internal error: KeyError: 'x'"
+    assert sentence_of(DataError("row 3 has no answer")) == "row 3 has no answer"
+    assert sentence_of(KeyError("x")) == "internal error: KeyError: 'x'"

@@ -1,4 +1,4 @@
-"""What the command line and Python call: a batched run in the foreground."""
+"""A batched run: what gathers its experience, on all devices that it asks for."""
 
 from __future__ import annotations
 
@@ -7,59 +7,42 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tau_trainer.metrics import MetricsHub, RunReport, TerminalMode
-from tau_trainer.settings import check_device
-from tau_trainer.settings.batched import BatchedSettings, dump_batched, plain_batched, resolve_batched_seed
-from tau_trainer.training.manager import lasting
-from tau_trainer.training.run_folder import RunFolder
-from tau_trainer.training.shell import Say, Shell, in_foreground
+from tau_trainer.metrics import RunReport, TerminalMode
+from tau_trainer.runs.collector import Collector
+from tau_trainer.runs.run import Run
+from tau_trainer.settings.batched import BatchedSettings, plain_batched
+
+_FOLLOW = "tau_trainer.training.batched.playing:follow"
 
 
 def train_batched(
     settings: BatchedSettings, terminal: TerminalMode = "auto", command_line: Sequence[str] | None = None
 ) -> RunReport:
-    """Train the policies of a batched environment, and show how it goes; Ctrl-C ends it after what it is at, and saves.
+    """Train the policies of a batched environment: :func:`tau_trainer.train`, under an earlier name."""
+    from tau_trainer.training.api import train
 
-    Raises:
-        TauError: nothing could be learned; nothing is left behind.
-    """
-    settings = resolve_batched_seed(settings)
-    check_device(settings)
+    return train(settings, terminal=terminal, command_line=command_line)
 
-    @contextmanager
-    def begin(folder: RunFolder, hub: MetricsHub, _: Say) -> Iterator[Shell]:
-        import torch
 
-        from tau_trainer.training.batched import hironaka
-        from tau_trainer.training.batched.run import BatchedRun
-        from tau_trainer.training.ranks import device_of, gathered
-
-        kind = hironaka.HironakaRun if settings.environment.name == "hironaka" else BatchedRun
-        if kind is not BatchedRun:
-            hironaka.check(settings)  # before other ranks are asked
-        device = device_of(0, settings.devices, torch.device(settings.device))
-        asked = {"settings": plain_batched(settings)}
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            with gathered(_FOLLOW, asked, settings.devices, device, folder.path / "run_logs", _leave) as ranks:
-                yield kind(settings.on(str(device)), folder, hub, ranks)
-        finally:
-            torch.set_num_threads(threads)
-
+@contextmanager
+def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
+    """What plays and learns."""
     played = settings.environment
-    return in_foreground(
-        settings,
-        dump_batched(lasting(settings)),
-        settings.seed,
-        begin,
-        starting=f"{played.num_envs:,} copies of {played.name} on {settings.device}, seed {settings.seed}",
-        terminal=terminal,
-        command_line=command_line,
-    )
+    run.say(f"{played.num_envs:,} copies of {played.name} on {settings.device}, seed {settings.seed}")
+    import torch
 
+    from tau_trainer.training.batched import hironaka
+    from tau_trainer.training.batched.run import CopiesCollector
+    from tau_trainer.training.ranks import device_of, gathered
 
-_FOLLOW = "tau_trainer.training.batched.playing:follow"
+    kind = hironaka.HironakaCollector if played.name == "hironaka" else CopiesCollector
+    if kind is not CopiesCollector:
+        hironaka.check(settings)  # before other ranks are asked
+    device = device_of(0, settings.devices, torch.device(settings.device))
+    asked = {"settings": plain_batched(settings)}
+    torch.set_num_threads(1)  # of this thread
+    with gathered(_FOLLOW, asked, settings.devices, device, run.folder.path / "run_logs", _leave) as ranks:
+        yield kind(settings.on(str(device)), run, ranks)
 
 
 def _leave(reason: str) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,12 @@ from tau_trainer.envs.batched.registry import make
 from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Rules, View, found
 from tau_trainer.envs.polyhedra.rho import Rho, Setting, rho_matrix
 from tau_trainer.errors import SettingsError, TauError
-from tau_trainer.files import atomic_write_bytes
-from tau_trainer.metrics import MetricsHub
+from tau_trainer.files import atomic_write_bytes, atomic_write_json
+from tau_trainer.runs.collector import Conclusion
+from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
-from tau_trainer.training.batched.playing import Seat
-from tau_trainer.training.batched.run import BatchedRun
-from tau_trainer.training.run_folder import RunFolder, atomic_write_json
+from tau_trainer.training.batched.playing import Playing, Seat
+from tau_trainer.training.batched.run import CopiesCollector
 
 NETWORK = "network"
 """A policy among players."""
@@ -69,41 +68,28 @@ class Best:
         return actions
 
 
-class HironakaRun(BatchedRun):
-    """The run of ``environment: {name: hironaka}``.
-
-    Raises:
-        SettingsError: the policies are not ``host`` and ``agent``, or one of them leaves something unsaid.
-    """
+class HironakaPlaying(Playing):
+    """The game's copies, host and agent: a network that learns against the other as it is now, or a fixed player."""
 
     env: Hironaka
 
-    def __init__(
-        self, settings: BatchedSettings, folder: RunFolder, hub: MetricsHub, ranks: Ranks | None = None
-    ) -> None:
-        check(settings)
-        self._fixed: dict[Role, Player] = {}
+    def __init__(self, settings: BatchedSettings, ranks: Ranks) -> None:
         roles: tuple[Role, Role] = ("host", "agent")
-        for role in roles:
-            name = settings.policies[role].player
-            if name is not None:
-                self._fixed[role] = found(role, name)
+        players = {role: settings.policies[role].player for role in roles}
+        self._fixed: dict[Role, Player] = {
+            role: found(role, name) for role, name in players.items() if name is not None
+        }
+        self.networks: dict[str, Best] = {}
+        """Those that learn, by role."""
         seated = {
             role: settings.policies[role].model_copy(update={"agents": (role,)})
             for role in roles
             if role not in self._fixed
         }
-        self._networks: dict[str, Best] = {}
-        # A compiled step would hold on to the other side as it was.
-        super().__init__(settings.model_copy(update={"policies": seated, "compile": "off"}), folder, hub, ranks)
-        self._told: dict[str, Any] = {}
-        if settings.checkpoint_settings.resume:
-            self._told = {"before": _read(folder.path / NUMBERS).get("before")}
-        if self._told.get("before") is None:
-            self._told["before"] = self._matrix()
+        super().__init__(settings.model_copy(update={"policies": seated}), ranks)
 
     @override
-    def _make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
+    def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
         own = self.settings.environment
         arguments = {**own.arguments, "sides": tuple(self.settings.policies)}
         options = {"seed": seed, "device": self.settings.device, "starts": own.starts, "pool": own.pool}
@@ -116,39 +102,69 @@ class HironakaRun(BatchedRun):
     @override
     def _seat(self, name: str, agents: list[int]) -> Seat:
         seat, role = super()._seat(name, agents), self.env.agents[agents[0]]
-        self._networks[role] = Best(seat.learner, self.env)
-        self.env.meet(role, self._networks[role])
+        self.networks[role] = Best(seat.learner, self.env)
+        self.env.meet(role, self.networks[role])
         return seat
 
+
+class HironakaCollector(CopiesCollector):
+    """Experience from ``environment: {name: hironaka}``.
+
+    Raises:
+        SettingsError: the policies are not ``host`` and ``agent``, or one of them leaves something unsaid.
+    """
+
+    playing: HironakaPlaying
+
+    def __init__(self, settings: BatchedSettings, run: Run, ranks: Ranks | None = None) -> None:
+        check(settings)
+        # A compiled step would hold on to the other side as it was.
+        super().__init__(settings.model_copy(update={"compile": "off"}), run, ranks)
+        self._rho_of: dict[str, Any] = {}
+        """What :data:`NUMBERS` says: rho ``before`` and ``after``."""
+        if run.folder.resumed:
+            self._rho_of = {"before": _read(run.folder.path / NUMBERS).get("before")}
+        if self._rho_of.get("before") is None:
+            self._rho_of["before"] = self._matrix()
+
     @override
-    def _evaluate(self, ended: threading.Event) -> None:
-        """Rho of the networks against each other and those whom hironaka evaluates them by, into the curves."""
-        self._evaluated = self.decisions
-        for role, network in self._networks.items():
+    def _make(self, settings: BatchedSettings, ranks: Ranks) -> HironakaPlaying:
+        return HironakaPlaying(settings, ranks)
+
+    @override
+    def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:
+        """Rho of the networks against each other and those whom hironaka evaluates them by."""
+        scores: dict[str, dict[str, float]] = {}
+        for role, network in self.playing.networks.items():
             other = "agent" if role == "host" else "host"
-            others = {name: one for name, one in self._players(other).items() if name in _MARKS[other]}
+            others = {name: player for name, player in self._players(other).items() if name in _MARKS[other]}
             sides: dict[str, dict[str, str | Player]] = {role: {NETWORK: network}, other: others}
             rho = self._rho(sides["host"], sides["agent"]).rho.flatten().tolist()
-            for name, value in zip(others, rho, strict=True):
-                self.hub.add(role, f"Rho/{name}", value)
+            scores[role] = {f"Rho/{name}": value for name, value in zip(others, rho, strict=True)}
+        return scores
 
     def _players(self, role: str) -> dict[str, str | Player]:
         """All of one side by name, the network last."""
         players: dict[str, str | Player] = {name: name for name in _KNOWN[role] if name not in _OTHER_GAMES}
-        return players | ({NETWORK: self._networks[role]} if role in self._networks else {})
+        return players | ({NETWORK: self.playing.networks[role]} if role in self.playing.networks else {})
 
     def _rho(self, hosts: Mapping[str, str | Player], agents: Mapping[str, str | Player]) -> Rho:
         own = self.settings.evaluation.episodes
-        return rho_matrix(hosts, agents, own, self._setting, seed=self.settings.seed + _SEED, device=self.env.device)
+        return rho_matrix(
+            hosts, agents, own, self._setting, seed=self.settings.seed + _SEED, device=self.playing.env.device
+        )
 
     def _matrix(self) -> dict[str, Any]:
         """Rho of every host against every agent, as JSON can hold it."""
-        for network in self._networks.values():
+        for network in self.playing.networks.values():
             network.counts.zero_()
         hosts, agents = self._players("host"), self._players("agent")
         values = {name: one.cpu().numpy().round(5).tolist() for name, one in self._rho(hosts, agents)._asdict().items()}
-        chosen = {role: one.counts[: self.env.actions_of(role)].tolist() for role, one in self._networks.items()}
-        return {"decisions": self.decisions, "hosts": [*hosts], "agents": [*agents], **values, "actions": chosen}
+        chosen = {
+            role: one.counts[: self.playing.env.actions_of(role)].tolist()
+            for role, one in self.playing.networks.items()
+        }
+        return {"decisions": self.steps, "hosts": [*hosts], "agents": [*agents], **values, "actions": chosen}
 
     @property
     def _setting(self) -> Setting:
@@ -158,31 +174,27 @@ class HironakaRun(BatchedRun):
         return Setting(*sizes, self.settings.evaluation.max_episode_steps, rules)
 
     @override
-    def save(self) -> None:
-        super().save()
+    def checkpoint(self) -> None:
+        super().checkpoint()
         try:
-            atomic_write_json(self.folder.path / NUMBERS, self._told)
+            atomic_write_json(self.run.folder.path / NUMBERS, self._rho_of)
         except TauError as error:
-            self.hub.warning(str(error))
+            self.run.hub.warning(str(error))
 
     @override
-    def conclude(self) -> Mapping[str, Path]:
-        files, path = dict(super().conclude()), self.folder.path
-        if self.error is None and not self.hurried.is_set():
-            self._told["after"] = self._matrix()
-            try:
-                files["rho"] = atomic_write_json(path / NUMBERS, self._told)
-                files["picture"] = atomic_write_bytes(
-                    path / PICTURE, picture(self._told["before"], self._told["after"])
-                )
-            except TauError as error:
-                self.failures.append(str(error))
-        return files
-
-    @property
-    @override
-    def verdict(self) -> str | None:
-        return table(self._told["before"], self._told["after"]) if "after" in self._told else None
+    def conclude(self) -> Conclusion:
+        found, path = super().conclude(), self.run.folder.path
+        if self.run.error is not None or self.run.hurried.is_set():
+            return found
+        before, after = self._rho_of["before"], self._matrix()
+        self._rho_of["after"] = after
+        files, failures = dict(found.files), list(found.failures)
+        try:
+            files["rho"] = atomic_write_json(path / NUMBERS, self._rho_of)
+            files["picture"] = atomic_write_bytes(path / PICTURE, picture(before, after))
+        except TauError as error:
+            failures.append(str(error))
+        return found._replace(files=files, failures=failures, verdict=table(before, after))
 
 
 def check(settings: BatchedSettings) -> None:

@@ -92,7 +92,7 @@ class Playing:
     def __init__(self, settings: BatchedSettings, ranks: Ranks | None = None) -> None:
         self.settings = settings
         self.ranks = ranks or Ranks()
-        self.env = self._make_env(settings.environment.num_envs, settings.seed, self.ranks)
+        self.env = self.make_env(settings.environment.num_envs, settings.seed, self.ranks)
         self.seats = [self._seat(name, agents) for name, agents in assigned(settings.policies, self.env.agents).items()]
         self.learning = [seat for seat in self.seats if seat.learns]
         self.collector = BatchedCollector(
@@ -101,6 +101,8 @@ class Playing:
             kept=[seat.name for seat in self.learning],
         )
         self.learning_seconds = 0.0
+        self.tell_update: Callable[[Seat, Mapping[str, torch.Tensor] | None, float], None] | None = None
+        """Told of every update: as it begins, without statistics, and with them once it is over, and its seconds."""
         self._chunk = math.gcd(*(seat.learner.horizon for seat in self.learning))
         self._clock = (0, 0.0)
         self._check_rounds()
@@ -124,7 +126,7 @@ class Playing:
         """Decisions of one policy so far."""
         return self.collector.steps * self.copies * len(seat.agents)
 
-    def _make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
+    def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
         """So many copies; with ``ranks``, this one's share of them."""
         own = self.settings.environment
         share = (ranks or Ranks()).share(num_envs)
@@ -210,11 +212,17 @@ class Playing:
                 yield seat, lambda seat=seat: self._learn(seat, progress)  # type: ignore[misc]
 
     def _learn(self, seat: Seat, progress: float) -> None:
+        if self.tell_update is not None:
+            self.tell_update(seat, None, 0.0)
         begun = time.perf_counter()
-        seat.told.append(seat.learner.learn(joined(seat.waiting), progress))
+        statistics = seat.learner.learn(joined(seat.waiting), progress)
+        seat.told.append(statistics)
         seat.waiting.clear()
         seat.updates += 1
-        self.learning_seconds += time.perf_counter() - begun
+        seconds = time.perf_counter() - begun
+        self.learning_seconds += seconds
+        if self.tell_update is not None:
+            self.tell_update(seat, statistics, seconds)
 
     def count_episodes(self) -> dict[str, Episodes]:
         """Read the episodes that ended since the last time, on all ranks, by policy.

@@ -21,11 +21,11 @@ from tau_trainer.envs.polyhedra.rho import match
 from tau_trainer.envs.polyhedra.rules import begun, drawn
 from tau_trainer.envs.polyhedra.search import search_tree
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.runs.checkpoints import latest_checkpoint
+from tau_trainer.runs.folder import RunFolder
 from tau_trainer.settings.batched import load_batched
 from tau_trainer.settings.problems import did_you_mean
 from tau_trainer.training.batched.hironaka import Best
-from tau_trainer.training.checkpoints import latest_checkpoint
-from tau_trainer.training.run_folder import RunFolder
 
 _SHOWN = 8
 """Points of a position that a line has room for."""

@@ -1,84 +1,90 @@
-"""The run of a batched environment: act, step and learn in turns, and the folder of any other run."""
+"""Experience from a batched environment: act, step and learn in turns."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, LearnerError, NonFiniteError, SettingsError
-from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, keys
+from tau_trainer.export import export_onnx
+from tau_trainer.metrics import BehaviorSnapshot, keys
+from tau_trainer.runs.callbacks import EvaluationInfo, UpdateInfo
+from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
+from tau_trainer.runs.collector import Collector, Conclusion, Export
+from tau_trainer.runs.folder import RunFolder
+from tau_trainer.runs.moments import newest_moment
+from tau_trainer.runs.run import Run
+from tau_trainer.runs.store import Kept, ModelWriter
 from tau_trainer.settings.batched import BatchedSettings, Compile
-from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.evaluation import Evaluation
 from tau_trainer.training.batched.playing import Playing, Seat
-from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
-from tau_trainer.training.moments import newest_moment
-from tau_trainer.training.run_folder import RunFolder
-from tau_trainer.training.shell import Kept, Shell
-
-if TYPE_CHECKING:
-    from tau_trainer.models import Policy
 
 _ENVIRONMENT = "environment."
 """What the names of the copies' tensors begin with in the checkpoint of the first policy that learns."""
 
 
-class BatchedRun(Playing, Shell):
-    """Everything of one run. Belongs to one thread.
+class CopiesCollector(Collector):
+    """Plays the copies, and lets policies learn whenever they have their rollout together.
 
     Raises:
-        SettingsError, CheckpointError, RunFinishedError: it cannot begin, or need not go on.
+        SettingsError, CheckpointError: it cannot begin.
     """
 
     command = "batch"
 
-    def __init__(
-        self, settings: BatchedSettings, folder: RunFolder, hub: MetricsHub, ranks: Ranks | None = None
-    ) -> None:
-        Playing.__init__(self, settings, ranks)
-        Shell.__init__(self, settings, folder, hub)
-        self._compile: Compile | None = None
-        """What the earlier part of this run has found: numbers of compiled steps may differ in their last bit."""
+    def __init__(self, settings: BatchedSettings, run: Run, ranks: Ranks | None = None) -> None:
+        self.settings, self.run = settings, run
+        self.playing = self._make(settings, ranks or Ranks())
         self._begin_from_origins()
-        self._restore()
-        self.share_weights()
-        self.evaluation = Evaluation(settings, self.seats, self._make_env)
-        left = (settings.max_steps - self.decisions) // (self.copies * self.env.num_agents)
-        learners = [seat.learner for seat in self.seats]
-        mode = self._compile or settings.compile
-        if mode == "auto" and not self.ranks.alone:  # they would have to find the same
-            mode = "off"
-        self.compiled, said = choose(mode, self.env, learners, left)
-        if said:
-            hub.event("compiled", message=said)
-        self.restart_clock()
-        self._flushed = self._saved = self._evaluated = self.decisions
-        self.begin()
-        for seat in self.learning:
-            hub.begin(
+        compiled = self._restore()
+        self.playing.share_weights()
+        self.evaluation = Evaluation(settings, self.playing.seats, self.playing.make_env)
+        self.compiled = self._choose(compiled or settings.compile)
+        """Whether steps are compiled, which may change the last bit of a number."""
+        self.playing.restart_clock()
+        if run.callbacks.wants("on_update_begin") or run.callbacks.wants("on_update_end"):
+            self.playing.tell_update = self._tell_update
+        self._first = self._flushed = self._saved = self._evaluated = self.steps
+        for seat in self.playing.learning:
+            run.hub.begin(
                 seat.name,
-                step=self.steps_of(seat),
+                step=self.playing.steps_of(seat),
                 max_steps=self._most_of(seat),
                 hyperparameters=seat.settings.model_dump(mode="json"),
             )
 
+    def _make(self, settings: BatchedSettings, ranks: Ranks) -> Playing:
+        return Playing(settings, ranks)
+
+    def _choose(self, mode: Compile) -> bool:
+        playing = self.playing
+        left = (self.max_steps - self.steps) // (playing.copies * playing.env.num_agents)
+        if mode == "auto" and not playing.ranks.alone:  # they would have to find the same
+            mode = "off"
+        compiled, said = choose(mode, playing.env, [seat.learner for seat in playing.seats], left)
+        if said:
+            self.run.hub.event("compiled", message=said)
+        return compiled
+
     def _most_of(self, seat: Seat) -> int:
         """Decisions of one policy in the whole run."""
-        return self.max_steps * len(seat.agents) // self.env.num_agents
+        return self.max_steps * len(seat.agents) // self.playing.env.num_agents
 
     @property
     @override
     def steps(self) -> int:
-        return self.decisions
+        return self.playing.decisions
 
     @property
     @override
@@ -88,16 +94,20 @@ class BatchedRun(Playing, Shell):
     @property
     @override
     def subject(self) -> str:
-        return f"{self.env.num_envs:,} x {self.settings.environment.name}"
+        return f"{self.playing.env.num_envs:,} x {self.settings.environment.name}"
 
     @property
     @override
     def done(self) -> bool:
-        """Whether all decisions are made."""
-        return self.decisions >= self.settings.max_steps
+        return self.steps >= self.max_steps
+
+    @property
+    @override
+    def learned(self) -> bool:
+        return self.steps > self._first
 
     def _begin_from_origins(self) -> None:
-        for seat in self.seats:
+        for seat in self.playing.seats:
             origin = None if seat.settings.player is not None else self._origin(seat)
             if origin is not None:
                 facts = dict(origin.manifest["learner"]["algorithm"])
@@ -107,7 +117,7 @@ class BatchedRun(Playing, Shell):
     def _origin(self, seat: Seat) -> Checkpoint | None:
         """What a policy of a new run begins from; None: from nothing."""
         given, chosen = seat.settings.init_path, self.settings.checkpoint_settings
-        if chosen.resume:
+        if self.run.folder.resumed:
             return None
         if given is not None:
             if not Path(given).is_dir():
@@ -126,30 +136,37 @@ class BatchedRun(Playing, Shell):
         return found.checkpoint
 
     @override
-    def collect_and_learn(self) -> None:
-        while not (self.done and self.round_over) and not (self.asked.is_set() and self.round_over):
-            self.advance()
-            if self._due(self._flushed, self.settings.summary_every) or (self.done and self.round_over):
-                self.flush()
-            if self.round_over and self._due(self._evaluated, self.settings.evaluation.interval):
-                self._evaluate(self.asked)
-            if self.round_over and self._due(self._saved, self.settings.checkpoint_interval) and not self.done:
-                self.save()
-            self.show()
-
-    @override
-    def run(self) -> None:
+    def advance(self) -> bool:
+        playing, settings, over = self.playing, self.settings, self.playing.round_over
+        if over and (self.done or self.run.ending):
+            return False
         try:
-            super().run()
+            playing.advance()
         except RuntimeError as error:
-            death = self.ranks.death()
+            death = playing.ranks.death()
             if death is None:
                 raise
-            self.error = LearnerError(death)
-            self.error.__cause__ = error
+            raise LearnerError(death) from error
+        over = playing.round_over
+        if self._due(self._flushed, settings.summary_every) or (self.done and over):
+            self.flush()
+        if over and self._due(self._evaluated, settings.evaluation.interval):
+            self._evaluate()
+        if over and self._due(self._saved, settings.checkpoint_interval) and not self.done:
+            self.checkpoint()
+        return True
 
     def _due(self, last: int, interval: int) -> bool:
-        return interval > 0 and self.decisions // interval > last // interval
+        return interval > 0 and self.steps // interval > last // interval
+
+    def _tell_update(self, seat: Seat, statistics: Mapping[str, torch.Tensor] | None, seconds: float) -> None:
+        """Callbacks hear of an update that begins (no statistics yet) or is over. The device is waited for."""
+        info = UpdateInfo(seat.name, seat.updates, self.playing.steps_of(seat))
+        if statistics is None:
+            self.run.callbacks.tell("on_update_begin", info)
+        else:
+            numbers = {name: float(values) for name, values in statistics.items()}
+            self.run.callbacks.tell("on_update_end", replace(info, statistics=numbers, seconds=seconds))
 
     def flush(self) -> None:
         """Read what was counted on the device, and hand it to the recorders.
@@ -157,119 +174,144 @@ class BatchedRun(Playing, Shell):
         Raises:
             NonFiniteError: a policy has learned NaN or infinity.
         """
-        ended = self.count_episodes()
-        self._flushed = self.decisions
-        for key, value in self.speeds().items():
-            self.hub.keep(key, value)
-        for seat in self.learning:
+        hub, playing = self.run.hub, self.playing
+        ended = playing.count_episodes()
+        self._flushed = self.steps
+        for key, value in playing.speeds().items():
+            hub.keep(key, value)
+        for seat in playing.learning:
             if seat.name in ended:
-                one = ended[seat.name]
-                self.hub.tell(seat.name, keys.CUMULATIVE_REWARD, one.ended, one.mean_return, one.return_deviation)
-                self.hub.add(seat.name, keys.EPISODE_LENGTH, one.mean_length)
-            told = {name: values.cpu().numpy() for name, values in seat.take_told().items()}
-            if wrong := next((name for name, values in told.items() if not np.isfinite(values).all()), None):
+                episodes = ended[seat.name]
+                returns = episodes.ended, episodes.mean_return, episodes.return_deviation
+                hub.tell(seat.name, keys.CUMULATIVE_REWARD, *returns)
+                hub.add(seat.name, keys.EPISODE_LENGTH, episodes.mean_length)
+            numbers = {name: values.cpu().numpy() for name, values in seat.take_told().items()}
+            if wrong := next((name for name, values in numbers.items() if not np.isfinite(values).all()), None):
                 raise NonFiniteError(
                     f"policy '{seat.name}': {wrong} became NaN or infinite; the checkpoints from before it are "
                     "kept. Lower its learning_rate or the size of the rewards."
                 )
-            for name, values in told.items():
-                self.hub.add(seat.name, name, values)
-            self.hub.flush(seat.name, self.steps_of(seat), training=not self.done)
+            for name, values in numbers.items():
+                hub.add(seat.name, name, values)
+            hub.flush(seat.name, playing.steps_of(seat), training=not self.done)
 
-    def _evaluate(self, ended: threading.Event) -> None:
-        self._evaluated = self.decisions
-        for name, score in self.evaluation.run(stopped=ended.is_set).items():
-            self.hub.add(name, keys.EPISODE_RETURN, score)
+    def _evaluate(self, *, last: bool = False) -> None:
+        """Play episodes beside learning, or after it; broken off where somebody asks for the end, or for haste."""
+        self._evaluated = self.steps
+        infos = {seat.name: self._info(seat) for seat in self.playing.learning}
+        for info in infos.values():
+            self.run.callbacks.tell("on_evaluation_begin", info)
+        scores = self.scores((self.run.hurried if last else self.run.asked).is_set)
+        for name, numbers in scores.items():
+            for key, value in numbers.items():
+                self.run.hub.add(name, key, value)
+        for name, info in infos.items():
+            self.run.callbacks.tell("on_evaluation_end", replace(info, scores=scores.get(name, {})))
 
-    def save(self) -> None:
-        """Write a checkpoint of every policy that learns: see :meth:`save_moment`."""
-        self._saved = self.decisions
-        self.save_moment([seat.name for seat in self.learning], self.settings.keep_checkpoints)
+    def _info(self, seat: Seat) -> EvaluationInfo:
+        return EvaluationInfo(seat.name, seat.updates, self.playing.steps_of(seat))
 
-    @override
-    def keep(self, name: str) -> Kept:
-        seat = self._seat_of(name)
+    def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:
+        """What every policy is worth now, by metric key; nothing, where it was stopped before that was known."""
+        return {name: {keys.EPISODE_RETURN: value} for name, value in self.evaluation.run(stopped=stopped).items()}
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of every policy that learns: one moment."""
+        self._saved = self.steps
+        models = not self.run.hurried.is_set()
+        self.run.store.save([self._kept(seat) for seat in self.playing.learning], models=models)
+
+    def _kept(self, seat: Seat) -> Kept:
+        model = self._model(seat)
+        return Kept(
+            seat.name, self.playing.steps_of(seat), partial(self._state, seat), model, self.settings.keep_checkpoints
+        )
+
+    def _model(self, seat: Seat) -> ModelWriter | None:
+        """Writes a policy as it stands; None: it is nothing that can be exported."""
+        policy = None if self.run.hurried.is_set() else seat.learner.policy(seat.updates)
+        return None if policy is None else partial(export_onnx, policy, seat.spec)
+
+    def _state(self, seat: Seat) -> tuple[Arrays, Mapping[str, Any]]:
         arrays, facts = seat.learner.state()
-        if seat is self.learning[0]:
-            copies = self.copies_state().items()
+        if seat is self.playing.learning[0]:
+            copies = self.playing.copies_state().items()
             arrays = {**arrays, **{f"{_ENVIRONMENT}{name}": values.cpu().numpy() for name, values in copies}}
-        steps = self.steps_of(seat)
         values: dict[str, Any] = {
             "algorithm": facts,
-            "decisions": steps,
+            "decisions": self.playing.steps_of(seat),
             "updates": seat.updates,
             "episodes": seat.episodes,
             "mean_reward": seat.mean_return,
             "mean_length": seat.mean_length,
             "behavior": behavior_json.to_json(seat.spec),
         }
-        return Kept(steps, arrays, {"learner": values, "steps": self.collector.steps, "compiled": self.compiled})
+        return arrays, {"learner": values, "steps": self.playing.collector.steps, "compiled": self.compiled}
 
-    @override
-    def policy_of(self, name: str) -> tuple[Policy | None, BehaviorSpec]:
-        seat = self._seat_of(name)
-        return seat.learner.policy(seat.updates), seat.spec
+    def _restore(self) -> Compile | None:
+        """Go on with the newest moment of which everything is whole.
 
-    def _seat_of(self, name: str) -> Seat:
-        return next(seat for seat in self.learning if seat.name == name)
-
-    def _restore(self) -> None:
-        """Go on with the newest moment of which everything is whole."""
-        if not self.settings.checkpoint_settings.resume:
-            return
+        Returns:
+            What the earlier part of this run has found: numbers of compiled steps may differ in their last bit.
+        """
+        if not self.run.folder.resumed:
+            return None
         found = self._newest()
-        for seat in self.learning:
+        for seat in self.playing.learning:
             values = found[seat.name].manifest["learner"]
             lost = seat.learner.lost(values["algorithm"])
             if lost:
-                self.hub.warning(lost)
+                self.run.hub.warning(lost)
             seat.learner.load(found[seat.name].tensors, values["algorithm"])
             seat.updates, seat.episodes = values["updates"], values["episodes"]
             seat.mean_return, seat.mean_length = values["mean_reward"], values["mean_length"]
-        first = found[self.learning[0].name]
+        first = found[self.playing.learning[0].name]
         copies = {
             name.removeprefix(_ENVIRONMENT): torch.from_numpy(values.copy())
             for name, values in first.tensors.items()
             if name.startswith(_ENVIRONMENT)
         }
-        if self.settings.compile == "auto":
-            self._compile = "on" if first.manifest["compiled"] else "off"
         try:
-            self.load_copies(first.manifest["steps"], copies)
+            self.playing.load_copies(first.manifest["steps"], copies)
         except KeyError as error:
             raise CheckpointError(
                 f"'{first.path}' is of another environment, other arguments or another number of copies (its "
                 f"{error} differs); use the settings that the run was started with"
             ) from None
+        if self.settings.compile != "auto":
+            return None
+        return "on" if first.manifest["compiled"] else "off"
 
     def _newest(self) -> dict[str, Checkpoint]:
         """Of every policy that learns the checkpoint of one moment, the newest that is whole."""
-        names = [seat.name for seat in self.learning]
-        whole = newest_moment(self.folder.checkpoints, names)
+        names = [seat.name for seat in self.playing.learning]
+        whole = newest_moment(self.run.folder.checkpoints, names)
         for warning in whole.warnings:
-            self.hub.warning(warning)
-        found = {one.name: one for one in whole.checkpoints.values()}
-        if found.keys() != set(names) or len({one.manifest["steps"] for one in found.values()}) != 1:
+            self.run.hub.warning(warning)
+        found = {checkpoint.name: checkpoint for checkpoint in whole.checkpoints.values()}
+        if found.keys() != set(names) or len({checkpoint.manifest["steps"] for checkpoint in found.values()}) != 1:
             raise CheckpointError(
-                f"the run in '{self.folder.path}' saved no moment of which everything can be read, so there is "
+                f"the run in '{self.run.folder.path}' saved no moment of which everything can be read, so there is "
                 "nothing to go on from; begin it again with --force"
             )
         return found
 
     @override
-    def conclude(self) -> Mapping[str, Path]:
-        if self.error is None:
-            if self._saved != self.decisions:
-                self.save()
-            if self.settings.evaluation.episodes and not self.hurried.is_set():
-                self._evaluate(self.hurried)
-                for seat in self.learning:
-                    self.hub.flush(seat.name, self.steps_of(seat), training=False)
-        for seat in self.learning if self.error is None and not self.hurried.is_set() else ():
-            policy, spec = self.policy_of(seat.name)
-            if policy is not None:
-                self.export(seat.name, policy, spec)
-        return self.evaluation.write_trace(self.folder.path)
+    def save(self) -> None:
+        if self.run.error is None and self._saved != self.steps:
+            self.checkpoint()
+
+    @override
+    def conclude(self) -> Conclusion:
+        exports: list[Export] = []
+        if self.run.error is None and not self.run.hurried.is_set():
+            if self.settings.evaluation.episodes:
+                self._evaluate(last=True)
+                for seat in self.playing.learning:
+                    self.run.hub.flush(seat.name, self.playing.steps_of(seat), training=False)
+            models = {seat.name: (self._model(seat), self.playing.steps_of(seat)) for seat in self.playing.learning}
+            exports = [Export(name, model, steps) for name, (model, steps) in models.items() if model is not None]
+        return Conclusion(exports, files=self.evaluation.write_trace(self.run.folder.path))
 
     @property
     @override
@@ -277,30 +319,29 @@ class BatchedRun(Playing, Shell):
         return tuple(
             BehaviorSnapshot(
                 seat.name,
-                self.steps_of(seat),
+                self.playing.steps_of(seat),
                 self._most_of(seat),
                 seat.episodes,
                 seat.mean_return,
                 seat.mean_length,
             )
-            for seat in self.seats
+            for seat in self.playing.seats
         )
 
     @property
     @override
-    def more_of_snapshot(self) -> Mapping[str, Any]:
-        told, shown = self.speeds(), tuple[str, ...]()
-        if told:
-            environments, agents, *shares = told.values()
-            names = [*self.collector.seconds, "learning"]
+    def status(self) -> Mapping[str, Any]:
+        speeds, shown = self.playing.speeds(), tuple[str, ...]()
+        if speeds:
+            environments, agents, *shares = speeds.values()
+            names = [*self.playing.collector.seconds, "learning"]
             shown = (
                 f"{environments:,.0f} environment steps/s",
                 f"{agents:,.0f} agent steps/s",
                 ", ".join(f"{name} {share:.0%}" for name, share in zip(names, shares, strict=True)),
             )
         return {
-            "seed": self.settings.seed,
-            "policy_version": sum(seat.updates for seat in self.seats),
-            "update_seconds": self.learning_seconds,
+            "policy_version": sum(seat.updates for seat in self.playing.seats),
+            "update_seconds": self.playing.learning_seconds,
             "figures": shown,
         }

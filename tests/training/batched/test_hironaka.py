@@ -15,14 +15,15 @@ from tau_trainer.envs.polyhedra import Rules
 from tau_trainer.envs.polyhedra.rho import Setting, rho_matrix
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import MetricsHub, RunReport
+from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
+from tau_trainer.runs.folder import RunFolder
+from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import load_batched
 from tau_trainer.settings.shipped import find_config
 from tau_trainer.training.batched import hironaka, train_batched
-from tau_trainer.training.batched.hironaka import Best, HironakaRun, table
+from tau_trainer.training.batched.hironaka import Best, HironakaCollector, table
 from tau_trainer.training.batched.polyhedra import Game, Table, player_of
-from tau_trainer.training.batched.run import BatchedRun
-from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint
-from tau_trainer.training.run_folder import RunFolder
+from tau_trainer.training.batched.run import CopiesCollector
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -105,17 +106,17 @@ def test_a_run_says_what_all_pairs_are_worth(values: dict[str, Any], tmp_path: P
     assert (report.folder / "log.jsonl").read_text("utf-8").count("Rho/choose_first") >= 2
 
 
-def run_of(values: dict[str, Any], tmp_path: Path) -> HironakaRun:
+def game_of(values: dict[str, Any], tmp_path: Path) -> HironakaCollector:
     folder = RunFolder.create(tmp_path / "runs", "one", resume=False, force=True)
-    return HironakaRun(load_batched(write(values, tmp_path)), folder, MetricsHub([]))
+    return HironakaCollector(load_batched(write(values, tmp_path)), Run(folder, MetricsHub([]), 0))
 
 
 def test_each_learns_against_the_other_as_it_is_now(values: dict[str, Any], tmp_path: Path) -> None:
-    run = run_of(values, tmp_path)
-    host, agent = run.seats
+    game = game_of(values, tmp_path).playing
+    host, agent = game.seats
     for seat, other in ((host, agent), (agent, host)):
-        met = run.env.sides[seat.name].opponent  # type: ignore[index]
-        state = run.env.sides[seat.name].view()  # type: ignore[index]
+        met = game.env.sides[seat.name].opponent  # type: ignore[index]
+        state = game.env.sides[seat.name].view()  # type: ignore[index]
         if seat is host:  # its opponent, an agent, sees what the host named
             coords = torch.tensor([[True, True, False]]).expand(len(state.points), -1)
             state = state._replace(coords=coords, choices=coords)
@@ -124,7 +125,7 @@ def test_each_learns_against_the_other_as_it_is_now(values: dict[str, Any], tmp_
         for factor in (1.0, -1.0):
             with torch.no_grad():
                 other.learner.parameters.optimizer.parameters.mul_(factor)  # type: ignore[attr-defined]
-            rows, choices = run.env.seen(state)
+            rows, choices = game.env.seen(state)
             wanted = other.learner.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
             generator = other.learner.generator.get_state()  # type: ignore[attr-defined]
             assert (met(state) == wanted).all()
@@ -154,15 +155,16 @@ def load(values: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.usefixtures("unmeasured")
 def test_goes_on_exactly(values: dict[str, Any], tmp_path: Path) -> None:
     whole = train(values, tmp_path, "whole")
-    advance = BatchedRun.advance
+    advance = CopiesCollector.advance
 
-    def end(run: BatchedRun) -> None:
-        advance(run)
-        if run.decisions >= 960:
-            run.asked.set()
+    def end(copies: CopiesCollector) -> bool:
+        went_on = advance(copies)
+        if copies.steps >= 960:
+            copies.run.asked.set()
+        return went_on
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchedRun, "advance", end)
+        patch.setattr(CopiesCollector, "advance", end)
         train(values, tmp_path, "cut")
     resumed = train(values, tmp_path, "cut", checkpoint_settings__resume=True)
     for policy in ("host", "agent"):

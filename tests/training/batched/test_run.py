@@ -16,11 +16,11 @@ from tau_trainer.collection.batched import Scores
 from tau_trainer.errors import CheckpointError, RunExistsError, RunFinishedError, SettingsError
 from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport, keys, read_log
+from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
+from tau_trainer.runs.moments import Moment
 from tau_trainer.settings.batched import load_batched
 from tau_trainer.training.batched import train_batched
-from tau_trainer.training.batched.run import BatchedRun
-from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
-from tau_trainer.training.moments import Moment
+from tau_trainer.training.batched.run import CopiesCollector
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -68,16 +68,17 @@ def same(one: Checkpoint, other: Checkpoint) -> None:
 
 def cut(file: Path, run_id: str, steps: int, times: int = 1, **more: Any) -> RunReport:
     """A run that somebody ends after so many steps of every copy, by pressing Ctrl-C so many times."""
-    advance = BatchedRun.advance
+    advance = CopiesCollector.advance
 
-    def end(run: BatchedRun) -> None:
-        advance(run)
-        if run.collector.steps >= steps:
-            for _ in range(times - run.asked.is_set() - run.hurried.is_set()):
-                run.stop()
+    def end(copies: CopiesCollector) -> bool:
+        went_on = advance(copies)
+        if copies.playing.collector.steps >= steps:
+            for _ in range(times - copies.run.asked.is_set() - copies.run.hurried.is_set()):
+                copies.run.stop()
+        return went_on
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchedRun, "advance", end)
+        patch.setattr(CopiesCollector, "advance", end)
         return train(file, run_id, **more)
 
 
@@ -194,13 +195,13 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing_but_a_checkpoint(
             raise OSError(28, "No space left on device")
         write_synced(path, data)
 
-    def seen(run: BatchedRun) -> None:
-        save(run)
-        left.append(sorted(path.name for path in run.folder.checkpoints.iterdir()))
+    def seen(copies: CopiesCollector) -> None:
+        save(copies)
+        left.append(sorted(path.name for path in copies.run.store.checkpoints.iterdir()))
 
-    save = BatchedRun.save
-    monkeypatch.setattr(BatchedRun, "save", seen)
-    monkeypatch.setattr("tau_trainer.training.checkpoints.write_synced", refuse)
+    save = CopiesCollector.checkpoint
+    monkeypatch.setattr(CopiesCollector, "checkpoint", seen)
+    monkeypatch.setattr("tau_trainer.runs.checkpoints.write_synced", refuse)
     report = train(file, "once", keep_checkpoints=1)
     assert left == [["left-128", "right-128"], ["left-128", "right-128"], ["left-320", "right-320"]]
     assert (report.exit_code, report.errors) == (0, ()), "what was not saved then is saved now"
@@ -256,16 +257,16 @@ def test_a_frozen_policy_and_a_fixed_player_stay_as_they_are(file: Path) -> None
 
 def test_a_frozen_policys_weights_do_not_move(file: Path) -> None:
     seen: list[dict[str, Any]] = []
-    finish = BatchedRun.finish
+    save = CopiesCollector.save
 
-    def look(run: BatchedRun) -> RunReport:
-        seen.append(run.seats[0].learner.state()[0])
-        return finish(run)
+    def look(copies: CopiesCollector) -> None:
+        seen.append(copies.playing.seats[0].learner.state()[0])
+        save(copies)
 
     first = train(file, "first")
     start = first.folder / "checkpoints" / "left-128"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchedRun, "finish", look)
+        patch.setattr(CopiesCollector, "save", look)
         train(file, "frozen", policies__left__to_train=False, policies__left__init_path=str(start))
     kept = load_checkpoint(start).tensors
     for name, values in seen[0].items():
@@ -276,14 +277,12 @@ def test_a_frozen_policys_weights_do_not_move(file: Path) -> None:
 def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
     first = train(file, "first")
     started: list[dict[str, Any]] = []
-    run = BatchedRun.run
 
-    def look(self: BatchedRun) -> None:
-        started.extend(seat.learner.state()[0] for seat in self.seats)
-        run(self)
+    def look(copies: CopiesCollector) -> None:
+        started.extend(seat.learner.state()[0] for seat in copies.playing.seats)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchedRun, "run", look)
+        patch.setattr(CopiesCollector, "announce", look)
         train(file, "second", checkpoint_settings__initialize_from="first")
         train(file, "third", policies__right__init_path=str(first.folder / "checkpoints" / "right-128"))
     wanted = [
@@ -300,14 +299,12 @@ def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
 
 def test_policies_of_one_kind_begin_with_weights_of_their_own(file: Path) -> None:
     started: list[dict[str, Any]] = []
-    run = BatchedRun.run
 
-    def look(self: BatchedRun) -> None:
-        started.extend(seat.learner.state()[0] for seat in self.seats)
-        run(self)
+    def look(copies: CopiesCollector) -> None:
+        started.extend(seat.learner.state()[0] for seat in copies.playing.seats)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchedRun, "run", look)
+        patch.setattr(CopiesCollector, "announce", look)
         for seed in (3, 9):
             train(file, f"seed-{seed}", policies__right=LEFT | {"agents": ["right"]}, seed=seed, max_steps=64)
     weights = [one["model.body.0.weight"].tobytes() for one in started]

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, NonFiniteError, TauError
 from tau_trainer.files import plain, reason, rename, safe_name, sync_folder, write_synced
-from tau_trainer.training import tensors as tensor_file
-from tau_trainer.training.checkpoint_index import ALONE, Manifest, Mark, digest_of, free_path, mark_of, scan
+from tau_trainer.runs import tensors as tensor_file
+from tau_trainer.runs.checkpoint_index import ALONE, Manifest, Mark, digest_of, free_path, mark_of, scan
 
 FORMAT = "tau-trainer-checkpoint"
 FORMAT_VERSION = 1

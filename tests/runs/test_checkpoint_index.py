@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tau_trainer.training.checkpoint_index import digest_of, free_path, learner_names, scan
-from tau_trainer.training.checkpoints import save_checkpoint
+from tau_trainer.runs.checkpoint_index import digest_of, free_path, learner_names, scan
+from tau_trainer.runs.checkpoints import save_checkpoint
 
 
 def _save(folder: Path, step: int, name: str = "B") -> Path:

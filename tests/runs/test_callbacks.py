@@ -14,8 +14,8 @@ import pytest
 from tau_trainer import Callback, LambdaCallback, train
 from tau_trainer.errors import CallbackError, SettingsError
 from tau_trainer.metrics import RunReport, keys
+from tau_trainer.runs.callbacks import _HOOKS, Callbacks, EpisodeInfo, TrainInfo, named
 from tau_trainer.settings import RunSettings
-from tau_trainer.training.callbacks import _HOOKS, Callbacks, EpisodeInfo, TrainInfo, named
 from tau_trainer.training.manager import ParallelTrainerManager
 from tests.training.fakes import WAIT_S, Stage, sac_settings, tau_settings
 

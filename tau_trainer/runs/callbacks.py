@@ -227,8 +227,10 @@ class Callbacks:
                     self._on_stop(one.stopped or f"the callback {type(one).__name__} asked for it")
 
     def soon(self, hook: Hook, info: object) -> None:
-        """The same from another thread, once the event loop comes to it."""
-        if self._heard[hook] and self._loop is not None and not self._loop.is_closed():
+        """The same from another thread, once the event loop comes to it; at once in a run that has none."""
+        if self._loop is None:
+            self.tell(hook, info)
+        elif self._heard[hook] and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.tell, hook, info)
 
 

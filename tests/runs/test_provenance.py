@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tau_trainer.training import provenance as module
-from tau_trainer.training.provenance import git_state, hardware, provenance, versions
+from tau_trainer.runs import provenance as module
+from tau_trainer.runs.provenance import git_state, hardware, provenance, versions
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.runs.checkpoint_index import learner_names
+from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
+from tau_trainer.runs.folder import RunFolder
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.problems import did_you_mean
-from tau_trainer.training.checkpoint_index import learner_names
-from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
-from tau_trainer.training.run_folder import RunFolder
 
 
 class Origins:

@@ -18,9 +18,9 @@ import torch
 
 import tau_trainer
 from tau_trainer.errors import CheckpointError, NonFiniteError
-from tau_trainer.training import checkpoints
-from tau_trainer.training.checkpoint_index import digest_of, scan
-from tau_trainer.training.checkpoints import latest_checkpoint, load_checkpoint, save_checkpoint
+from tau_trainer.runs import checkpoints
+from tau_trainer.runs.checkpoint_index import digest_of, scan
+from tau_trainer.runs.checkpoints import latest_checkpoint, load_checkpoint, save_checkpoint
 
 ROOT = Path(tau_trainer.__file__).parents[1]
 
@@ -289,7 +289,7 @@ KILLED_WRITER = """
     package = types.ModuleType("tau_trainer.training")
     package.__path__ = [sys.argv[3]]
     sys.modules["tau_trainer.training"] = package
-    from tau_trainer.training import checkpoints
+    from tau_trainer.runs import checkpoints
 
     folder, fatal, events = Path(sys.argv[1]), int(sys.argv[2]), 0
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.runs.checkpoints import TENSORS, save_checkpoint
+from tau_trainer.runs.origins import Origins
 from tau_trainer.settings import RunSettings
-from tau_trainer.training.checkpoints import TENSORS, save_checkpoint
-from tau_trainer.training.origins import Origins
 
 
 def settings(results: Path, run: str | None = None, **paths: str) -> RunSettings:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tau_trainer.errors import CheckpointError, NonFiniteError
-from tau_trainer.training.tensors import from_safetensors, table_of, to_safetensors
+from tau_trainer.runs.tensors import from_safetensors, table_of, to_safetensors
 
 _DTYPES = st.sampled_from([np.bool_, np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64])
 _ARRAYS = hnp.arrays(

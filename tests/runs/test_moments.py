@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import CheckpointError
-from tau_trainer.training import moments
-from tau_trainer.training.checkpoints import retire, save_checkpoint
-from tau_trainer.training.moments import Moment, Whole, last_number, newest_moment
+from tau_trainer.runs import moments
+from tau_trainer.runs.checkpoints import retire, save_checkpoint
+from tau_trainer.runs.moments import Moment, Whole, last_number, newest_moment
 
 WEIGHTS = {"w": np.ones(2, np.float32)}
 
@@ -130,12 +130,11 @@ def test_other_policies_than_those_asked_for_do_not_matter(tmp_path: Path) -> No
     assert found(newest_moment(tmp_path, ["B"])) == ["B-20"]
 
 
-def test_a_model_goes_with_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tau_trainer.export.export_onnx", lambda policy, spec, path: path.touch())
+def test_a_model_goes_with_its_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "A").mkdir()
     for number in (1, 2, 3):
         step = 10 * number
         path = Moment(tmp_path / "checkpoints", number, ["A"]).write("A", step, WEIGHTS, {})
         retire(tmp_path / "checkpoints", "A", path, 2)
-        moments.write_model(tmp_path, "A", None, None, step)  # type: ignore[arg-type]
+        moments.write_model(tmp_path, "A", step, Path.touch)
     assert left(tmp_path / "A") == ["A-20.onnx", "A-30.onnx"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import RunExistsError, SettingsError
-from tau_trainer.training.run_folder import RunFolder, atomic_write_json, atomic_write_text
+from tau_trainer.runs.folder import RunFolder, atomic_write_json, atomic_write_text
 
 
 def _old_run(results: Path) -> Path:
@@ -225,7 +225,7 @@ def test_discard_survives_what_it_cannot_delete(tmp_path: Path, monkeypatch: pyt
 _TRAIN = """
 import sys
 from pathlib import Path
-from tau_trainer.training.run_folder import RunFolder
+from tau_trainer.runs.folder import RunFolder
 folder = RunFolder.create(Path(sys.argv[1]), "one")
 folder.configuration.write_text("theirs: true")
 print("training", flush=True)

@@ -15,8 +15,8 @@ from typing import Any
 from tau_trainer import __version__
 from tau_trainer.errors import TauError
 from tau_trainer.files import atomic_write_json, reason, safe_name
-from tau_trainer.training.checkpoint_index import learner_names, scan
-from tau_trainer.training.checkpoints import MANIFEST, TENSORS
+from tau_trainer.runs.checkpoint_index import learner_names, scan
+from tau_trainer.runs.checkpoints import MANIFEST, TENSORS
 
 FILE_NAME = "training_status.json"
 _FORMAT_VERSION = "0.3.0"

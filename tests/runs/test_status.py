@@ -11,9 +11,9 @@ import pytest
 from tau_trainer import __version__
 from tau_trainer.errors import TauError
 from tau_trainer.metrics import Event, PairState
+from tau_trainer.runs import store
+from tau_trainer.runs.store import Store
 from tau_trainer.settings import RunSettings
-from tau_trainer.training import checkpointing
-from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.manager import ParallelTrainerManager
 from tests.training.fakes import WAIT_S, Memory, Stage, tau_settings, train
 from tests.training.test_inference import basic
@@ -58,14 +58,14 @@ def test_both_files_are_there_with_the_first_checkpoint(
 ) -> None:
     """Not at the end alone: who kills a run keeps them."""
     seen: list[tuple[int, bool]] = []
-    original = Checkpointer.write_status
+    original = Store.write_status
 
-    async def watched(self: Checkpointer, *args: Any) -> None:
-        await original(self, *args)
+    def watched(self: Store, *args: Any) -> None:
+        original(self, *args)
         status = status_of(tmp_path / "run")["Basic"]
         seen.append((len(status["checkpoints"]), status["final_checkpoint"]["file_path"].endswith("Basic.onnx")))
 
-    monkeypatch.setattr(Checkpointer, "write_status", watched)
+    monkeypatch.setattr(Store, "write_status", watched)
     run = trained(basic(tmp_path, behaviors__Basic__checkpoint_interval=100))
     assert seen[0] == (1, False)
     assert seen[-1] == (seen[-2][0], True)
@@ -109,7 +109,7 @@ def test_a_status_that_cannot_be_written_costs_a_warning(
     def full(*_: Any) -> None:
         raise TauError("Cannot write 'training_status.json' (No space left on device); free some space.")
 
-    monkeypatch.setattr(checkpointing, "write_status", full)
+    monkeypatch.setattr(store, "write_status", full)
     report = train(tau_settings(tmp_path), memory)
     assert [pair.state for pair in report.pairs] == [PairState.COMPLETED] * 2
     assert any("training_status.json" in warning for warning in memory.warnings)
@@ -120,7 +120,7 @@ def test_a_checkpoint_that_cannot_be_read_is_left_out(stage: Stage, tmp_path: Pa
     run = trained(basic(tmp_path, behaviors__Basic__checkpoint_interval=100))
     steps = [one["steps"] for one in status_of(run)["Basic"]["checkpoints"]]
     (run / "checkpoints" / f"Basic-{steps[0]}" / "manifest.json").write_text("{")
-    from tau_trainer.training.status import write_status
+    from tau_trainer.runs.status import write_status
 
     write_status(run, {})
     assert [one["steps"] for one in status_of(run)["Basic"]["checkpoints"]] == steps[1:]

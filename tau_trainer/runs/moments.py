@@ -10,19 +10,14 @@ from __future__ import annotations
 import contextlib
 import glob
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tau_trainer.columns import Arrays
 from tau_trainer.files import safe_name
-from tau_trainer.specs import BehaviorSpec
-from tau_trainer.training.checkpoint_index import Mark, learner_names, scan
-from tau_trainer.training.checkpoints import Checkpoint, discard, latest_checkpoint, save_checkpoint
-
-if TYPE_CHECKING:
-    from tau_trainer.models import Policy
+from tau_trainer.runs.checkpoint_index import Mark, learner_names, scan
+from tau_trainer.runs.checkpoints import Checkpoint, discard, latest_checkpoint, save_checkpoint
 
 
 class Moment:
@@ -116,17 +111,15 @@ def last_number(folder: Path) -> int:
     return max((0, *(one.moment.number for name in learner_names(folder) for one in scan(folder, name))))
 
 
-def write_model(run: Path, name: str, policy: Policy, spec: BehaviorSpec, step: int) -> None:
+def write_model(run: Path, name: str, step: int, write: Callable[[Path], object]) -> None:
     """``<run>/<Name>/<Name>-<step>.onnx`` of a checkpoint, as ML-Agents has it; those of checkpoints that are gone go.
 
-    Raises TauError where it cannot be written.
+    ``write``: makes it there. Raises TauError where it cannot.
     """
-    from tau_trainer.export import export_onnx
-
     name = safe_name(name)
     folder, kept = run / name, {f"{name}-{entry.step}.onnx" for entry in scan(run / "checkpoints", name)}
     for old in folder.glob(f"{glob.escape(name)}-*.onnx"):
         if old.name not in kept:
             with contextlib.suppress(OSError):
                 old.unlink()
-    export_onnx(policy, spec, folder / f"{name}-{step}.onnx")
+    write(folder / f"{name}-{step}.onnx")

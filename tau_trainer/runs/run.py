@@ -1,0 +1,297 @@
+"""A run from its first step to its report, whatever it gathers its experience by. Read this first.
+
+How that is done is a :class:`~tau_trainer.runs.collector.Collector`; everything else of a run stands here, once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from tau_trainer.errors import CallbackError, RunFinishedError, TauError, sentence_of
+from tau_trainer.files import atomic_write_json
+from tau_trainer.metrics import MetricsHub, RunReport, RunSnapshot, plot_learning_curve
+from tau_trainer.runs.callbacks import Callback, Callbacks, TrainInfo
+from tau_trainer.runs.collector import Collector, Conclusion
+from tau_trainer.runs.folder import RunFolder
+from tau_trainer.runs.store import Store
+
+ENDING, HURRYING = "saving, evaluating; press again to skip", "saving; evaluation and export are left out"
+"""What Ctrl-C is answered at once, and the second one."""
+_SNAPSHOT_S = 0.25
+_DRAIN_S = 10.0
+"""That recorders have for what is still to be written."""
+_MOST_LISTED = 8
+"""Policies that the last panel names."""
+Outcome = Literal["completed", "cancelled", "failed", "played"]
+
+
+class Run:
+    """Everything of a run but how it learns. Belongs to one thread, but for :meth:`stop`.
+
+    Args:
+        folder: the run's own.
+        hub: where its numbers go.
+        seed: of everything random.
+        callbacks: told of it.
+        say: shows the person who watches a sentence, before anything is recorded.
+        plays: whether a saved run is played, which writes nothing.
+    """
+
+    collector: Collector
+    """How it gathers experience."""
+    seen: RunSnapshot
+    """The run as it was a moment ago, for any thread to look at."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        hub: MetricsHub,
+        seed: int,
+        callbacks: Sequence[Callback] = (),
+        say: Callable[[str], None] = lambda sentence: None,
+        *,
+        plays: bool = False,
+    ) -> None:
+        self.folder, self.hub, self.seed, self.say, self.plays = folder, hub, seed, say, plays
+        self.callbacks = Callbacks(callbacks, self._stop, self._fail)
+        self.store = Store(folder.path, hub, self.callbacks, goes_on=folder.resumed)
+        self.asked = threading.Event()
+        """Set once somebody wants it to end."""
+        self.hurried = threading.Event()
+        """Set once they want it to end without evaluation and export."""
+        self.stopped: str | None = None
+        """Why a callback wants the run to be done; None: none does."""
+        self.error: Exception | None = None
+        """What ended the whole run."""
+        self.kept = False
+        """Whether it has replaced what it was to replace, and stays."""
+        self._started = time.monotonic()
+        self._began_at = 0
+        """Steps of the runs before, where this one goes on from them."""
+        self._learning_seconds = 0.0
+        self._shown: float | None = 0.0
+        """When; None: it can be shown no longer."""
+
+    @property
+    def run_id(self) -> str:
+        """What it is called."""
+        return self.folder.path.name
+
+    @property
+    def ending(self) -> bool:
+        """Whether it is to end before all is done."""
+        return self.asked.is_set() or self.stopped is not None or self.error is not None
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Let it end once what was begun is over, saved and evaluated; twice, or ``at_once``: saved alone.
+
+        May be called from any thread.
+        """
+        if at_once or self.asked.is_set():
+            self.hurried.set()
+        self.asked.set()
+        if not self.plays:
+            self.hub.event("note", message=HURRYING if self.hurried.is_set() else ENDING)
+        if hasattr(self, "collector"):
+            self.collector.interrupt()
+
+    def _stop(self, reason: str) -> None:
+        """A callback wants the run to be done."""
+        if self.stopped is None:
+            self.stopped = reason
+            steps, unit = self.collector.steps, self.collector.unit
+            self.hub.event("stopped", message=f"the run ends after {steps:,} {unit}: {reason}")
+
+    def _fail(self, error: CallbackError) -> None:
+        """A callback has failed: the run ends as if it were cancelled."""
+        if self.error is None:
+            self.error = error
+        self.collector.interrupt()
+
+    def collect_by(self, collector: Collector) -> None:
+        """Let it begin. Raises RunFinishedError where nothing is left to do."""
+        if collector.done:
+            raise RunFinishedError(
+                f"the run in '{self.folder.path}' has had all its {collector.unit}, so there was nothing to do; raise "
+                "--max-steps to go on"
+            )
+        self.collector, self._began_at = collector, collector.steps
+        self._started = time.monotonic()
+        self.seen = self.snapshot()
+
+    def to_end(self) -> RunReport:
+        """Gather and learn, save, evaluate, export, draw, report.
+
+        Where nothing was learned the folder is still to be discarded: after an error, and where the report is of a run
+        that is not completed.
+
+        Raises:
+            TauError: nothing could be learned.
+        """
+        collector = self.collector
+        collector.announce()
+        self.callbacks.tell("on_train_begin", self.told())
+        try:
+            while collector.advance():
+                self.show()
+        except Exception as error:
+            self.error = error if self.error is None else self.error
+        self._learning_seconds = time.monotonic() - self._started
+        self.seen = self.snapshot()
+        self.hub.snapshot(self.seen)
+        if self.plays or not collector.learned:
+            failed = self.error or collector.failure
+            if failed is not None and not (self.plays and collector.steps):
+                raise failed
+            report = self.report(Conclusion())
+            if self.plays or report.outcome != "completed":
+                if not self.plays:
+                    self.hub.warning("the run ended before anything was learned, so nothing is kept")
+                return self._tell(replace(report, files={}))
+        self.kept = True
+        self.folder.commit()  # from here on this run replaces what it was told to replace
+        return self._finish()
+
+    def _finish(self) -> RunReport:
+        collector = self.collector
+        collector.save()
+        found = collector.conclude()
+        models, failures = self._export(found)
+        self.store.write_status({model.name: model.steps for model in found.exports if model.steps is not None})
+        if found.evaluation is not None:
+            content = {**found.evaluation, **self._speeds()}
+            found = found._replace(evaluation=content)
+            try:
+                atomic_write_json(self.folder.evaluation, content)
+            except TauError as error:
+                failures.append(str(error))
+        self.hub.snapshot(self.snapshot())
+        self._draw()
+        make = partial(self.report, found, models, [*self.store.failures.values(), *failures])
+        report, before = make(), self.error
+        self.callbacks.tell("on_train_end", self.told(report))
+        return self._tell(report if self.error is before else make())
+
+    def _export(self, found: Conclusion) -> tuple[dict[str, Path], list[str]]:
+        """Models that were written by name, and a sentence for each thing that was not."""
+        models, failures = dict[str, Path](), list(found.failures)
+        for model in () if self.hurried.is_set() else found.exports:
+            path = self.folder.onnx(model.name)
+            try:
+                model.write(path)
+            except TauError as error:
+                failures.append(str(error))
+            else:
+                models[model.name] = path
+        return models, failures
+
+    def _draw(self) -> None:
+        self.hub.drain(_DRAIN_S)
+        if not self.hurried.is_set():
+            try:
+                plot_learning_curve(self.folder.path)
+            except Exception as error:  # drawing must never cost a trained policy
+                self.hub.warning(f"the learning curve was not drawn: {type(error).__name__}: {error}")
+
+    def _tell(self, report: RunReport) -> RunReport:
+        self.hub.snapshot(self.snapshot())
+        self.hub.result(report)
+        self.hub.drain(_DRAIN_S)
+        return report
+
+    def show(self) -> None:
+        """Hand the run's picture to the recorders, a few times a second. What goes wrong there costs no run."""
+        if self._shown is not None and time.monotonic() - self._shown >= _SNAPSHOT_S:
+            self._shown = time.monotonic()
+            try:
+                self.seen = self.snapshot()
+                self.hub.snapshot(self.seen)
+            except Exception as error:
+                self._shown = None
+                self.hub.warning(f"the run goes on, but is shown no longer: {type(error).__name__}: {error}")
+
+    def snapshot(self) -> RunSnapshot:
+        """The run now."""
+        collector, elapsed = self.collector, time.monotonic() - self._started
+        rate = (collector.steps - self._began_at) / elapsed if elapsed > 0 else 0.0
+        fields: dict[str, Any] = {
+            "run_id": self.run_id,
+            "command": collector.command,
+            "subject": collector.subject,
+            "seed": self.seed,
+            "elapsed_s": elapsed,
+            "decisions": collector.steps,
+            "max_decisions": collector.max_steps,
+            "decisions_per_second": rate,
+            "pairs": collector.pairs,
+            "behaviors": collector.behaviors,
+            "learning": not self.plays,
+        }
+        fields |= collector.status
+        rate, left = fields["decisions_per_second"], max(fields["max_decisions"] - fields["decisions"], 0)
+        return RunSnapshot(**fields, eta_s=left / rate if rate > 0 and fields["max_decisions"] else None)
+
+    def told(self, report: RunReport | None = None) -> TrainInfo:
+        """What callbacks hear of the whole run; ``report``: how it ended."""
+        return TrainInfo(self.run_id, self.folder.path, self.seed, self.collector.steps, report)
+
+    def report(
+        self, found: Conclusion, models: dict[str, Path] | None = None, failures: Sequence[str] = ()
+    ) -> RunReport:
+        """The central report; ``failures``: what could not be written."""
+        collector, folder, models = self.collector, self.folder, models or {}
+        named = {
+            "evaluation": folder.evaluation,
+            "curve": folder.learning_curve,
+            "checkpoints": folder.checkpoints,
+            "log": folder.log,
+        }
+        ended = () if self.error is None else (sentence_of(self.error),)
+        return RunReport(
+            run_id=self.run_id,
+            folder=folder.path,
+            command=collector.command,
+            outcome=self._outcome,
+            decisions=collector.steps,
+            **self._speeds(),
+            unit=collector.unit,
+            pairs=collector.pairs,
+            behaviors=collector.behaviors,
+            evaluation=found.evaluation,
+            verdict=found.verdict,
+            baselines=found.baselines,
+            models=tuple(models.values()),
+            files=_listed(models) | dict(found.files) | {name: path for name, path in named.items() if path.exists()},
+            errors=(*collector.errors, *ended, *dict.fromkeys(failures), *self.hub.losses),
+        )
+
+    @property
+    def _outcome(self) -> Outcome:
+        if self.error is not None or self.collector.failure is not None:
+            return "failed"
+        if self.plays:
+            return "played"
+        return "cancelled" if self.asked.is_set() and not self.collector.done else "completed"
+
+    def _speeds(self) -> dict[str, float]:
+        """How long it took, and steps a second while it learned."""
+        steps, seconds = self.collector.steps - self._began_at, self._learning_seconds
+        return {
+            "wall_seconds": round(time.monotonic() - self._started, 3),
+            "decisions_per_second": steps / seconds if seconds > 0 else 0.0,
+        }
+
+
+def _listed(models: dict[str, Path]) -> dict[str, Path]:
+    """Models by what they are called in the last panel; where there are very many, the folder of those left out."""
+    if len(models) < 2:
+        return dict(zip(["policy"], models.values(), strict=False))
+    named = {f"policy {name}": path for name, path in list(models.items())[:_MOST_LISTED]}
+    more = len(models) - len(named)
+    return named | ({f"{more} policies more": [*models.values()][-1].parent} if more else {})

@@ -1,0 +1,241 @@
+"""A run in a thread of its own, and one in the foreground with Ctrl-C. Imports no torch."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FrameType
+
+from tau_trainer import plugins
+from tau_trainer.bridge.protocol import COMMUNICATION_VERSION
+from tau_trainer.errors import EngineError
+from tau_trainer.files import atomic_write_json, atomic_write_text
+from tau_trainer.metrics import (
+    Event,
+    JsonLines,
+    MetricsHub,
+    Recorder,
+    RunReport,
+    RunSnapshot,
+    TensorBoard,
+    TerminalMode,
+    Timer,
+    TimersFile,
+    terminal_recorder,
+)
+from tau_trainer.runs.callbacks import Callback, named
+from tau_trainer.runs.collector import Collector
+from tau_trainer.runs.folder import RunFolder
+from tau_trainer.runs.provenance import provenance, versions
+from tau_trainer.runs.run import Run
+from tau_trainer.settings import RunSettings
+from tau_trainer.settings.batched import BatchedSettings
+
+Settings = RunSettings | BatchedSettings
+Begin = Callable[[Run], AbstractContextManager[Collector]]
+"""Makes what gathers a run's experience, in the run's thread; what that needs beside it ends with the context."""
+_POLL_S = 0.2
+"""How often waiting looks up, so that Ctrl-C is noticed on Windows too."""
+
+
+class Session:
+    """One run in a thread of its own. Made by :func:`start`."""
+
+    def __init__(self, run: Run, begin: Begin, record: Callable[[], None]) -> None:
+        """``record``: writes down what the run is, once it has begun."""
+        self.run_id, self.folder = run.run_id, run.folder.path
+        self.plays = run.plays
+        """Whether a saved run is played without learning."""
+        self._run, self._begin, self._record = run, begin, record
+        self._report: RunReport | None = None
+        self._failure: BaseException | None = None
+        self._begun, self._given_up = threading.Event(), False
+        self._thread = threading.Thread(target=self._work, name=f"run {run.run_id}", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        run = self._run
+        try:
+            with self._begin(run) as collector:
+                if not self._given_up:
+                    run.collect_by(collector)
+                    self._record()
+                    self._begun.set()
+                    self._report = run.to_end()
+        except BaseException as error:
+            self._failure = error
+        finally:
+            run.hub.close()
+            if not (run.kept or self.plays):
+                self._discard()
+            run.folder.release()
+            self._begun.set()
+
+    def _discard(self) -> None:
+        """Nothing was learned, so no folder is left; but what an engine wrote that failed may say why."""
+        error = self._failure
+        logs = self._run.folder.discard(keep_logs=isinstance(error, EngineError))
+        if isinstance(error, EngineError) and logs is not None:
+            self._failure = type(error)(f"{error}; the engine's whole log is kept in {logs}")
+
+    def begin(self) -> None:
+        """Wait until the run has begun. Raises what it could not begin by, and nothing of it is left."""
+        try:
+            while not self._begun.wait(_POLL_S):
+                pass
+        except BaseException:  # Ctrl-C
+            self._given_up = True
+            self._run.stop(at_once=True)
+            self._thread.join()
+            raise
+        if self._failure is not None and not self.running:
+            raise self._failure
+
+    @property
+    def running(self) -> bool:
+        """Whether the run goes on."""
+        return self._thread.is_alive()
+
+    def status(self) -> RunSnapshot:
+        """The run as it was a moment ago: it is looked at a few times a second. Call from any thread."""
+        return self._run.seen
+
+    def say(self, message: str) -> None:
+        """Show the person who watches a line. Call from any thread."""
+        self._run.hub.event("note", message=message)
+
+    def cancel(self, *, at_once: bool = False) -> None:
+        """Let what was begun come to its end, save, evaluate and export; twice, or ``at_once``: save alone, now."""
+        self._run.stop(at_once=at_once)
+
+    def wait(self, timeout: float | None = None) -> RunReport:
+        """Wait for the end; the central report.
+
+        Raises TauError when nothing could be trained, TimeoutError when ``timeout`` seconds were not enough.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._thread.is_alive():
+            self._thread.join(_POLL_S)
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"run '{self.run_id}' has not ended within {timeout:g} s")
+        if self._failure is not None:
+            raise self._failure
+        assert self._report is not None
+        return self._report
+
+    def wait_in_foreground(self) -> RunReport:
+        """Wait for the end, and let Ctrl-C ask for it.
+
+        Once: what was begun is finished, saved, evaluated and exported. Twice: it is saved without waiting. Where a
+        saved run is played there is nothing to save.
+        """
+        with on_interrupt(lambda: self.cancel()):
+            return self.wait()
+
+
+def start(
+    settings: Settings,
+    configuration: str,
+    seed: int,
+    begin: Begin,
+    *,
+    recorders: Callable[[Path], Sequence[Recorder]] | None = None,
+    terminal: TerminalMode = "quiet",
+    command_line: Sequence[str] | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Session:
+    """Begin a run in the background.
+
+    Args:
+        settings: of the run; its ``checkpoint_settings`` say where, and whether it goes on or is played.
+        configuration: what its ``configuration.yaml`` will say.
+        seed: of everything random.
+        begin: makes what gathers its experience.
+        recorders: makes them from the run's folder; None: what stays in the folder, and the terminal.
+        terminal: what that shows.
+        command_line: how it was called; None: this process's.
+        callbacks: told of the run, after those that the settings name.
+
+    Raises:
+        TauError: it cannot begin, or need not; nothing is left behind.
+    """
+    chosen = settings.checkpoint_settings
+    results, plays = Path(chosen.results_dir), chosen.inference
+    if plays:
+        folder = RunFolder.look(results, chosen.run_id)
+    else:
+        folder = RunFolder.create(results, chosen.run_id, resume=chosen.resume, force=chosen.force)
+    hub: MetricsHub | None = None
+    try:
+        shown = None if recorders else terminal_recorder(terminal)
+
+        def say(sentence: str) -> None:
+            if shown is not None:
+                shown.on_event(Event("starting", 0.0, {"message": f"{chosen.run_id}: {sentence}"}))
+
+        timers, heard = Timer(), [*named(getattr(settings, "callbacks", ())), *callbacks]
+        if recorders is not None:
+            kept = [*recorders(folder.path)]
+        else:
+            kept = [] if plays else kept_recorders(folder, settings, timers, command_line)
+        hub = MetricsHub([*kept, *([] if shown is None else [shown])], timers=timers)
+        run = Run(folder, hub, seed, heard, say, plays=plays)
+    except BaseException:
+        if hub is not None:
+            hub.close()
+        folder.discard()
+        raise
+
+    def record() -> None:
+        if not plays:
+            atomic_write_text(folder.configuration, configuration)
+            atomic_write_json(folder.run_json, provenance(seed, command_line))
+
+    session = Session(run, begin, record)
+    session.begin()
+    return session
+
+
+def kept_recorders(
+    folder: RunFolder, settings: Settings, timers: Timer, command_line: Sequence[str] | None
+) -> list[Recorder]:
+    """Recorders of what stays in the run's folder, those of other packages last. Raises SettingsError."""
+    names = {"python": "python_version", "tau-trainer": "tau_trainer_version", "torch": "pytorch_version"}
+    names |= {"numpy": "numpy_version"}
+    facts = {names[package]: version for package, version in versions().items() if package in names and version}
+    facts["communication_protocol_version"] = COMMUNICATION_VERSION
+    facts["command_line_arguments"] = " ".join(sys.argv if command_line is None else command_line)
+    others = [plugins.load("recorders", name)(settings, folder.path) for name in plugins.names("recorders")]
+    return [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(folder.timers, timers, facts), *others]
+
+
+_ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+"""Ctrl-C, a polite `kill` as job schedulers send it, a terminal that is closed (POSIX; Windows)."""
+
+
+@contextmanager
+def on_interrupt(react: Callable[[], None]) -> Iterator[None]:
+    """Call ``react`` for every signal that asks for the end. `nohup` has the terminal's ignored, and so it stays.
+
+    Nothing is raised, so there is no moment at which a second Ctrl-C could break off the saving.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        react()
+
+    numbers = [getattr(signal, name) for name in _ASKING if hasattr(signal, name)]
+    asking = [number for number in numbers if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in asking}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,121 @@
+"""What a run leaves of its policies while it goes on: checkpoints, which are moments, and their models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import TauError
+from tau_trainer.metrics import Laps, MetricsHub
+from tau_trainer.runs.callbacks import Callbacks, SaveInfo
+from tau_trainer.runs.checkpoints import retire
+from tau_trainer.runs.moments import Moment, last_number, write_model
+from tau_trainer.runs.status import write_status
+
+ModelWriter = Callable[[Path], object]
+"""Writes a policy's model to a file. Raises TauError."""
+
+
+class Kept(NamedTuple):
+    """What a checkpoint keeps of one policy."""
+
+    name: str
+    steps: int
+    """That it is made from, as the checkpoint is called."""
+    state: Callable[[], tuple[Arrays, Mapping[str, Any]]]
+    """Its arrays, and what its manifest says; asked where it is written."""
+    model: ModelWriter | None
+    """None: it is nothing that can be exported."""
+    keep: int
+    """Newest checkpoints of it that stay; 0 or less: all."""
+    laps: Laps | None = None
+    """Told how long writing takes."""
+
+
+class Store:
+    """Writes checkpoints of a run's policies, in any thread, one call at a time.
+
+    Args:
+        folder: the run's own.
+        hub: told of what was written, and of what could not be.
+        callbacks: the same.
+        goes_on: whether the folder holds checkpoints that this run goes on from.
+    """
+
+    def __init__(self, folder: Path, hub: MetricsHub, callbacks: Callbacks, *, goes_on: bool) -> None:
+        self.folder = folder
+        self.failures: dict[str, str] = {}
+        """Why the last checkpoint of a policy is not there, in a sentence."""
+        self.lessons: Callable[[], Mapping[str, int]] = dict
+        """The lesson of each parameter with a curriculum, from 0."""
+        self._hub, self._callbacks = hub, callbacks
+        self._number = last_number(self.checkpoints) if goes_on else 0
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of all checkpoints."""
+        return self.folder / "checkpoints"
+
+    def save(self, policies: Sequence[Kept], *, models: bool = True) -> bool:
+        """Write a checkpoint of each of these policies, and its model; what cannot be written is a warning.
+
+        All are one moment: where one cannot be written none is, and what is left is the moment before.
+
+        Returns:
+            Whether they are written.
+        """
+        self._number += 1
+        moment = Moment(self.checkpoints, self._number, [kept.name for kept in policies])
+        written: dict[str, Path] = {}
+        begun: list[Kept] = []
+        try:
+            for kept in policies:
+                begun.append(kept)
+                self._callbacks.soon("on_save_begin", SaveInfo(kept.name, kept.steps))
+                written[kept.name] = self._write(moment, kept)
+        except TauError as error:
+            moment.give_up()
+            sentence = str(error)
+            if len(policies) > 1:
+                sentence += " The other policies were not saved either, so that all of them stay at one moment."
+            self.failures |= {kept.name: sentence for kept in policies}
+            self._hub.warning(sentence)
+            for kept in begun:
+                self._callbacks.soon("on_save_end", SaveInfo(kept.name, kept.steps, error=sentence))
+            return False
+        for kept in policies:
+            path = written[kept.name]
+            self._settle(kept, path, models)
+            self.failures.pop(kept.name, None)
+            self._hub.event("checkpoint", behavior=kept.name, step=kept.steps, path=str(path))
+            self._callbacks.soon("on_save_end", SaveInfo(kept.name, kept.steps, path))
+        self.write_status()
+        return True
+
+    def write_status(self, models: Mapping[str, int] | None = None) -> None:
+        """Tell ML-Agents' readers of the checkpoints; see :func:`.status.write_status`."""
+        try:
+            write_status(self.folder, dict(self.lessons()), models)
+        except TauError as error:
+            self._hub.warning(str(error))
+
+    def _write(self, moment: Moment, kept: Kept) -> Path:
+        if kept.laps is not None:
+            kept.laps.begin()
+        path = moment.write(kept.name, kept.steps, *kept.state())
+        if kept.laps is not None:
+            kept.laps.lap("checkpoint")
+        return path
+
+    def _settle(self, kept: Kept, path: Path, models: bool) -> None:
+        """Its moment is whole: what it supersedes goes, and its model comes."""
+        retire(self.checkpoints, kept.name, path, kept.keep)
+        if models and kept.model is not None:
+            try:
+                write_model(self.folder, kept.name, kept.steps, kept.model)
+            except TauError as error:
+                self._hub.warning(f"the model of checkpoint {path.name} was not written: {error}")
+        if kept.laps is not None:
+            kept.laps.lap("model")
