@@ -37,8 +37,16 @@ def evaluate_command(
     set_up_logging(debug=debug)
     folder = run_folder(run, Path(results_dir))
     show_status(f"evaluating {folder}")
-    from tau_trainer.training.stored import evaluate_run
+    from tau_trainer.training.stored import evaluate_copies, evaluate_run
 
+    scores = evaluate_copies(folder)
+    if scores is not None:
+        if json:
+            show_json(scores)
+        else:
+            rows = [(policy, key, value) for policy, found in scores.items() for key, value in found.items()]
+            show_lines(f"{policy:<12} {key}  {value:.4g}" for policy, key, value in rows)
+        return 0
     result = evaluate_run(folder, export)
     if json:
         show_json(result.to_dict())

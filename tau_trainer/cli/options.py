@@ -286,9 +286,20 @@ class BatchFlags:
     ] = None
     resume: Annotated[Switch, Parameter(help="Go on with the run of this id."), Sets("checkpoint_settings.")] = None
     force: Annotated[Switch, Parameter(help="Overwrite the run of this id."), Sets("checkpoint_settings.")] = None
+    inference: Annotated[
+        Switch, Parameter(help="Play the run of this id, and change nothing of it."), Sets("checkpoint_settings.")
+    ] = None
     initialize_from: Annotated[
         Text, _text("Begin with the weights of the run of that id.", "ID"), Sets("checkpoint_settings.")
     ] = None
+    criterion: Annotated[
+        Text,
+        _number("End a policy's learning once its mean return of trial_count episodes reaches this.", "RETURN"),
+        Sets("policies.*."),
+    ] = None
+    trial_count: Annotated[Text, _number("Episodes that --criterion looks at. [default: 100]"), Sets("policies.*.")] = (
+        None
+    )
     num_envs: Annotated[Text, _number("Copies of the environment."), Sets("environment.num_envs")] = None
     max_steps: Annotated[
         Text, _number("Decisions of all agents together. [default: the config's]"), Sets("max_steps")

@@ -154,15 +154,15 @@ def batched_settings(config: str | None, run: BatchFlags, shown: OutputFlags) ->
     for assignment in run.set:
         key, value = _assignment(assignment)
         request.put(key, value, f"--set {key}")
-    if config is None and run.resume and run.run_id is not None:
+    if config is None and (run.resume or run.inference) and run.run_id is not None:
         request.resume_from(_results(run), run.run_id)
         if request.config is None:
             raise SettingsError(f"--run-id {run.run_id}: there is no such run in '{_results(run)}' to go on with")
     if request.config is None:
         raise SettingsError(
             "name a settings file, such as: tau-train batch cartpole_batch"
-            if not run.resume
-            else "--resume needs the file that the run was started with, or its --run-id"
+            if not (run.resume or run.inference)
+            else f"{'--resume' if run.resume else '--inference'} needs the run's --run-id, or the file that it began with"
         )
     request.name = request.config.stem
     if request.resumed:

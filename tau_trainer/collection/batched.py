@@ -60,6 +60,7 @@ class BatchedCollector:
         kept: policies whose rollouts are kept; None: all.
 
     Attributes:
+        deterministic: policies that take their most likely action.
         steps: of every copy so far.
         scores: of all episodes.
         seconds: time spent ``acting`` and ``stepping``; of devices that work on by themselves, time to ask them.
@@ -78,6 +79,7 @@ class BatchedCollector:
             for name, (learner, agents) in policies.items()
         }
         self._observations = env.reset()
+        self.deterministic: Collection[str] = ()
         self.steps = 0
         self.scores = Scores(env)
         self.seconds = {"acting": 0.0, "stepping": 0.0}
@@ -125,7 +127,8 @@ class BatchedCollector:
         """Actions of all agents, in their order."""
         parts, order = [], []
         for name, (learner, agents) in self._policies.items():
-            acted = learner.act(_of(observations, agents), _of(mask, agents), _of(present, agents))
+            seen = _of(observations, agents), _of(mask, agents), _of(present, agents)
+            acted = learner.act(*seen, deterministic=name in self.deterministic)
             if name in rows:
                 rows[name].acted.append(acted)
             parts.append(acted.actions)

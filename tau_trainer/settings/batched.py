@@ -18,7 +18,7 @@ from tau_trainer.settings.hyperparameters import (
     OffPolicyHyperparameters,
     PPOHyperparameters,
 )
-from tau_trainer.settings.kinds import Bool, Fraction, Int, NaturalInt, PositiveInt, Section, Text
+from tau_trainer.settings.kinds import Bool, Float, Fraction, Int, NaturalInt, PositiveInt, Section, Text
 from tau_trainer.settings.merging import apply_overrides
 from tau_trainer.settings.networks import NetworkSettings
 from tau_trainer.settings.problems import Problems, did_you_mean, key_path
@@ -78,6 +78,12 @@ class PolicySettings(Section):
     """Discount for each step."""
     init_path: Text | None = None
     """A checkpoint to start from."""
+    criterion: Float | None = None
+    """Mean return of trial_count episodes, from which this policy has learned enough; None = it learns to the end."""
+    trial_count: PositiveInt = 100
+    """Newest episodes that criterion and save_best_only look at, and as many more as are counted together."""
+    save_best_only: Bool = False
+    """Write checkpoints only where a policy that asks for this has become better, by those episodes."""
 
     @property
     def learns(self) -> bool:
@@ -180,6 +186,8 @@ class BatchedSettings(Section):
     """Where the run is kept."""
     torch_settings: TorchSettings = TorchSettings()
     """Where everything is computed."""
+    callbacks: tuple[Text, ...] = ()
+    """What is told of the run: callbacks by name, or MODULE:CLASS of one's own."""
     debug: Bool = False
     """Tell more in the log; show tracebacks."""
 
@@ -203,10 +211,6 @@ class BatchedSettings(Section):
         if not any(policy.learns for policy in self.policies.values()):
             text = "has no policy that learns; let one have to_train: true and no player"
             raise PydanticCustomError("nobody_learns", text)
-        chosen = self.checkpoint_settings
-        if chosen.inference:
-            text = "checkpoint_settings.inference is for engines; set evaluation.trace to see a policy play"
-            raise PydanticCustomError("inference", text)
         return self
 
     @model_validator(mode="after")

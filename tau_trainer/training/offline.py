@@ -233,7 +233,12 @@ class RecordingsCollector(Collector):
         return learner.mean_return if learner.mean_return is not None else -np.inf
 
     def checkpoint(self, learner: _Learner) -> None:
-        """Write a checkpoint of a behavior."""
+        """Write a checkpoint of a behavior; of one that keeps its best alone, only where it is the best so far."""
+        best = learner.best
+        if learner.settings.save_best_only and best is not None and best.decisions != learner.steps:
+            text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
+            self.run.hub.event("checkpoint", behavior=learner.name, step=learner.steps, message=text)
+            return
         policy = None if self.run.hurried.is_set() else learner.algorithm.snapshot()
         model = None if policy is None else partial(export_onnx, policy, learner.algorithm.spec)
         state, keep = partial(self._state, learner), learner.settings.keep_checkpoints

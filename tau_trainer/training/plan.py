@@ -201,9 +201,6 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         f"--env {path}: the pairs of this task play {own}; `tau-train batch` trains on other batched environments": (
             path != own
         ),
-        f"--env {path} plays no saved run; --inference needs an engine, such as --env headless:tau": (
-            settings.checkpoint_settings.inference
-        ),
         f"--env {path} trains independent pairs as one computation; add --policy independent, or share one policy with "
         "--env headless:tau": task.shared,
         f"--env {path} shows one behavior, and the settings name {len(settings.behaviors)}; leave the others out": (
@@ -216,9 +213,6 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         f"--env {path} reads no environment_parameters; leave them out": bool(settings.environment_parameters),
         f"--env {path} trains by ppo alone; set trainer_type: ppo, or use --env headless:tau": any(
             one.trainer_type != "ppo" for one in trainers
-        ),
-        f"--env {path}: its pairs learn in step, so none ends by criterion; leave it out": any(
-            one.criterion is not None for one in trainers
         ),
     }
     for sentence, is_so in wrong.items():

@@ -113,7 +113,8 @@ class PopulationTrainer(ParallelTrainer):
         self._mirrors = [DistantTrainer(index, hub) for index in range(plan.pairs)]
         copies = cast(Environment, Copies(lambda: 0 if self._stack is None else self._stack.moves))
         pairs = [AgentTrainerPair(copies, mirror, done, lambda pair: {}) for mirror in self._mirrors]
-        super().__init__(pairs, plan.pairs, hub, deterministic=True, evaluate=evaluate)
+        playing = PairState.PLAYING if plan.inference else PairState.TRAINING
+        super().__init__(pairs, plan.pairs, hub, deterministic=True, playing=playing, evaluate=evaluate)
         assert plan.task is not None
         self._plan, self._pool, self._task = plan, pool, plan.task
         self._written = after_round
@@ -141,7 +142,7 @@ class PopulationTrainer(ParallelTrainer):
         try:
             self._begin()
             for pair in self.pairs:
-                pair.trainer.enter(PairState.TRAINING)
+                pair.trainer.enter(self._playing)
             await self._fail_frozen()
             while any(not pair.finished for pair in self.active):
                 await self._round()
@@ -187,7 +188,11 @@ class PopulationTrainer(ParallelTrainer):
     def _check_level(self) -> None:
         """Pairs learn in step. Raises CheckpointError where they stand elsewhere."""
         frozen = self.population.frozen.tolist()
-        stands = {one.decisions for one, stopped in zip(self._learners, frozen, strict=True) if not stopped}
+        stands = {
+            learner.decisions
+            for learner, is_frozen in zip(self._learners, frozen, strict=True)
+            if not is_frozen and not learner.stopped
+        }
         if len(stands) > 1:
             raise CheckpointError(
                 f"the pairs of a population learn in step, and these stand at {' and '.join(map(str, sorted(stands)))} "
@@ -222,21 +227,27 @@ class PopulationTrainer(ParallelTrainer):
         self.finish()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @property
+    def _learning(self) -> list[AgentTrainerPair]:
+        """Pairs that have not learned enough."""
+        return [pair for pair in self.active if not self._learners[pair.id].done]
+
     async def _round(self) -> None:
         """A rollout and an update of all pairs; nothing, where the run is to end before they are whole."""
-        active = [self._learners[pair.id] for pair in self.active]
-        left = min(-(-(one.max_steps - one.decisions) // self._copies) for one in active)
-        steps = min(self.population.horizon, left)
+        learning = [self._learners[pair.id] for pair in self._learning]
+        # Those that play alone have no end; pairs learn in step, so all have the same decisions left.
+        left = max((-(-(learner.max_steps - learner.decisions) // self._copies) for learner in learning), default=None)
+        steps = self.population.horizon if left is None else min(self.population.horizon, left)
         self._laps.begin()
         played = await self._in_thread(partial(self._play, steps))
         self._laps.lap("act and step")
         if played is None:
             return
         episodes = self._episodes(played)
-        for pair in self.active:
+        for pair in self.active if self._plan.inference else self._learning:
             self._count(pair, played, episodes)
         self._laps.lap("count")
-        if steps == self.population.horizon and not all(one.done for one in active):
+        if steps == self.population.horizon and self._learning:
             await self._learn(played.rollout)
             if await self._written():
                 self._rewarder.clear()
@@ -244,15 +255,18 @@ class PopulationTrainer(ParallelTrainer):
 
     async def _learn(self, rollout: TensorRollout) -> None:
         begin = time.perf_counter()
-        first = self._learners[self.active[0].id]
+        first = self._learners[self._learning[0].id]
         progress = min(first.decisions / first.max_steps, 1.0)
+        self.population.resting |= torch.tensor(
+            [learner.stopped for learner in self._learners], device=self.population.resting.device
+        )
         stats = await self._in_thread(partial(self.population.learn, rollout, progress))
         numbers = {name: values.tolist() for name, values in stats.items()}
         self._laps.lap("learn")
         await self._fail_frozen()
         share = (time.perf_counter() - begin) / len(self.pairs)
-        learners = [self._learners[pair.id] for pair in self.active]
-        for pair in self.active:
+        learners = [self._learners[pair.id] for pair in self._learning]
+        for pair in self._learning:
             own = {name: values[pair.id] for name, values in numbers.items()}
             self._members[pair.id].stats = own | {keys.TRAIN_SECONDS: share, keys.POLICY_AGE: 0.0}
         await asyncio.gather(*(learner.learn(_NOTHING) for learner in learners))
@@ -261,7 +275,7 @@ class PopulationTrainer(ParallelTrainer):
     async def _fail_frozen(self) -> None:
         """Pairs that met NaN learn no more; the others go on."""
         frozen = self.population.frozen.tolist()
-        for pair in self.active:
+        for pair in self._learning:
             if frozen[pair.id]:
                 learner = self._learners[pair.id]
                 error = NonFiniteError(

@@ -253,7 +253,12 @@ class PairsCollector(Collector):
 
     def _make_population(self) -> PopulationTrainer:
         trainer = PopulationTrainer(
-            self.plan, self.run.hub, self.pool, done=self._done, after_round=self._after_round, evaluate=self._evaluate
+            self.plan,
+            self.run.hub,
+            self.pool,
+            done=self._done,
+            after_round=self._after_round,
+            evaluate=None if self.plan.inference else self._evaluate,
         )
         for pair in trainer.pairs:
             pair.trainer.decisions = self.checkpointer.pair_decisions.get(pair.id, 0)

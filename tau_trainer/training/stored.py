@@ -27,12 +27,16 @@ def _open(run: Path) -> tuple[RunFolder, RunSettings]:
     folder = RunFolder(run, resumed=True)
     if not folder.configuration.is_file():
         raise SettingsError(f"there is no run in '{run}'; give the folder that training made, such as results/tau3")
-    if is_batched(read_document(folder.configuration).data):
+    if _batched(folder):
         raise SettingsError(
-            f"the run in '{run}' is of a batched environment; its models are there already, those of checkpoints in "
-            "folders of the policies' names"
+            f"the run in '{run}' is of a batched environment, and its policies play in no other; see them play with: "
+            f"tau-train batch --inference --results-dir {run.parent} --run-id {run.name}"
         )
     return folder, load_settings(folder.configuration)
+
+
+def _batched(folder: RunFolder) -> bool:
+    return folder.configuration.is_file() and is_batched(read_document(folder.configuration).data)
 
 
 def _newest(folder: RunFolder) -> Iterator[Checkpoint]:
@@ -129,6 +133,22 @@ def evaluate_run(run: Path, export: ExportChoice | None = None) -> Candidate:
     return best
 
 
+def evaluate_copies(run: Path) -> dict[str, dict[str, float]] | None:
+    """What the policies of a batched run are worth in copies of its environment, by policy and metric key.
+
+    Returns:
+        None: it is another kind of run.
+
+    Raises SettingsError, CheckpointError.
+    """
+    folder = RunFolder(run, resumed=True)
+    if not _batched(folder):
+        return None
+    from tau_trainer.training.batched.stored import evaluate_batched
+
+    return evaluate_batched(folder)
+
+
 def _evaluated(folder: RunFolder) -> dict[str, Any]:
     """What evaluation.json says so far; nothing where there is none."""
     return json.loads(folder.evaluation.read_text("utf-8")) if folder.evaluation.is_file() else {}
@@ -147,6 +167,10 @@ def export_run(run: Path, output: Path | None = None, export: ExportChoice | Non
 
     Raises SettingsError, CheckpointError, ExportError.
     """
+    if _batched(RunFolder(run, resumed=True)):
+        from tau_trainer.training.batched.stored import export_batched
+
+        return export_batched(RunFolder(run, resumed=True), output)
     folder, settings = _open(run)
     candidates = _candidates(folder, settings, export, None)
     if output is not None and output.suffix == ".onnx" and len(candidates) > 1:

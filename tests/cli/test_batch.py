@@ -74,7 +74,7 @@ def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) ->
     ("words", "sentence"),
     [
         ([], "name a settings file, such as: tau-train batch cartpole_batch"),
-        (["--resume"], "--resume needs the file that the run was started with, or its --run-id"),
+        (["--resume"], "--resume needs the run's --run-id, or the file that it began with"),
         (["--resume", "--run-id", "nosuch"], "--run-id nosuch: there is no such run in 'results' to go on with"),
         (["CartPole"], "behaviors is for tau-train learn"),
         (["cartpole_batch", "--num-envs", "0"], "--num-envs must be at least 1, not 0"),

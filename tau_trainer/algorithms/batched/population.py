@@ -61,6 +61,7 @@ class Population(BatchedLearner):
 
     Attributes:
         frozen: bool [P]: members that met NaN. They keep the weights from before, and learn no more.
+        resting: bool [P]: members that have learned enough, and keep the weights that they have.
 
     Raises:
         SettingsError: these policies cannot be one population.
@@ -89,6 +90,7 @@ class Population(BatchedLearner):
             }
         self._untouched = [False] * count
         self.frozen = torch.zeros(count, dtype=torch.bool, device=self._device)
+        self.resting = torch.zeros_like(self.frozen)
         self.steps = 0
         """Decisions of each copy so far."""
         self.moves = 0
@@ -297,7 +299,7 @@ class Population(BatchedLearner):
         nothing = inputs[:0]
         acted = kept["continuous"], kept["discrete"], nothing, kept["log_prob"]
         samples = Samples([inputs], nothing, *acted, advantage, returns, nothing)
-        learns = whole & ~self.frozen[some]
+        learns = whole & ~self.frozen[some] & ~self.resting[some]
         if self._epochs is None:
             summary = self._alone(some.start, samples, numbers, bool(learns))
         else:
@@ -306,7 +308,7 @@ class Population(BatchedLearner):
         learned = learns & torch.isfinite(summary.sum(dim=1))
         if not first:
             self._take(some, merged, learned)
-        self.frozen[some] |= ~learned
+        self.frozen[some] |= ~(learned | self.resting[some])
         stats = {
             keys.POLICY_LOSS: summary[:, 0],
             keys.VALUE_LOSS: summary[:, 1],

@@ -124,7 +124,7 @@ class HironakaCollector(CopiesCollector):
         """What :data:`NUMBERS` says: rho ``before`` and ``after``."""
         if run.folder.resumed:
             self._rho_of = {"before": _read(run.folder.path / NUMBERS).get("before")}
-        if self._rho_of.get("before") is None:
+        if self._rho_of.get("before") is None and not run.plays:
             self._rho_of["before"] = self._matrix()
 
     @override

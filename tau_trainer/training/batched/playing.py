@@ -31,7 +31,7 @@ _LONGEST_ROUND = 4
 
 _SUMS = "scores.sums"
 """What is counted over all copies; everything else is of each."""
-_COUNTS = ("updates", "episodes", "mean_return", "mean_length")
+_COUNTS = ("updates", "episodes", "mean_return", "mean_length", "newest", "stopped")
 """Of a seat, to go on from."""
 
 
@@ -52,11 +52,33 @@ class Seat:
     episodes: int = 0
     mean_return: float | None = None
     mean_length: float | None = None
+    newest: list[tuple[int, float]] = field(default_factory=list)
+    """Episodes that were counted together, and their mean return: as few, the newest last, as hold ``trial_count``."""
+    stopped: bool = False
+    """Whether it has learned enough before the run's end, and acts on as it is."""
 
     @property
     def learns(self) -> bool:
         """Whether anything changes it."""
         return self.settings.learns
+
+    @property
+    def recent_return(self) -> float | None:
+        """Mean of its newest ``trial_count`` episodes and as many more as were counted with them; None: of fewer."""
+        count = sum(episodes for episodes, _ in self.newest)
+        if count < self.settings.trial_count:
+            return None
+        return math.fsum(episodes * mean for episodes, mean in self.newest) / count
+
+    def count(self, episodes: int, mean_return: float) -> None:
+        """So many episodes have ended; the criterion may be reached."""
+        self.newest.append((episodes, mean_return))
+        while sum(count for count, _ in self.newest[1:]) >= self.settings.trial_count:
+            del self.newest[0]
+        mean, criterion = self.recent_return, self.settings.criterion
+        if criterion is not None and mean is not None and mean >= criterion and self.learns:
+            self.stopped = True
+            self.waiting.clear()
 
     def take_told(self) -> dict[str, torch.Tensor]:
         """What updates told since the last time, by name, each [of the updates that told it]."""
@@ -182,6 +204,14 @@ class Playing:
         if self.ranks.first:
             self.ranks.agree(_FOLLOWED.index(what))
 
+    def explore_nothing(self) -> None:
+        """Policies act as their networks say, and what was only to try things out is left away."""
+        self.collector.deterministic = {
+            seat.name
+            for seat in self.learning
+            if seat.settings.trainer_type == "dqn" or seat.settings.network_settings.deterministic
+        }
+
     def share_weights(self) -> None:
         """Give all ranks the learners of rank 0."""
         if self.ranks.alone:
@@ -207,6 +237,8 @@ class Playing:
     def due(self, rollouts: Mapping[str, TensorRollout], progress: float) -> Iterator[tuple[Seat, Callable[[], None]]]:
         """Those who have enough to learn from now, and what lets them learn."""
         for seat in self.learning:
+            if seat.stopped:
+                continue
             seat.waiting.append(rollouts[seat.name])
             if len(seat.waiting) * self._chunk >= seat.learner.horizon:
                 yield seat, lambda seat=seat: self._learn(seat, progress)  # type: ignore[misc]
@@ -240,6 +272,7 @@ class Playing:
                 deviation = math.sqrt(max(squares / ended - mean**2, 0.0))
                 found[seat.name] = Episodes(int(ended), mean, deviation, lengths / ended)
                 seat.mean_return, seat.mean_length = mean, lengths / ended
+                seat.count(int(ended), mean)
         return found
 
     def begin_anew(self) -> None:
@@ -314,7 +347,7 @@ class Playing:
             own = found["policies"][seat.name]
             seat.learner.load({name: values.numpy() for name, values in own["tensors"].items()}, own["facts"])
             for name in _COUNTS:
-                setattr(seat, name, own[name])
+                setattr(seat, name, own.get(name, getattr(seat, name)))  # earlier states have not all of them
             seat.waiting.clear()
         try:
             self.load_copies(found["steps"], found["copies"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -46,13 +47,19 @@ class CopiesCollector(Collector):
     def __init__(self, settings: BatchedSettings, run: Run, ranks: Ranks | None = None) -> None:
         self.settings, self.run = settings, run
         self.playing = self._make(settings, ranks or Ranks())
+        self._best: dict[str, float] = {}
+        """What policies of the newest checkpoint are worth, by their newest episodes."""
         self._begin_from_origins()
-        compiled = self._restore()
+        compiled = self._restore() if run.folder.resumed or run.plays else None
         self.playing.share_weights()
+        if run.plays:
+            self.playing.explore_nothing()
         self.evaluation = Evaluation(settings, self.playing.seats, self.playing.make_env)
         self.compiled = self._choose(compiled or settings.compile)
         """Whether steps are compiled, which may change the last bit of a number."""
         self.playing.restart_clock()
+        self._written = -1
+        """Decisions at the newest checkpoint."""
         if run.callbacks.wants("on_update_begin") or run.callbacks.wants("on_update_end"):
             self.playing.tell_update = self._tell_update
         self._first = self._flushed = self._saved = self._evaluated = self.steps
@@ -70,7 +77,7 @@ class CopiesCollector(Collector):
     def _choose(self, mode: Compile) -> bool:
         playing = self.playing
         left = (self.max_steps - self.steps) // (playing.copies * playing.env.num_agents)
-        if mode == "auto" and not playing.ranks.alone:  # they would have to find the same
+        if self.run.plays or (mode == "auto" and not playing.ranks.alone):  # these would have to find the same
             mode = "off"
         compiled, said = choose(mode, playing.env, [seat.learner for seat in playing.seats], left)
         if said:
@@ -89,7 +96,7 @@ class CopiesCollector(Collector):
     @property
     @override
     def max_steps(self) -> int:
-        return self.settings.max_steps
+        return 0 if self.run.plays else self.settings.max_steps
 
     @property
     @override
@@ -99,7 +106,10 @@ class CopiesCollector(Collector):
     @property
     @override
     def done(self) -> bool:
-        return self.steps >= self.max_steps
+        """Whether all decisions are made, or all that learn have learned enough."""
+        if self.run.plays:
+            return False
+        return self.steps >= self.max_steps or all(seat.stopped for seat in self.playing.learning)
 
     @property
     @override
@@ -140,6 +150,10 @@ class CopiesCollector(Collector):
         playing, settings, over = self.playing, self.settings, self.playing.round_over
         if over and (self.done or self.run.ending):
             return False
+        if self.run.plays:
+            playing.play()
+            playing.count_episodes()
+            return True
         try:
             playing.advance()
         except RuntimeError as error:
@@ -153,7 +167,9 @@ class CopiesCollector(Collector):
         if over and self._due(self._evaluated, settings.evaluation.interval):
             self._evaluate()
         if over and self._due(self._saved, settings.checkpoint_interval) and not self.done:
-            self.checkpoint()
+            self._saved = self.steps
+            if self._better:
+                self.checkpoint()
         return True
 
     def _due(self, last: int, interval: int) -> bool:
@@ -175,7 +191,11 @@ class CopiesCollector(Collector):
             NonFiniteError: a policy has learned NaN or infinity.
         """
         hub, playing = self.run.hub, self.playing
+        learned_enough = {seat.name for seat in playing.learning if seat.stopped}
         ended = playing.count_episodes()
+        for seat in playing.learning:
+            if seat.stopped and seat.name not in learned_enough:
+                hub.event("criterion", behavior=seat.name, step=playing.steps_of(seat), message=_enough(seat, playing))
         self._flushed = self.steps
         for key, value in playing.speeds().items():
             hub.keep(key, value)
@@ -217,9 +237,18 @@ class CopiesCollector(Collector):
 
     def checkpoint(self) -> None:
         """Write a checkpoint of every policy that learns: one moment."""
-        self._saved = self.steps
+        self._saved = self._written = self.steps
+        self._best = {seat.name: _rank(seat) for seat in self.playing.learning}
         models = not self.run.hurried.is_set()
         self.run.store.save([self._kept(seat) for seat in self.playing.learning], models=models)
+
+    @property
+    def _better(self) -> bool:
+        """Whether a checkpoint is worth it: always, but where all policies keep their best alone and none became so."""
+        return any(
+            not seat.settings.save_best_only or _rank(seat) > self._best.get(seat.name, -math.inf)
+            for seat in self.playing.learning
+        )
 
     def _kept(self, seat: Seat) -> Kept:
         model = self._model(seat)
@@ -244,6 +273,8 @@ class CopiesCollector(Collector):
             "episodes": seat.episodes,
             "mean_reward": seat.mean_return,
             "mean_length": seat.mean_length,
+            "newest": seat.newest,
+            "best": self._best[seat.name] if self._best[seat.name] > -math.inf else None,
             "behavior": behavior_json.to_json(seat.spec),
         }
         return arrays, {"learner": values, "steps": self.playing.collector.steps, "compiled": self.compiled}
@@ -254,17 +285,23 @@ class CopiesCollector(Collector):
         Returns:
             What the earlier part of this run has found: numbers of compiled steps may differ in their last bit.
         """
-        if not self.run.folder.resumed:
-            return None
         found = self._newest()
         for seat in self.playing.learning:
             values = found[seat.name].manifest["learner"]
             lost = seat.learner.lost(values["algorithm"])
-            if lost:
+            if lost and not self.run.plays:
                 self.run.hub.warning(lost)
             seat.learner.load(found[seat.name].tensors, values["algorithm"])
+            if self.run.plays:
+                continue
             seat.updates, seat.episodes = values["updates"], values["episodes"]
             seat.mean_return, seat.mean_length = values["mean_reward"], values["mean_length"]
+            for episodes, mean in values.get("newest", ()):  # earlier checkpoints have none
+                seat.count(episodes, mean)
+            if values.get("best") is not None:
+                self._best[seat.name] = values["best"]
+        if self.run.plays:
+            return None
         first = found[self.playing.learning[0].name]
         copies = {
             name.removeprefix(_ENVIRONMENT): torch.from_numpy(values.copy())
@@ -298,8 +335,14 @@ class CopiesCollector(Collector):
 
     @override
     def save(self) -> None:
-        if self.run.error is None and self._saved != self.steps:
+        if self.run.error is not None or self._written == self.steps:
+            return
+        if self._better:
             self.checkpoint()
+        else:
+            for seat in self.playing.learning:
+                text = f"'{seat.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
+                self.run.hub.event("checkpoint", behavior=seat.name, step=self.playing.steps_of(seat), message=text)
 
     @override
     def conclude(self) -> Conclusion:
@@ -345,3 +388,18 @@ class CopiesCollector(Collector):
             "update_seconds": self.playing.learning_seconds,
             "figures": shown,
         }
+
+
+def _rank(seat: Seat) -> float:
+    """What a policy is worth by its newest episodes; before there were enough, less than anything."""
+    mean = seat.recent_return
+    return -math.inf if mean is None else mean
+
+
+def _enough(seat: Seat, playing: Playing) -> str:
+    """A sentence."""
+    return (
+        f"'{seat.name}' has learned enough after {playing.steps_of(seat):,} decisions: the mean return of its newest "
+        f"{sum(episodes for episodes, _ in seat.newest):,} episodes is {seat.recent_return:g}, and "
+        f"{seat.settings.criterion:g} was asked for"
+    )

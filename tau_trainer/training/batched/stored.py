@@ -1,0 +1,45 @@
+"""A finished batched run, looked at again: its models, and what its policies are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tau_trainer.export import export_onnx
+from tau_trainer.metrics import MetricsHub
+from tau_trainer.runs.folder import RunFolder
+from tau_trainer.runs.run import Run
+from tau_trainer.settings.batched import BatchedSettings, load_batched
+from tau_trainer.training.batched.hironaka import HironakaCollector
+from tau_trainer.training.batched.run import CopiesCollector
+
+
+@contextmanager
+def _opened(folder: RunFolder) -> Iterator[CopiesCollector]:
+    """What gathered the run's experience, with its newest policies. Raises SettingsError, CheckpointError."""
+    settings: BatchedSettings = load_batched(folder.configuration)
+    settings = settings.on("cpu").model_copy(update={"compile": "off"})
+    kind = HironakaCollector if settings.environment.name == "hironaka" else CopiesCollector
+    with MetricsHub([]) as hub:
+        yield kind(settings, Run(folder, hub, settings.seed, plays=True))
+
+
+def export_batched(folder: RunFolder, output: Path | None) -> list[tuple[Path, str]]:
+    """Export the newest policies: see :func:`tau_trainer.training.stored.export_run`."""
+    written = []
+    with _opened(folder) as copies:
+        policies = [(seat.name, seat.learner.policy(1), seat.spec) for seat in copies.playing.learning]
+        for name, policy, spec in policies:
+            path = folder.onnx(name)
+            if output is not None:
+                path = output if output.suffix == ".onnx" else output / path.name
+            if policy is not None:
+                written.append((export_onnx(policy, spec, path), "the last policy"))
+    return written
+
+
+def evaluate_batched(folder: RunFolder) -> dict[str, dict[str, float]]:
+    """What the newest policies are worth, by policy and metric key: as at the end of the run."""
+    with _opened(folder) as copies:
+        return copies.scores(lambda: False)

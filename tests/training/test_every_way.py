@@ -1,0 +1,231 @@
+"""Whatever a run can do it can do with each of the ways to gather experience: one test over the product of both.
+
+Its table stands in ``docs/architecture.md``. Going on from a checkpoint is in ``test_earlier.py``, whose settings
+these are.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.metrics import RunReport, plot_learning_curve, read_log
+from tau_trainer.report import RunRecord, render
+from tau_trainer.runs.callbacks import Callback, Hook
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.settings.batched import BatchedSettings, load_batched
+from tau_trainer.training.api import train
+from tau_trainer.training.manager import ParallelTrainerManager
+from tau_trainer.training.plan import RunKind
+from tau_trainer.training.stored import evaluate_copies, evaluate_run, export_run
+from tests.training.fakes import until
+from tests.training.test_earlier import EARLIER
+
+pytestmark = pytest.mark.timeout(120)
+KINDS = ("pairs", "actors", "population", "batched", "recordings")
+WITHOUT = {
+    ("criterion", "recordings"): "no episode is played",
+    ("evaluate", "pairs"): "what is played has no task; --inference shows its rewards",
+    ("evaluate", "actors"): "the same",
+    ("evaluate", "recordings"): "the same",
+}
+"""Cells of the table that are blank, and why."""
+
+
+class Listener(Callback):
+    """Remembers what it is told, and may end the run with the first event of a kind."""
+
+    def __init__(self, end_with: Hook | None = None) -> None:
+        self.heard: list[str] = []
+        self.end_with = end_with
+
+    def hear(self, hook: Hook) -> Callable[[Any], None]:
+        def told(_info: Any) -> None:
+            self.heard.append(hook)
+            if hook == self.end_with:
+                self.stop("that is enough")
+
+        return told
+
+    def on_train_begin(self, info: Any) -> None:
+        self.hear("on_train_begin")(info)
+
+    def on_train_end(self, info: Any) -> None:
+        self.hear("on_train_end")(info)
+
+    def on_update_begin(self, info: Any) -> None:
+        self.hear("on_update_begin")(info)
+
+    def on_update_end(self, info: Any) -> None:
+        self.hear("on_update_end")(info)
+
+    def on_save_begin(self, info: Any) -> None:
+        self.hear("on_save_begin")(info)
+
+    def on_save_end(self, info: Any) -> None:
+        self.hear("on_save_end")(info)
+
+
+def settings_of(kind: str, results: Path, run_id: str, **changes: Any) -> RunSettings | BatchedSettings:
+    """Of a small run; ``changes`` of the run, of each behavior (``each__``), or of its ``checkpoint_settings``."""
+    each = "policies.*." if kind == "batched" else "behaviors.*."
+    file = EARLIER / kind / "configuration.yaml"
+    overrides = {"checkpoint_settings.run_id": run_id, "checkpoint_settings.results_dir": str(results)}
+    if kind == "recordings":
+        overrides["behaviors.*.demo_path"] = str(EARLIER / kind / "cartpole.demo")
+    named = {key.replace("each__", each).replace("__", "."): value for key, value in changes.items()}
+    if kind == "batched":
+        return load_batched(file, overrides | named)
+    return load_settings(file, overrides | named)
+
+
+def command_of(kind: str) -> RunKind:
+    return "parallel" if kind == "population" else "learn"
+
+
+def run(kind: str, results: Path, run_id: str, *callbacks: Callback, **changes: Any) -> RunReport:
+    settings = settings_of(kind, results, run_id, **changes)
+    return train(settings, command_of(kind), callbacks=callbacks, terminal="quiet")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that came to its end."""
+
+    kind: str
+    report: RunReport
+    heard: list[str]
+
+    @property
+    def folder(self) -> Path:
+        return self.report.folder
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+    listener, results = Listener(), tmp_path_factory.mktemp(request.param)
+    yield Finished(request.param, run(request.param, results, "first", listener), listener.heard)
+    shutil.rmtree(results)
+
+
+def test_it_ends_well_and_leaves_the_same_files(finished: Finished) -> None:
+    report, folder = finished.report, finished.folder
+    assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
+    assert report.models
+    assert all(path.is_file() for path in report.models)
+    names = {path.name for path in folder.iterdir()}
+    assert {"checkpoints", "configuration.yaml", "learning_curve.png", "log.jsonl", "run.json", "run_logs"} <= names
+    assert {"timers.json", "training_status.json"} <= {path.name for path in (folder / "run_logs").iterdir()}
+
+
+def test_callbacks_hear_of_it(finished: Finished) -> None:
+    heard = finished.heard
+    assert (heard[0], heard[-1]) == ("on_train_begin", "on_train_end")
+    assert heard.count("on_update_begin") == heard.count("on_update_end") > 0
+    assert heard.count("on_save_begin") == heard.count("on_save_end") > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_callback_may_end_it(kind: str, tmp_path: Path) -> None:
+    more = {"max_steps" if kind == "batched" else "each__max_steps": 1_000_000}
+    report = run(kind, tmp_path, "ended", Listener("on_update_end"), **more)
+    assert (report.outcome, report.exit_code) == ("completed", 0)
+    assert 0 < report.decisions < 10_000
+    assert report.models
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if ("criterion", kind) not in WITHOUT])
+def test_it_ends_once_all_have_learned_enough(kind: str, tmp_path: Path) -> None:
+    changes = {"max_steps": 100_000, "summary_freq": 512} if kind == "batched" else {"each__max_steps": 100_000}
+    report = run(kind, tmp_path, "enough", each__trial_count=1, each__criterion=-1000.0, **changes)
+    assert (report.outcome, report.exit_code) == ("completed", 0)
+    assert report.decisions < 20_000
+    reasons = [record for record in read_log(report.folder / "log.jsonl") if record.get("kind") == "criterion"]
+    assert len(reasons) == len(report.behaviors)
+    assert report.models
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_those_that_became_no_better_are_not_saved(kind: str, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"each__save_best_only": True, "each__trial_count": 1}
+    every = {"batched": "checkpoint_interval"}.get(kind, "each__checkpoint_interval")
+    kept = {"batched": "keep_checkpoints"}.get(kind, "each__keep_checkpoints")
+    steps = {"batched": 4096, "recordings": 100, "population": 512, "actors": 400, "pairs": 1024}[kind]
+    most = "max_steps" if kind == "batched" else "each__max_steps"
+    changes |= {every: steps // 8, kept: 0, most: steps}
+    saved = len(list((run(kind, tmp_path, "best", **changes).folder / "checkpoints").glob("*-*")))
+    changes["each__save_best_only"] = False
+    assert 0 < saved <= len(list((run(kind, tmp_path, "all", **changes).folder / "checkpoints").glob("*-*")))
+
+
+def test_a_new_run_begins_with_its_weights(finished: Finished, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(finished.folder, results / "first")
+    listener = Listener("on_update_end")
+    report = run(finished.kind, results, "second", listener, checkpoint_settings__initialize_from="first")
+    assert (report.outcome, report.exit_code) == ("completed", 0)
+    with pytest.raises(TauError, match="nosuch"):
+        run(finished.kind, results, "third", checkpoint_settings__initialize_from="nosuch")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_it_is_played_and_stays_as_it_is(finished: Finished) -> None:
+    before = content(finished.folder)
+    settings = settings_of(finished.kind, finished.folder.parent, "first", checkpoint_settings__inference=True)
+    if finished.kind == "recordings":
+        settings = settings.model_copy(
+            update={"env_settings": settings.env_settings.model_copy(update={"env_path": "gym:CartPole-v1"})}  # type: ignore[union-attr]
+        )
+    listener = Listener()
+    session = ParallelTrainerManager().start(settings, command_of(finished.kind), callbacks=[listener])
+    until(lambda: session.status().decisions > 0)
+    session.cancel()
+    report = session.wait(60)
+    assert (report.outcome, report.exit_code, report.models) == ("played", 0, ())
+    assert report.decisions > 0
+    assert not [hook for hook in listener.heard if "update" in hook or "save" in hook]
+    assert content(finished.folder) == before
+
+
+def test_its_models_are_exported_again(finished: Finished, tmp_path: Path) -> None:
+    written = export_run(finished.folder, tmp_path)
+    names = {path.name for path in finished.report.models}
+    assert {path.name for path, _ in written} == names
+    for path in finished.report.models:
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+def test_it_is_told_and_drawn_from_its_files(finished: Finished, tmp_path: Path) -> None:
+    page = render([RunRecord.load(finished.folder)])
+    assert "first" in page
+    copied = shutil.copytree(finished.folder, tmp_path / "copy")
+    (copied / "learning_curve.png").unlink()
+    plot_learning_curve(copied)
+    assert (copied / "learning_curve.png").is_file()
+
+
+def test_it_is_evaluated_again(finished: Finished, tmp_path: Path) -> None:
+    copied = shutil.copytree(finished.folder, tmp_path / "copy")
+    if ("evaluate", finished.kind) in WITHOUT:
+        with pytest.raises(SettingsError, match="play it and see its rewards"):
+            evaluate_run(copied)
+    elif finished.kind == "batched":
+        (scores,) = (evaluate_copies(copied) or {}).values()
+        assert scores["Evaluation/Episode return"] >= 1.0
+    else:
+        found = evaluate_run(copied).evaluation
+        assert found is not None
+        assert 0.0 <= found.accuracy <= 1.0
+
+
+def test_few_cells_are_blank() -> None:
+    assert len(WITHOUT) <= 6
