@@ -6,7 +6,6 @@ What is written is what :class:`~tau_trainer.training.run.TrainingRun` writes, s
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -207,29 +206,22 @@ class OfflineRun(Shell):
 
     def _evaluate(self, learner: _Learner) -> float:
         """Mean return of the most likely actions."""
-        from tau_trainer.training.playing import Play
-        from tau_trainer.training.recording import opened, policy_player
+        from tau_trainer.evaluation.play import evaluate
 
         policies = {one.name: one.algorithm.snapshot() for one in self.learners}
-        episodes, seed = learner.settings.evaluation_episodes, self.settings.env_settings.seed
-        with opened(self.settings, lambda sentence: None) as environment:
-            play = Play(
-                environment,
-                lambda spec: policy_player(policies, spec, seed, deterministic=True),
-                lambda play: play.episodes >= episodes or self.asked.is_set(),
-                keep=False,
-            )
-            asyncio.run(play.run(Lessons(self.settings.environment_parameters or {}).parameters))
-        mine = [one for name, one in play.recordings.items() if name.split("?")[0] == learner.name]
-        if not mine:
+        parameters = Lessons(self.settings.environment_parameters or {}).parameters
+        wanted = learner.settings.evaluation_episodes
+        found = evaluate(self.settings, policies, wanted, parameters, self.asked.is_set)
+        if learner.name not in found:
             raise SettingsError(
-                f"the environment shows no behavior '{learner.name}', only {', '.join(play.recordings)}; give the "
+                f"the environment shows no behavior '{learner.name}', only {', '.join(found)}; give the "
                 "behavior in the settings its name"
             )
-        returns = mine[0].demonstration(whole=True).returns
-        learner.mean_return = float(returns.mean()) if len(returns) else learner.mean_return
-        learner.episodes += len(returns)
-        self.hub.episode(learner.name, None, returns, mine[0].lengths)
+        episodes = found[learner.name]
+        if episodes.mean_return is not None:
+            learner.mean_return = episodes.mean_return
+        learner.episodes += len(episodes)
+        self.hub.episode(learner.name, None, episodes.returns, episodes.lengths)
         return learner.mean_return if learner.mean_return is not None else -np.inf
 
     def save(self, learner: _Learner) -> None:
