@@ -20,9 +20,9 @@ from tau_trainer.collection.decisions import Actor
 from tau_trainer.envs.gymnasium import PREFIX, action_spec, arrays, sensors, to_space
 from tau_trainer.envs.threaded import named_arguments
 from tau_trainer.errors import SettingsError
+from tau_trainer.evaluation.candidates import Candidate
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tau_trainer.training.candidates import Candidate
 from tau_trainer.training.stored import candidates_of_run
 
 Picture = NDArray[np.uint8]

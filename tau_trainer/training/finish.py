@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tau_trainer.errors import TauError
+from tau_trainer.evaluation.candidates import Candidate, best_of, make_candidate
 from tau_trainer.export import export_onnx
 from tau_trainer.metrics import PairState, RunReport, plot_learning_curve
 from tau_trainer.training.callbacks import EvaluationInfo
-from tau_trainer.training.candidates import Candidate, best_of, make_candidate
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.run import TrainingRun
 from tau_trainer.training.run_folder import RunFolder, atomic_write_json

@@ -19,6 +19,7 @@ from typing_extensions import override
 from tau_trainer.bridge.demonstrations import read_demonstrations
 from tau_trainer.bridge.image_order import order_of_recordings
 from tau_trainer.errors import CheckpointError, SettingsError, TauError
+from tau_trainer.evaluation.candidates import ScoredPolicy, best_to_keep, stored_best
 from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, RunReport, TerminalMode, keys
 from tau_trainer.settings import (
     OfflineTrainerSettings,
@@ -30,7 +31,6 @@ from tau_trainer.settings import (
 )
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
-from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.checkpoints import latest_checkpoint
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.manager import lasting
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 _STEPS = 100
 """Gradient steps between two looks at the clock and at Ctrl-C; a resumed run takes them in the same portions."""
-_BEST = "best."
 
 
 def is_offline(settings: RunSettings) -> bool:
@@ -136,8 +135,6 @@ class OfflineRun(Shell):
         return learner
 
     def _restore(self, learner: _Learner) -> None:
-        from tau_trainer.training.learner import stored_best
-
         chosen = self.settings.checkpoint_settings
         if not chosen.resume:
             origin = Origins(self.settings).of(learner.name, learner.name)
@@ -201,8 +198,7 @@ class OfflineRun(Shell):
             score = self._evaluate(learner)
         if score is not None:
             policy = learner.algorithm.snapshot()
-            judged = ScoredPolicy(policy, learner.steps, {}, (0.0, score))
-            learner.best = judged if judged.beats(learner.best) else learner.best
+            learner.best = ScoredPolicy(policy, learner.steps, {}, (0.0, score)).or_kept(learner.best)
 
     def _evaluate(self, learner: _Learner) -> float:
         """Mean return of the most likely actions."""
@@ -232,9 +228,7 @@ class OfflineRun(Shell):
     def keep(self, name: str) -> Kept:
         learner = self._learner_of(name)
         arrays, facts = learner.algorithm.state()
-        best = learner.best
-        if best is not None:
-            arrays |= {_BEST + weight: values for weight, values in best.policy.weights.items()}
+        weights, best = best_to_keep(learner.best)
         values: dict[str, Any] = {
             "algorithm": facts,
             "decisions": learner.steps,
@@ -242,17 +236,10 @@ class OfflineRun(Shell):
             "acting_rng": np.random.default_rng([self.settings.env_settings.seed, 1]).bit_generator.state,
             "behavior": behavior_json.to_json(learner.algorithm.spec),
             "reward_components": 1,
-            "best": None
-            if best is None
-            else {
-                "version": best.policy.version,
-                "decisions": best.decisions,
-                "rank": list(best.rank),
-                "scores": {},
-            },
+            "best": best,
         }
         manifest = {"learner": values, "pairs": {}, "generation": 0, "task": {}, "lessons": Lessons({}).state()}
-        return Kept(learner.steps, arrays, manifest)
+        return Kept(learner.steps, {**arrays, **weights}, manifest)
 
     @override
     def policy_of(self, name: str) -> tuple[Policy | None, BehaviorSpec]:

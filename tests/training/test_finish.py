@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from tau_trainer.errors import ExportError, TauError
+from tau_trainer.evaluation.candidates import Candidate, make_candidate
 from tau_trainer.files import STAGED_SUFFIX
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
@@ -16,7 +17,6 @@ from tau_trainer.settings import load_settings
 from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training import finish
-from tau_trainer.training.candidates import Candidate, make_candidate
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
