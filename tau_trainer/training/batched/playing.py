@@ -53,6 +53,11 @@ class Seat:
     mean_return: float | None = None
     mean_length: float | None = None
 
+    def player_in(self, env: BatchedEnv) -> BatchedLearner:
+        """Who decides for these agents in another environment of the same kind."""
+        fixed = self.settings.player
+        return self.learner if fixed is None else FixedPlayer(fixed, env, self.agents)
+
     @property
     def learns(self) -> bool:
         """Whether anything changes it."""

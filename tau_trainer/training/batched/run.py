@@ -13,12 +13,12 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import CheckpointError, LearnerError, NonFiniteError, SettingsError
+from tau_trainer.evaluation.batched import BatchedEvaluation
 from tau_trainer.metrics import BehaviorSnapshot, MetricsHub, keys
 from tau_trainer.settings.batched import BatchedSettings, Compile
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.batched.compiling import choose
-from tau_trainer.training.batched.evaluation import Evaluation
 from tau_trainer.training.batched.playing import Playing, Seat
 from tau_trainer.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
 from tau_trainer.training.moments import newest_moment
@@ -51,7 +51,7 @@ class BatchedRun(Playing, Shell):
         self._begin_from_origins()
         self._restore()
         self.share_weights()
-        self.evaluation = Evaluation(settings, self.seats, self._make_env)
+        self.evaluation = BatchedEvaluation(settings, self.seats, self._make_env)
         left = (settings.max_steps - self.decisions) // (self.copies * self.env.num_agents)
         learners = [seat.learner for seat in self.seats]
         mode = self._compile or settings.compile
@@ -178,8 +178,9 @@ class BatchedRun(Playing, Shell):
 
     def _evaluate(self, ended: threading.Event) -> None:
         self._evaluated = self.decisions
-        for name, score in self.evaluation.run(stopped=ended.is_set).items():
-            self.hub.add(name, keys.EPISODE_RETURN, score)
+        for name, episodes in self.evaluation.run(stopped=ended.is_set).items():
+            if episodes.mean_return is not None:
+                self.hub.add(name, keys.EPISODE_RETURN, episodes.mean_return)
 
     def save(self) -> None:
         """Write a checkpoint of every policy that learns: see :meth:`save_moment`."""
