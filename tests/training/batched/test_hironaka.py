@@ -12,8 +12,8 @@ import torch
 import yaml
 
 from tau_trainer.envs.polyhedra import Rules
-from tau_trainer.envs.polyhedra.rho import Setting, rho_matrix
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.evaluation.matches import Setting, rho_matrix
 from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.settings.batched import load_batched
 from tau_trainer.settings.shipped import find_config
