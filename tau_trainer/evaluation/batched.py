@@ -75,8 +75,10 @@ class BatchedEvaluation:
             return {}
         if self._settings.trace:
             self._trace = _episode(env.trace())
-        played = returns.cpu().numpy(), lengths.cpu().numpy()
-        return {side.name: Episodes(*(values[:, side.agents].ravel() for values in played)) for side in self._sides}
+        return {
+            side.name: Episodes(*(values[:, side.agents].flatten().tolist() for values in (returns, lengths)))
+            for side in self._sides
+        }
 
     def _begun(self) -> tuple[BatchedEnv, Policies]:
         if self._playing is None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,25 +17,20 @@ KINDS = ("own", "group", "paid")
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Whole episodes of one policy's agents."""
+    """Whole episodes of one policy's agents, in the order in which they ended."""
 
-    returns: FloatArray
-    """float32 [e]: undiscounted, what agents and their groups got together."""
-    lengths: FloatArray
-    """float32 [e]: decisions."""
+    returns: list[float] = field(default_factory=list)
+    """Undiscounted, what agents and their groups got together."""
+    lengths: list[float] = field(default_factory=list)
+    """In decisions."""
 
     def __len__(self) -> int:
         return len(self.returns)
 
     @property
     def mean_return(self) -> float | None:
-        """What the policy is worth; None where no episode ended."""
-        return mean_of(self.returns.tolist())
-
-
-def mean_of(returns: Sequence[float]) -> float | None:
-    """Their mean, whatever their order; None where there are none."""
-    return math.fsum(returns) / len(returns) if returns else None
+        """What the policy is worth, whatever the order; None where no episode ended."""
+        return math.fsum(self.returns) / len(self) if self.returns else None
 
 
 class EpisodeScores:

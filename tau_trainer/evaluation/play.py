@@ -34,24 +34,20 @@ class Side:
     """Which of its sensors the player sees."""
     table: RowTable
     recording: Recording | None
-    decisions: int = 0
     running: EpisodeScores = field(default_factory=EpisodeScores)
-    returns: list[float] = field(default_factory=list)
-    """Of episodes that ended, in that order; what agents and their groups got together."""
-    lengths: list[float] = field(default_factory=list)
+    decisions: int = 0
 
-    def decide(self, batch: StepBatch) -> Actions | None:
-        """Count what ended, and answer those who ask; None: nobody does."""
-        ended = batch.terminals
+    def decide(self, batch: StepBatch, episodes: Episodes) -> Actions | None:
+        """Add what ended to ``episodes``, and answer those who ask; None: nobody does."""
+        ended, actions = batch.terminals, None
         obs, last = (tuple(part[i] for i in self.visible) for part in (batch.obs, ended.obs))
         if len(ended):
             rows = self.table(ended.agent_ids)
             paid = ended.reward + ended.group_reward
             returns, lengths = self.running.end(rows, self.running.acted(rows), own=paid)
-            self.returns += returns["own"].tolist()
-            self.lengths += lengths.tolist()
+            episodes.returns.extend(returns["own"].tolist())
+            episodes.lengths.extend(lengths.tolist())
             self.player.forget(rows)
-        actions = None
         if len(batch):
             rows = self.table(batch.agent_ids)
             self.running.step(rows, self.running.acted(rows), own=batch.reward + batch.group_reward)
@@ -60,13 +56,6 @@ class Side:
         if self.recording is not None:
             self.recording.step(batch, obs, last, actions)
         return actions
-
-    def abandon(self) -> None:
-        """The environment was lost or begins anew: episodes that run will never end."""
-        self.running.clear()
-        self.player.forget(self.table.rows)
-        if self.recording is not None:
-            self.recording.abandon()
 
 
 class Play:
@@ -81,6 +70,7 @@ class Play:
 
     Attributes:
         sides: by the behavior's name.
+        episodes: that ended since it began, or began anew, by the behavior's short name: of all its teams.
         left: whether the environment has ended by itself.
     """
 
@@ -91,6 +81,7 @@ class Play:
         recording_of: Callable[[BehaviorSpec], Recording] | None = None,
     ) -> None:
         self.sides: dict[str, Side] = {}
+        self.episodes: dict[str, Episodes] = {}
         self.left = False
         self._environment = environment
         self._player_of = player_of
@@ -100,25 +91,13 @@ class Play:
 
     @property
     def ended(self) -> int:
-        """Episodes that ended, of the behavior with the fewest."""
-        return min((len(side.returns) for side in self.sides.values()), default=0)
+        """Episodes that ended, of the behavior (and team) with the fewest."""
+        return min((side.running.episodes for side in self.sides.values()), default=0)
 
     @property
     def decisions(self) -> int:
         """Of all agents."""
         return sum(side.decisions for side in self.sides.values())
-
-    def episodes(self) -> dict[str, Episodes]:
-        """Those that ended since it began (anew), by the behavior's short name: of all its teams."""
-        found: dict[str, tuple[list[float], list[float]]] = {}
-        for name, side in self.sides.items():
-            returns, lengths = found.setdefault(name.partition("?")[0], ([], []))
-            returns += side.returns
-            lengths += side.lengths
-        return {
-            name: Episodes(np.array(returns, np.float32), np.array(lengths, np.float32))
-            for name, (returns, lengths) in found.items()
-        }
 
     async def run(self, parameters: Parameters, enough: Callable[[Play], bool]) -> None:
         """Play until it is enough, and close the environment. Raises TauError."""
@@ -134,9 +113,8 @@ class Play:
 
     async def begin_anew(self, parameters: Parameters) -> None:
         """Reset the environment: episodes are counted from here. Raises TauError."""
-        for side in self.sides.values():
-            side.abandon()
-            side.returns, side.lengths = [], []
+        self._abandon()
+        self.episodes = {name: Episodes() for name in self.episodes}
         await self._go_on(self._environment.reset(parameters))
 
     async def until(self, enough: Callable[[Play], bool]) -> None:
@@ -153,15 +131,18 @@ class Play:
             self.left = True
             return
         except EngineError as error:
-            for side in self.sides.values():
-                side.abandon()
+            self._abandon()
             batches = await self._environment.recover(error)
         self._decide(batches)
 
     def _decide(self, batches: list[StepBatch]) -> None:
         specs = self._environment.specs
-        decided = {batch.behavior: self._side(specs[batch.behavior]).decide(batch) for batch in batches}
-        self._actions = {name: actions for name, actions in decided.items() if actions is not None}
+        self._actions = {}
+        for batch in batches:
+            spec = specs[batch.behavior]
+            actions = self._side(spec).decide(batch, self.episodes.setdefault(spec.short_name, Episodes()))
+            if actions is not None:
+                self._actions[spec.name] = actions
 
     def _side(self, spec: BehaviorSpec) -> Side:
         if spec.name not in self.sides:
@@ -171,6 +152,15 @@ class Play:
             recording = self._recording_of(player.spec) if self._recording_of is not None else None
             self.sides[spec.name] = Side(player, visible, RowTable(self._new_rows), recording)
         return self.sides[spec.name]
+
+    def _abandon(self) -> None:
+        """The environment was lost or begins anew: episodes that run will never end."""
+        for side in self.sides.values():
+            side.running.clear()
+            side.player.forget(side.table.rows)
+            side.table.clear()
+            if side.recording is not None:
+                side.recording.abandon()
 
     def _new_rows(self, count: int) -> Rows:
         self._rows += count
@@ -213,4 +203,4 @@ def evaluate(
     with opened(settings) as environment:
         play = Play(environment, player_of)
         asyncio.run(play.run(parameters, lambda play: play.ended >= episodes or stopped()))
-    return play.episodes()
+    return play.episodes

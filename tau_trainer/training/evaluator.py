@@ -9,7 +9,7 @@ from dataclasses import replace
 from tau_trainer.envs import Parameters
 from tau_trainer.errors import ActorError, TauError
 from tau_trainer.evaluation.candidates import ScoredPolicy
-from tau_trainer.evaluation.episodes import mean_of
+from tau_trainer.evaluation.episodes import Episodes
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.remote.channel import ChannelMessage
@@ -106,7 +106,7 @@ class Evaluator:
 
     def _score(self, learner: Learner, policy: Policy, opts: int, returns: list[float]) -> dict[str, float]:
         """The best so far is kept: who is strictly better."""
-        score = mean_of(returns)
+        score = Episodes(returns).mean_return
         if score is None:
             return {}
         self._board.hub.add(learner.name, keys.EPISODE_RETURN, score)

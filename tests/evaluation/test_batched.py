@@ -89,15 +89,15 @@ def test_every_copy_counts_once_however_long_its_episode_is() -> None:
     begun.reset()
     wanted = [min(10.0 - start, 9.0) for start in begun.state["sum"].tolist()]
     assert len(set(wanted)) > 1
-    assert episodes["right"].returns.tolist() == episodes["right"].lengths.tolist() == wanted
-    assert episodes["left"].returns.tolist() == [0.0] * 8
-    assert episodes["left"].lengths.tolist() == wanted
+    assert episodes["right"].returns == episodes["right"].lengths == wanted
+    assert episodes["left"].returns == [0.0] * 8
+    assert episodes["left"].lengths == wanted
     assert episodes["right"].mean_return == pytest.approx(sum(wanted) / 8)
     again = found.run()
-    assert again["right"].returns.tolist() == wanted, "the same episodes every time"
+    assert again["right"].returns == wanted, "the same episodes every time"
     assert len(made) == 1
 
 
 def test_it_can_be_cut_and_stopped() -> None:
-    assert evaluation(3, 2, []).run()["right"].returns.tolist() == [2.0] * 3
+    assert evaluation(3, 2, []).run()["right"].returns == [2.0] * 3
     assert evaluation(3, 100, []).run(lambda: True) == {}

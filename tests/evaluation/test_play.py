@@ -13,16 +13,15 @@ from tests.evaluation.scripted import SPEC, batch, play_of, played
 
 
 def returns_of(play: Play) -> list[float]:
-    found: list[float] = play.episodes()[SPEC.short_name].returns.tolist()
-    return found
+    return play.episodes[SPEC.short_name].returns
 
 
 def test_returns_and_lengths_in_the_order_in_which_episodes_end() -> None:
     steps = [batch([1, 2], [], 0), batch([2], [], 1), batch([1, 2], [1], 2), batch([1], [2], 3), batch([2], [1], 4)]
     play, environment = played(steps, 3)
     assert environment.closed
-    episodes = play.episodes()[SPEC.short_name]
-    assert (episodes.returns.tolist(), episodes.lengths.tolist()) == ([2, 6, 7], [1, 3, 2])
+    episodes = play.episodes[SPEC.short_name]
+    assert (episodes.returns, episodes.lengths) == ([2, 6, 7], [1, 3, 2])
     assert (len(episodes), episodes.mean_return, play.ended) == (3, 5.0, 3)
     assert play.decisions == 7
 
@@ -47,10 +46,10 @@ def test_who_begins_anew_counts_anew() -> None:
 
     async def twice() -> list[list[float]]:
         await play.begin({})
-        await play.until(lambda play: play.ended >= 1)
+        await play.until(lambda play: len(returns_of(play)) == 1)
         first = returns_of(play)
         await play.begin_anew({})
-        await play.until(lambda play: play.ended >= 1)
+        await play.until(lambda play: len(returns_of(play)) == 1)
         return [first, returns_of(play)]
 
     assert asyncio.run(twice()) == [[2], [4]]
