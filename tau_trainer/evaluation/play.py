@@ -51,7 +51,7 @@ class Side:
         if len(batch):
             rows = self.table(batch.agent_ids)
             self.running.step(rows, self.running.acted(rows), own=batch.reward + batch.group_reward)
-            actions = self.player.act(rows, obs, batch.action_mask)
+            actions = self.player.decide(rows, obs, batch.action_mask).to_env()
             self.decisions += len(batch)
         if self.recording is not None:
             self.recording.step(batch, obs, last, actions)

@@ -11,7 +11,7 @@ import numpy as np
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Rows
 from tau_trainer.errors import SettingsError
-from tau_trainer.models import Policy
+from tau_trainer.models import Decision, Policy
 from tau_trainer.models.masks import branch_bounds, effective_mask
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, Observations
 
@@ -20,29 +20,17 @@ RANDOM = "random"
 
 
 class Player(Protocol):
-    """Decides for all agents of one behavior."""
+    """Decides for all agents of one behavior; an :class:`~tau_trainer.collection.decisions.Actor` does by a policy."""
 
-    spec: BehaviorSpec
-    """The behavior with the sensors that it sees."""
+    @property
+    def spec(self) -> BehaviorSpec:
+        """The behavior with the sensors that it sees."""
 
-    def act(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Actions:
-        """Actions of ``n`` agents, by small numbers that are theirs for their whole life."""
+    def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
+        """For ``n`` agents, by small numbers that are theirs for their whole life."""
 
     def forget(self, rows: Rows) -> None:
         """Episodes of these agents ended."""
-
-
-class PolicyPlayer:
-    """A policy plays, as ``actor`` acts: its newest, where somebody replaces that."""
-
-    def __init__(self, actor: Actor) -> None:
-        self.spec = actor.policy.spec
-        self._actor = actor
-        self.forget = actor.forget
-
-    def act(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Actions:
-        """What the policy decides."""
-        return self._actor.decide(rows, obs, mask).to_env()
 
 
 class ScriptedPlayer:
@@ -53,18 +41,20 @@ class ScriptedPlayer:
         self._function = function
         self._rng = np.random.default_rng([seed, 3])
 
-    def act(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Actions:
+    def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
         """What the function says, checked. Raises SettingsError."""
         if self._function is None:
-            return evenly(self.spec.actions, len(rows), mask, self._rng)
-        actions = self._function(self.spec, obs, mask)
+            actions = evenly(self.spec.actions, len(rows), mask, self._rng)
+        else:
+            actions = self._function(self.spec, obs, mask)
         wanted = (len(rows), self.spec.actions.continuous_size), (len(rows), self.spec.actions.discrete_size)
         if not isinstance(actions, Actions) or (actions.continuous.shape, actions.discrete.shape) != wanted:
             raise SettingsError(
                 f"the player's function must return tau_trainer.specs.Actions of shapes {list(wanted[0])} and "
                 f"{list(wanted[1])}, one row for each agent"
             )
-        return Actions(actions.continuous.astype(np.float32), actions.discrete.astype(np.int32))
+        continuous, discrete = actions.continuous.astype(np.float32), actions.discrete.astype(np.int32)
+        return Decision(continuous, discrete, 0, {}, {}, squashed=True)
 
     def forget(self, rows: Rows) -> None:
         """Nothing was remembered."""
@@ -121,4 +111,4 @@ def policy_player(policies: Mapping[str, Policy], spec: BehaviorSpec, seed: int,
             f"the run's policy for '{spec.short_name}' was trained with other sensors or actions than this environment "
             "has; name the one that it was trained on with --env"
         )
-    return PolicyPlayer(Actor(policy, np.random.default_rng([seed, 2]), deterministic=deterministic))
+    return Actor(policy, np.random.default_rng([seed, 2]), deterministic=deterministic)

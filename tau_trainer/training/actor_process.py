@@ -30,7 +30,6 @@ from tau_trainer.envs import open_source
 from tau_trainer.envs.threaded import ThreadedEnvironment
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.evaluation.play import Play
-from tau_trainer.evaluation.players import PolicyPlayer
 from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Event, MetricsHub
 from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes
@@ -403,7 +402,7 @@ class _Player:
 
     async def _evaluate(self) -> None:
         """Play so many whole episodes with each policy that comes."""
-        play = Play(self.pair.environment, lambda spec: PolicyPlayer(self._collector(spec).actor))
+        play = Play(self.pair.environment, lambda spec: self._collector(spec).actor)
         await play.begin(self._parameters)
         self._trainer.tell("started", {})
         while not (play.left or self.pair.finishing):

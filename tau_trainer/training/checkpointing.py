@@ -171,7 +171,7 @@ class Checkpointer:
         """Whether a checkpoint is worth it: always, but for a learner that keeps its best alone."""
         if not learner.settings.save_best_only or learner.name not in self._saved_best:
             return True
-        learner.judge()
+        learner.evaluate_returns()
         return _best_version(learner) > self._saved_best[learner.name]
 
     def stale(self, learner: Learner) -> bool:
@@ -209,7 +209,7 @@ class Checkpointer:
         begun: list[SaveInfo] = []
         for learner in learners:
             if learner.settings.save_best_only:
-                learner.judge()
+                learner.evaluate_returns()
             best = _best_version(learner)
             # Counters as they are now; the weights as the thread finds them, after the last update.
             decisions, version = learner.decisions, learner.policy.version

@@ -409,7 +409,7 @@ class Learner:
         if self._skipped_in_a_row >= _MOST_SKIPPED:
             self.error = error
 
-    def judge(self) -> None:
+    def evaluate_returns(self) -> None:
         """Where nothing is validated, compare the policy of now with the best so far by ``trial_count`` episodes."""
         mean = self.returns.mean
         if self._validator is None and mean is not None:

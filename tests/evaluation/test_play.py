@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tau_trainer.errors import EngineError, EngineStoppedError, SettingsError
@@ -33,6 +35,11 @@ def test_an_episode_that_a_failure_cut_is_none() -> None:
 
 def test_an_end_without_a_decision_is_no_episode() -> None:
     assert returns_of(played([batch([1], [3], 0), batch([], [1], 1)], 1)[0]) == [1]
+
+
+def test_what_a_group_gets_is_the_policys_too() -> None:
+    steps = [batch([1], [], 0), replace(batch([1], [], 1), group_reward=np.array([10], np.float32)), batch([], [1], 2)]
+    assert returns_of(played(steps, 1)[0]) == [13]
 
 
 def test_it_ends_where_the_environment_leaves() -> None:
