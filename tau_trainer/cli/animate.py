@@ -84,7 +84,7 @@ def animate_command(
     )
     lines = [
         f"episode {number}: {steps:,} steps, return {value:.4g}"
-        for number, (steps, value) in enumerate(zip(seen.steps, seen.returns, strict=True), 1)
+        for number, (steps, value) in enumerate(zip(seen.episodes.lengths, seen.episodes.returns, strict=True), 1)
     ]
     show_lines([*lines, f"written: {target} ({target.stat().st_size / 1000:,.0f} kB)"])
     return 0

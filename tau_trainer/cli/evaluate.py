@@ -12,7 +12,7 @@ from tau_trainer.cli.options import OUTPUT
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
-    from tau_trainer.training.task import Evaluation
+    from tau_trainer.evaluation.candidates import Evaluation
 
 Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
 ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")]

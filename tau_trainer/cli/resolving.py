@@ -159,10 +159,11 @@ def batched_settings(config: str | None, run: BatchFlags, shown: OutputFlags) ->
         if request.config is None:
             raise SettingsError(f"--run-id {run.run_id}: there is no such run in '{_results(run)}' to go on with")
     if request.config is None:
+        again = "--resume" if run.resume else "--inference" if run.inference else None
         raise SettingsError(
             "name a settings file, such as: tau-train batch cartpole_batch"
-            if not (run.resume or run.inference)
-            else f"{'--resume' if run.resume else '--inference'} needs the run's --run-id, or the file that it began with"
+            if again is None
+            else f"{again} needs the run's --run-id, or the file that it began with"
         )
     request.name = request.config.stem
     if request.resumed:

@@ -50,6 +50,43 @@ class Scores:
         return {"returns": self.returns, "lengths": self.lengths, "sums": self.sums}
 
 
+Policies = Mapping[str, tuple[BatchedLearner, torch.Tensor]]
+"""Who acts for whom: a learner, and its agents' numbers, int64 [a], ascending; together they are all agents."""
+
+
+def on_device(policies: Mapping[str, tuple[BatchedLearner, Sequence[int]]], env: BatchedEnv) -> Policies:
+    """The same with the agents' numbers where the environment is."""
+    return {
+        name: (learner, torch.tensor(sorted(agents), device=env.device)) for name, (learner, agents) in policies.items()
+    }
+
+
+def act_together(
+    policies: Policies,
+    observations: torch.Tensor,
+    mask: torch.Tensor | None,
+    present: torch.Tensor,
+    *,
+    deterministic: Collection[str] = (),
+) -> tuple[torch.Tensor, dict[str, Acted]]:
+    """Actions of all agents, [E, A, ...] in their order, and what each policy decided, by its name.
+
+    ``observations`` [E, A, *obs], ``mask`` bool [E, A, k] and ``present`` bool [E, A] are of all agents.
+    ``deterministic``: policies that take their most likely action.
+    """
+    acted = {
+        name: learner.act(
+            _of(observations, agents), _of(mask, agents), _of(present, agents), deterministic=name in deterministic
+        )
+        for name, (learner, agents) in policies.items()
+    }
+    parts = [decided.actions for decided in acted.values()]
+    if len(parts) == 1:
+        return parts[0], acted
+    order = torch.cat([agents for _, agents in policies.values()]).argsort()
+    return torch.cat(parts, dim=1)[:, order], acted
+
+
 class BatchedCollector:
     """Plays all copies of an environment with the policies of its agents.
 
@@ -74,10 +111,7 @@ class BatchedCollector:
     ) -> None:
         self._env = env
         self._kept = tuple(name for name in policies if kept is None or name in kept)
-        self._policies = {
-            name: (learner, torch.tensor(sorted(agents), device=env.device))
-            for name, (learner, agents) in policies.items()
-        }
+        self._policies = on_device(policies, env)
         self._observations = env.reset()
         self.deterministic: Collection[str] = ()
         self.steps = 0
@@ -98,10 +132,13 @@ class BatchedCollector:
         for _ in range(steps):
             observations, mask, present = self._observations, env.mask, env.state["present"]
             with self._timed("acting"):
-                actions = self._act(observations, mask, present, rows)
+                actions, acted = act_together(
+                    self._policies, observations, mask, present, deterministic=self.deterministic
+                )
             with self._timed("stepping"):
                 step = env.step(actions)
             for name in self._kept:
+                rows[name].acted.append(acted[name])
                 rows[name].add(
                     self._policies[name][1],
                     observations=observations,
@@ -116,26 +153,6 @@ class BatchedCollector:
             self._observations = step.observations
         self.steps += steps
         return {name: rows[name].rollout(self._policies[name][1], self._observations, env.mask) for name in self._kept}
-
-    def _act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor,
-        rows: dict[str, _Rows],
-    ) -> torch.Tensor:
-        """Actions of all agents, in their order."""
-        parts, order = [], []
-        for name, (learner, agents) in self._policies.items():
-            seen = _of(observations, agents), _of(mask, agents), _of(present, agents)
-            acted = learner.act(*seen, deterministic=name in self.deterministic)
-            if name in rows:
-                rows[name].acted.append(acted)
-            parts.append(acted.actions)
-            order.append(agents)
-        if len(parts) == 1:
-            return parts[0]
-        return torch.cat(parts, dim=1)[:, torch.cat(order).argsort()]
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import ColumnTable, Rows
 from tau_trainer.models import Decision, Policy
-from tau_trainer.specs import BoolArray, Observations
+from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
 
 
 class Actor:
@@ -29,6 +29,11 @@ class Actor:
         self.deterministic = deterministic
         self.state = ColumnTable(policy.state_columns)
         self.parties = 0
+
+    @property
+    def spec(self) -> BehaviorSpec:
+        """The behavior with the sensors that the policy sees."""
+        return self.policy.spec
 
     def forget(self, rows: Rows) -> None:
         """Episodes of these rows ended, or their engine was lost: they begin without a past."""

@@ -20,9 +20,10 @@ from tau_trainer.collection.decisions import Actor
 from tau_trainer.envs.gymnasium import PREFIX, action_spec, arrays, sensors, to_space
 from tau_trainer.envs.threaded import named_arguments
 from tau_trainer.errors import SettingsError
+from tau_trainer.evaluation.candidates import Candidate
+from tau_trainer.evaluation.episodes import Episodes
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tau_trainer.training.candidates import Candidate
 from tau_trainer.training.stored import candidates_of_run
 
 Picture = NDArray[np.uint8]
@@ -40,9 +41,7 @@ class Played:
 
     name: str
     """The learner whose policy played."""
-    steps: list[int] = field(default_factory=list)
-    """Of each episode."""
-    returns: list[float] = field(default_factory=list)
+    episodes: Episodes = field(default_factory=Episodes)
     pictures: int = 0
 
 
@@ -152,16 +151,16 @@ def _pictures(
     for episode in range(episodes):
         obs, _ = env.reset(seed=seed + episode)
         actor.forget(row)
-        played.steps.append(0)
-        played.returns.append(0.0)
+        played.episodes.lengths.append(0)
+        played.episodes.returns.append(0.0)
         yield _drawn(env, played, name)
         done = False
-        while not done and played.steps[-1] < max_steps:
+        while not done and played.episodes.lengths[-1] < max_steps:
             decision = actor.decide(row, tuple(arrays(space, concatenate(space, [obs], room))), None)
             obs, reward, terminated, truncated, _ = env.step(to_space(env.action_space, decision.to_env())[0])
             done = terminated or truncated
-            played.steps[-1] += 1
-            played.returns[-1] += float(reward)
+            played.episodes.lengths[-1] += 1
+            played.episodes.returns[-1] += float(reward)
             yield _drawn(env, played, name)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from tau_trainer.errors import NonFiniteError, SettingsError
+from tau_trainer.evaluation.episodes import earned
 from tau_trainer.metrics import MetricsHub, Timer, keys
 from tau_trainer.runs.checkpoints import Checkpoint
 from tau_trainer.runs.folder import RunFolder
@@ -22,7 +23,6 @@ from tau_trainer.runs.origins import Origins
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import EDITOR, OffPolicyHyperparameters, RunSettings, TrainerSettings, check_device
 from tau_trainer.training.plan import make_plan
-from tau_trainer.training.scores import earned
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms import Algorithm

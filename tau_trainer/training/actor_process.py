@@ -29,6 +29,7 @@ from tau_trainer.columns import Arrays, Rows
 from tau_trainer.envs import open_source
 from tau_trainer.envs.threaded import ThreadedEnvironment
 from tau_trainer.errors import SettingsError, TauError, sentence_of
+from tau_trainer.evaluation.play import Play
 from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Event, MetricsHub
 from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes
@@ -323,7 +324,6 @@ class _Player:
         self._task_of_run = task = task_of(settings)
         self._lessons = Lessons({})
         self._parameters = _parameters(begin["parameters"])
-        self._returns: dict[str, list[float]] = {}
         self._orders: asyncio.Queue[ChannelMessage] = asyncio.Queue()
         self._generation: int | None = None
         """That with which the environment is to begin anew; None: it is not."""
@@ -332,7 +332,7 @@ class _Player:
         keys = task.keys if task is not None else None
         self.pair = AgentTrainerPair(
             source.make(self._index, self._stat, self._warn),
-            AgentTrainer(self._index, self._agent, self._rewarder, self._hub, keys, self._ended),
+            AgentTrainer(self._index, self._agent, self._rewarder, self._hub, keys),
             done=lambda pair: False,
             parameters=lambda index: self._parameters,
             lessons=self._lessons,
@@ -346,8 +346,6 @@ class _Player:
         began = time.monotonic()
         beating = asyncio.create_task(self._beat())
         try:
-            await self.pair.initialize()
-            self._trainer.tell("started", {})
             if self._begin["evaluates"]:
                 await self._evaluate()
             else:
@@ -375,6 +373,7 @@ class _Player:
         """Show that this process lives. A step in a thread can only be ended with the process that it is in."""
         environment, limit_s = self.pair.environment, self._begin["timeout_s"]
         while True:
+            self._show()
             self._status[2] += 1
             if isinstance(environment, ThreadedEnvironment) and environment.busy_s > limit_s:
                 text = f"actor {self._index} was ended: it waited {limit_s:g} s for {environment.waits_for}"
@@ -384,6 +383,8 @@ class _Player:
             await asyncio.sleep(_BEAT_S)
 
     async def _collect(self) -> None:
+        await self.pair.initialize()
+        self._trainer.tell("started", {})
         while not self.pair.finished:
             if self._generation is None:
                 await self.pair.advance()
@@ -400,26 +401,29 @@ class _Player:
 
     async def _evaluate(self) -> None:
         """Play so many whole episodes with each policy that comes."""
-        while not self.pair.finished:
+        play = Play(self.pair.environment, lambda spec: self._collector(spec).actor)
+        await play.begin(self._parameters)
+        self._trainer.tell("started", {})
+        while not (play.left or self.pair.finishing):
             kind, facts, arrays = await self._orders.get()
             if kind == "stop":
                 return
-            self._parameters = _parameters(facts["parameters"])
             for collector in self._collectors.values():
                 collector.begin_anew(facts["version"])
+            returns: list[float] = []
             chosen = self._collectors.get(facts["name"])
-            if chosen is None:  # its behavior has not shown itself here
-                self._trainer.tell("evaluated", {"returns": []})
-                continue
-            chosen.actor.policy = chosen.algorithm.policy(arrays, facts["version"])
-            await self.pair.begin_anew()
-            self._returns.clear()
-            returns = self._returns.setdefault(chosen.spec.short_name, [])
-            while len(returns) < facts["episodes"] and not self.pair.finished:
-                await self.pair.advance()
-                self._show()
-            self._hub.take()
-            self._trainer.tell("evaluated", {"returns": returns[: facts["episodes"]]})
+            if chosen is not None:  # else its behavior has not shown itself here
+                chosen.actor.policy = chosen.algorithm.policy(arrays, facts["version"])
+                await play.begin_anew(_parameters(facts["parameters"]))
+                returns = await self._returns(play, chosen.spec.short_name, facts["episodes"])
+            self._hub.take()  # what the game reported meanwhile is no experience
+            self._trainer.tell("evaluated", {"returns": returns})
+
+    async def _returns(self, play: Play, behavior: str, count: int) -> list[float]:
+        """Of so many episodes, the first that end; fewer where it is to end before."""
+        episodes = play.episodes[behavior]
+        await play.until(lambda play: self.pair.finishing or len(episodes) >= count)
+        return episodes.returns[:count]
 
     def _show(self) -> None:
         self._status[:2] = self.pair.environment.exchanges, self.pair.trainer.decisions
@@ -455,6 +459,9 @@ class _Player:
             self._task.cancel()
 
     def _agent(self, spec: BehaviorSpec) -> TauAgent:
+        return TauAgent(self._collector(spec), spec, self._batcher)
+
+    def _collector(self, spec: BehaviorSpec) -> Collector:
         """A behavior shows itself: nobody acts before the trainer's weights are there. Raises Gone."""
         task = self._task_of_run
         visible = task.visible(spec) if task is not None else spec
@@ -463,14 +470,11 @@ class _Player:
         if collector is None:
             facts = {**facts, "behavior": behavior_json.to_json(visible)}
             collector = self._collectors[facts["name"]] = Collector(self._trainer, self._hub, self._begin, facts)
-        return TauAgent(collector, spec, self._batcher)
+        return collector
 
     def _rewarder(self, spec: BehaviorSpec) -> Rewarder:
         task = self._task_of_run
         return task.rewarder(spec) if task is not None else EngineReward()
-
-    def _ended(self, behavior: str, returns: FloatArray) -> None:
-        self._returns.setdefault(behavior, []).extend(returns.tolist())
 
     def _stat(self, stat: Stat) -> None:
         """A value that the game reported; MostRecent counts from engine 0 only, as in ML-Agents."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import ActorError, EngineError, sentence_of
+from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.models import Policy
@@ -34,7 +35,6 @@ from tau_trainer.training.parallel import FINISH_S, ParallelTrainer
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.pool import LearnerPool
 from tau_trainer.training.rounds import RoundEnd, Rounds
-from tau_trainer.training.scores import EpisodeScores, earned
 
 
 class DistantTrainer(AgentTrainer):

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.collection.decisions import Actor, DecisionBatcher
+from tau_trainer.collection.rows import RowTable
 from tau_trainer.columns import MOMENT, Rows
 from tau_trainer.errors import SettingsError
+from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import Memory
 from tau_trainer.memory.joint import GROUP
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
@@ -29,8 +31,6 @@ from tau_trainer.specs import (
     Observations,
     StepBatch,
 )
-from tau_trainer.training.rows import RowTable
-from tau_trainer.training.scores import EpisodeScores, earned
 from tau_trainer.training.states import allowed
 
 OnEpisodes = Callable[[str, FloatArray], None]

@@ -153,7 +153,7 @@ class Checkpointer:
         """Whether a checkpoint is worth it: always, but for a learner that keeps its best alone."""
         if not learner.settings.save_best_only or learner.name not in self._saved_best:
             return True
-        learner.judge()
+        learner.evaluate_returns()
         return _best_version(learner) > self._saved_best[learner.name]
 
     def stale(self, learner: Learner) -> bool:
@@ -184,7 +184,7 @@ class Checkpointer:
         """Write all of these, or none."""
         for learner in learners:
             if learner.settings.save_best_only:
-                learner.judge()
+                learner.evaluate_returns()
         # Counters as they are now; the weights as the thread finds them, after the last update.
         now = {learner.name: (learner.policy.version, _best_version(learner)) for learner in learners}
         kept = [self._kept(learner, common) for learner in learners]

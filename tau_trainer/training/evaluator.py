@@ -8,13 +8,14 @@ from dataclasses import replace
 
 from tau_trainer.envs import Parameters
 from tau_trainer.errors import ActorError, TauError, sentence_of
+from tau_trainer.evaluation.candidates import ScoredPolicy
+from tau_trainer.evaluation.episodes import Episodes
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.remote.channel import ChannelMessage
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.actor_process import plain_parameters
-from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.learner import Learner
 
 
@@ -104,15 +105,13 @@ class Evaluator:
 
     def _score(self, learner: Learner, policy: Policy, opts: int, returns: list[float]) -> dict[str, float]:
         """The best so far is kept: who is strictly better."""
-        if not returns:
+        score = Episodes(returns).mean_return
+        if score is None:
             return {}
-        score = sum(returns) / len(returns)
         self._board.hub.add(learner.name, keys.EPISODE_RETURN, score)
         self._board.hub.event("evaluation", behavior=learner.name, opts=opts, score=score, version=policy.version)
         scores = {keys.EPISODE_RETURN: score}
-        scored = ScoredPolicy(policy, learner.decisions, scores, (score, 0.0))
-        if scored.beats(learner.best):
-            learner.best = scored
+        learner.best = ScoredPolicy(policy, learner.decisions, scores, (score, 0.0)).or_kept(learner.best)
         return scores
 
     async def settled(self) -> None:

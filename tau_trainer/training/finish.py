@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tau_trainer.evaluation.candidates import Candidate, best_of, make_candidate
 from tau_trainer.export import export_onnx
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Conclusion, Export
-from tau_trainer.training.candidates import Candidate, best_of, make_candidate
 from tau_trainer.training.learner import Learner
 
 if TYPE_CHECKING:

@@ -18,6 +18,15 @@ from tau_trainer.algorithms import Algorithm, Counters, Setup
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import NonFiniteError
+from tau_trainer.evaluation.candidates import (
+    BEST,
+    UPDATES_IN_RANK,
+    ScoredPolicy,
+    best_to_keep,
+    rank_of,
+    stored_best,
+    validation_after,
+)
 from tau_trainer.memory import Memory, Work
 from tau_trainer.metrics import Laps, MetricsHub, keys
 from tau_trainer.metrics.summary import Statistics
@@ -25,7 +34,6 @@ from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, EvaluationInfo, UpdateInfo
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
-from tau_trainer.training.candidates import UPDATES_IN_RANK, ScoredPolicy, rank_of, validation_after
 from tau_trainer.training.early_stop import EpisodeReturns
 from tau_trainer.training.handles import LearnerHandle
 from tau_trainer.training.parameters_only import whole
@@ -33,9 +41,6 @@ from tau_trainer.training.scores import LastRewards
 
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
-
-_BEST = "best."
-"""What the names of the best policy's weights begin with in a checkpoint."""
 
 _MARGIN = 1.1
 """Of the time for filling a buffer: a learner that waits costs more than experience that is a little older."""
@@ -344,8 +349,7 @@ class Learner:
         self._callbacks.soon("on_evaluation_end", EvaluationInfo(*told, self.evaluation))
         recent = [*self._recent, self.evaluation][-UPDATES_IN_RANK:]
         self._newest = ScoredPolicy(policy, self.decisions, self.evaluation, rank_of(recent))
-        if self._newest.beats(self.best):
-            self.best = self._newest
+        self.best = self._newest.or_kept(self.best)
         return recent
 
     def validate_last(self) -> Mapping[str, float]:
@@ -405,12 +409,11 @@ class Learner:
         if self._skipped_in_a_row >= _MOST_SKIPPED:
             self.error = error
 
-    def judge(self) -> None:
+    def evaluate_returns(self) -> None:
         """Where nothing is validated, compare the policy of now with the best so far by ``trial_count`` episodes."""
         mean = self.returns.mean
         if self._validator is None and mean is not None:
-            judged = ScoredPolicy(self.policy, self.decisions, rank=(mean, 0.0))
-            self.best = judged if judged.beats(self.best) else self.best
+            self.best = ScoredPolicy(self.policy, self.decisions, rank=(mean, 0.0)).or_kept(self.best)
 
     def forget_open(self) -> None:
         """Drop everything not yet learned from: the environments begin anew."""
@@ -420,9 +423,8 @@ class Learner:
         """Arrays and JSON-able values for a checkpoint. Call in the learner's thread."""
         arrays, facts = self._handle.state()
         pending = self._hub.pending(self.name, keys.EPISODE_REWARDS)
-        if self.best is not None:
-            arrays |= {_BEST + name: values for name, values in self.best.policy.weights.items()}
-        return arrays, {
+        weights, best = best_to_keep(self.best)
+        return {**arrays, **weights}, {
             "algorithm": facts,
             "decisions": self.decisions,
             "opts": self.opts,
@@ -430,7 +432,7 @@ class Learner:
             "acting_rng": self.actor.rng.bit_generator.state,
             "behavior": behavior_json.to_json(self.spec),
             "reward_components": self.setup.reward_width,
-            "best": None if self.best is None else _facts_of(self.best),
+            "best": best,
             "recent_scores": [dict(scores) for scores in self._recent],
             "next_evaluation": self._next_evaluation,
             "recent_returns": self.returns.state(),
@@ -441,7 +443,7 @@ class Learner:
     def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Take over what another run's learner has learned (what its :meth:`state` gave); all counters stay at 0."""
         arrays, values = whole(arrays, values, self._handle.state)
-        learned = {name: array for name, array in arrays.items() if not name.startswith(_BEST)}
+        learned = {name: array for name, array in arrays.items() if not name.startswith(BEST)}
         self._handle.load(learned, {name: fact for name, fact in values["algorithm"].items() if name != "version"})
         self.policy = self._handle.policy()
         self._act_with(self.policy)
@@ -462,7 +464,7 @@ class Learner:
         """Go on from a checkpoint."""
         arrays, values = whole(arrays, values, self._handle.state)
         self._handle.load(
-            {name: array for name, array in arrays.items() if not name.startswith(_BEST)}, values["algorithm"]
+            {name: array for name, array in arrays.items() if not name.startswith(BEST)}, values["algorithm"]
         )
         self.best = stored_best(self.algorithm, arrays, values)
         self._recent = list(values.get("recent_scores", []))
@@ -486,19 +488,3 @@ class Learner:
     async def run_in_thread(self, work: Callable[[], Any]) -> Any:
         """Run ``work`` in the learner's thread, after what is there already."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
-
-
-def _facts_of(best: ScoredPolicy) -> dict[str, Any]:
-    facts = {"version": best.policy.version, "decisions": best.decisions, "rank": list(best.rank)}
-    return {**facts, "scores": dict(best.scores)}
-
-
-def stored_best(algorithm: Algorithm, arrays: Arrays, values: Mapping[str, Any]) -> ScoredPolicy | None:
-    """The best policy in what :meth:`Learner.state` gave; None where there was none."""
-    facts = values.get("best")  # checkpoints of earlier versions have none
-    if facts is None:
-        return None
-    weights = {name.removeprefix(_BEST): array for name, array in arrays.items() if name.startswith(_BEST)}
-    accuracy, reward = facts["rank"]
-    policy = algorithm.policy(weights, facts["version"])
-    return ScoredPolicy(policy, facts["decisions"], facts["scores"], (accuracy, reward))

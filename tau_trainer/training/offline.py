@@ -6,7 +6,6 @@ What is written is what :class:`~tau_trainer.training.run.PairsCollector` writes
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from tau_trainer.bridge.demonstrations import read_demonstrations
 from tau_trainer.bridge.image_order import order_of_recordings
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.evaluation.candidates import ScoredPolicy, best_to_keep, stored_best
 from tau_trainer.export import export_onnx
 from tau_trainer.metrics import BehaviorSnapshot, keys
 from tau_trainer.runs.callbacks import UpdateInfo
@@ -28,9 +28,12 @@ from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.origins import Origins
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Kept
-from tau_trainer.settings import OfflineTrainerSettings, RunSettings, TrainerSettings
+from tau_trainer.settings import (
+    OfflineTrainerSettings,
+    RunSettings,
+    TrainerSettings,
+)
 from tau_trainer.training import behavior_json
-from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.lessons import Lessons
 
 if TYPE_CHECKING:
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 
 _STEPS = 100
 """Gradient steps between two looks at the clock and at Ctrl-C; a resumed run takes them in the same portions."""
-_BEST = "best."
 
 
 @dataclass(slots=True)
@@ -127,8 +129,6 @@ class RecordingsCollector(Collector):
         return learner
 
     def _restore(self, learner: _Learner) -> None:
-        from tau_trainer.training.learner import stored_best
-
         if not self.run.folder.resumed:
             origin = Origins(self.settings).of(learner.name, learner.name)
             if origin is not None:
@@ -202,34 +202,26 @@ class RecordingsCollector(Collector):
             score = self._evaluate(learner)
         if score is not None:
             policy = learner.algorithm.snapshot()
-            judged = ScoredPolicy(policy, learner.steps, {}, (0.0, score))
-            learner.best = judged if judged.beats(learner.best) else learner.best
+            learner.best = ScoredPolicy(policy, learner.steps, {}, (0.0, score)).or_kept(learner.best)
 
     def _evaluate(self, learner: _Learner) -> float:
         """Mean return of the most likely actions."""
-        from tau_trainer.training.playing import Play
-        from tau_trainer.training.recording import opened, policy_player
+        from tau_trainer.evaluation.play import evaluate
 
         policies = {other.name: other.algorithm.snapshot() for other in self.learners}
-        episodes, seed = learner.settings.evaluation_episodes, self.settings.env_settings.seed
-        with opened(self.settings, lambda sentence: None) as environment:
-            play = Play(
-                environment,
-                lambda spec: policy_player(policies, spec, seed, deterministic=True),
-                lambda play: play.episodes >= episodes or self.run.asked.is_set(),
-                keep=False,
-            )
-            asyncio.run(play.run(Lessons(self.settings.environment_parameters or {}).parameters))
-        mine = [one for name, one in play.recordings.items() if name.split("?")[0] == learner.name]
-        if not mine:
+        parameters = Lessons(self.settings.environment_parameters or {}).parameters
+        wanted = learner.settings.evaluation_episodes
+        found = evaluate(self.settings, policies, wanted, parameters, self.run.asked.is_set)
+        if learner.name not in found:
             raise SettingsError(
-                f"the environment shows no behavior '{learner.name}', only {', '.join(play.recordings)}; give the "
+                f"the environment shows no behavior '{learner.name}', only {', '.join(found)}; give the "
                 "behavior in the settings its name"
             )
-        returns = mine[0].demonstration(whole=True).returns
-        learner.mean_return = float(returns.mean()) if len(returns) else learner.mean_return
-        learner.episodes += len(returns)
-        self.run.hub.episode(learner.name, None, returns, mine[0].lengths)
+        episodes = found[learner.name]
+        if episodes.mean_return is not None:
+            learner.mean_return = episodes.mean_return
+        learner.episodes += len(episodes)
+        self.run.hub.episode(learner.name, None, episodes.returns, episodes.lengths)
         return learner.mean_return if learner.mean_return is not None else -np.inf
 
     def checkpoint(self, learner: _Learner) -> None:
@@ -250,9 +242,7 @@ class RecordingsCollector(Collector):
 
     def _state(self, learner: _Learner) -> tuple[Arrays, Mapping[str, Any]]:
         arrays, facts = learner.algorithm.state()
-        best = learner.best
-        if best is not None:
-            arrays |= {_BEST + weight: values for weight, values in best.policy.weights.items()}
+        weights, best = best_to_keep(learner.best)
         values: dict[str, Any] = {
             "algorithm": facts,
             "decisions": learner.steps,
@@ -260,17 +250,10 @@ class RecordingsCollector(Collector):
             "acting_rng": np.random.default_rng([self.settings.env_settings.seed, 1]).bit_generator.state,
             "behavior": behavior_json.to_json(learner.algorithm.spec),
             "reward_components": 1,
-            "best": None
-            if best is None
-            else {
-                "version": best.policy.version,
-                "decisions": best.decisions,
-                "rank": list(best.rank),
-                "scores": {},
-            },
+            "best": best,
         }
         manifest = {"learner": values, "pairs": {}, "generation": 0, "task": {}, "lessons": Lessons({}).state()}
-        return arrays, manifest
+        return {**arrays, **weights}, manifest
 
     @override
     def conclude(self) -> Conclusion:

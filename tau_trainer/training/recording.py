@@ -3,64 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from tau_trainer.bridge.demonstrations import SUFFIX, Demonstration, write_demonstration
-from tau_trainer.envs import Environment, open_source
-from tau_trainer.errors import DataError, SettingsError
+from tau_trainer.errors import DataError
+from tau_trainer.evaluation.play import Play, Say, opened
+from tau_trainer.evaluation.players import make_players
+from tau_trainer.evaluation.recording import Recording
 from tau_trainer.files import safe_name
-from tau_trainer.models import Policy
 from tau_trainer.settings import RunSettings, resolve_seed
-from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.playing import RANDOM, Play, Player, PolicyPlayer, ScriptedPlayer, scripted
 from tau_trainer.training.stored import stored_policies
-
-Say = Callable[[str], None]
-
-
-def players(player: str | Path, settings: RunSettings, *, deterministic: bool) -> Callable[[BehaviorSpec], Player]:
-    """Makes the player of each behavior: the policies of a run's folder, a function by name, or chance.
-
-    Raises SettingsError, CheckpointError.
-    """
-    seed = settings.env_settings.seed
-    if isinstance(player, Path):
-        policies = stored_policies(player, settings)
-        return lambda spec: policy_player(policies, spec, seed, deterministic=deterministic)
-    function = None if player == RANDOM else scripted(player)
-    return lambda spec: ScriptedPlayer(spec, seed, function)
-
-
-def policy_player(policies: Mapping[str, Policy], spec: BehaviorSpec, seed: int, *, deterministic: bool) -> Player:
-    """The player for a behavior of an environment, where there is a policy that fits it. Raises SettingsError."""
-    policy = policies.get(spec.short_name)
-    if policy is None:
-        raise SettingsError(f"the run has no policy for behavior '{spec.short_name}', only for {', '.join(policies)}")
-    shown = {sensor.name: sensor.shape for sensor in spec.observations}
-    wanted = {sensor.name: sensor.shape for sensor in policy.spec.observations}
-    if policy.spec.actions != spec.actions or any(shown.get(name) != shape for name, shape in wanted.items()):
-        raise SettingsError(
-            f"the run's policy for '{spec.short_name}' was trained with other sensors or actions than this environment "
-            "has; name the one that it was trained on with --env"
-        )
-    return PolicyPlayer(policy, seed, deterministic=deterministic)
-
-
-@contextmanager
-def opened(settings: RunSettings, say: Say = lambda text: None) -> Iterator[Environment]:
-    """The environment that settings ask for, not yet started; what an engine writes is thrown away.
-
-    Raises SettingsError, LaunchError, PortInUseError.
-    """
-    with tempfile.TemporaryDirectory(prefix="tau-train-", ignore_cleanup_errors=True) as logs:
-        source = open_source(settings, 1, Path(logs))
-        for sentence in (*source.warnings, *([source.invitation] if source.invitation else [])):
-            say(sentence)
-        yield source.make(0, lambda stat: None, say)
 
 
 def record(
@@ -90,21 +44,22 @@ def record(
         TauError: the environment or the player cannot be had, nothing was recorded, or the file cannot be written.
     """
     settings = resolve_seed(settings)
-    player_of = players(player, settings, deterministic=deterministic)
+    policies = stored_policies(player, settings) if isinstance(player, Path) else player
+    player_of = make_players(policies, settings.env_settings.seed, deterministic=deterministic)
 
     def enough(play: Play) -> bool:
-        return stopped() or play.episodes >= episodes or (most is not None and play.decisions >= most)
+        return stopped() or play.ended >= episodes or (most is not None and play.decisions >= most)
 
     with opened(settings, say) as environment:
-        play = Play(environment, player_of, enough)
-        asyncio.run(play.run(Lessons(settings.environment_parameters or {}).parameters))
+        play = Play(environment, player_of, Recording)
+        asyncio.run(play.run(Lessons(settings.environment_parameters or {}).parameters, enough))
     written = []
     whole = most is None or play.decisions < most
-    for name, recording in play.recordings.items():
-        path = output if len(play.recordings) == 1 else output.with_stem(f"{output.stem}-{safe_name(name)}")
-        if not recording.decisions:
+    for name, side in play.sides.items():
+        path = output if len(play.sides) == 1 else output.with_stem(f"{output.stem}-{safe_name(name)}")
+        if side.recording is None or not side.decisions:
             raise DataError(f"behavior '{name}' made no decision, so there is nothing to write to '{path}'")
-        demonstration = recording.demonstration(whole=whole)
+        demonstration = side.recording.demonstration(whole=whole)
         write_demonstration(path.with_suffix(SUFFIX), demonstration)
         written.append((path.with_suffix(SUFFIX), demonstration))
     return written

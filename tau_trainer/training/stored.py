@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.evaluation.candidates import Candidate, ScoredPolicy, best_of, make_candidate, stored_best
 from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder, atomic_write_json
@@ -16,7 +17,6 @@ from tau_trainer.settings.batched import is_batched
 from tau_trainer.settings.document import read_document
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
-from tau_trainer.training.candidates import Candidate, ScoredPolicy, best_of, make_candidate
 from tau_trainer.training.task import Task, task_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ def load_policy(
 ) -> tuple[ScoredPolicy, ScoredPolicy | None, BehaviorSpec]:
     """The last policy of a checkpoint, its best one, and the behavior they act for. Raises CheckpointError."""
     from tau_trainer.algorithms import Setup, make_algorithm
-    from tau_trainer.training.learner import stored_best
     from tau_trainer.training.parameters_only import whole
 
     try:

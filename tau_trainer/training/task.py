@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tau_trainer import plugins
+from tau_trainer.evaluation.candidates import Evaluating
 from tau_trainer.metrics import BaselineScore, TaskKeys
 from tau_trainer.rewards import Rewarder
 from tau_trainer.settings import RunSettings
@@ -15,32 +16,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from tau_trainer.envs.batched import BatchedEnv
-    from tau_trainer.models import Policy
 
 
-class Evaluation(Protocol):
-    """Scores of one policy on rows that it did not learn from and that chose nothing."""
-
-    @property
-    def accuracy(self) -> float:
-        """Share of right answers, 0 to 1."""
-
-    @property
-    def reward(self) -> float:
-        """Mean reward."""
-
-    @property
-    def baselines(self) -> Mapping[str, BaselineScore]:
-        """The same of what it is compared with, by name, on the same rows."""
-
-    def sentence(self) -> str:
-        """Whether it beats what knows nothing, in one sentence."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Content for ``evaluation.json``: ``accuracy``, ``reward``, and more."""
-
-
-class Task(Protocol):
+class Task(Evaluating, Protocol):
     """What agents are given to do, where that is more than the engine's own reward."""
 
     keys: TaskKeys
@@ -88,16 +66,6 @@ class Task(Protocol):
     @property
     def baselines(self) -> Mapping[str, BaselineScore]:
         """What policies are compared with while they learn, by name, on the rows of :meth:`quick_scores`."""
-
-    def quick_scores(self, policy: Policy) -> Mapping[str, float]:
-        """Scores by metric key on rows that choose between policies, cheap enough for every update.
-
-        The best policy has the highest ``Validation/Accuracy``, then the highest ``Validation/Reward``; without these
-        nothing is chosen.
-        """
-
-    def evaluate(self, policy: Policy) -> Evaluation:
-        """All that can be said of a policy."""
 
     batched: str
     """The batched environment that plays it, as ``--env batched:...`` calls it; empty: none does."""

@@ -97,8 +97,8 @@ def test_every_step_is_a_picture(run: Path, tmp_path: Path, pictures: tuple[list
     played = animate(run, "gym:Sketch-v0", tmp_path / "a.gif", episodes=2, seed=30, deterministic=True)
     assert [int(one[-1, 0, 0]) for one in seen] == [*range(LENGTH + 1), *range(LENGTH + 1)]
     assert [int(one[-1, 0, 1]) for one in seen] == [30] * (LENGTH + 1) + [31] * (LENGTH + 1)
-    assert played.steps == [LENGTH, LENGTH]
-    assert played.returns == [LENGTH, LENGTH], "it has learned, and does what it has learned"
+    assert played.episodes.lengths == [LENGTH, LENGTH]
+    assert played.episodes.returns == [LENGTH, LENGTH], "it has learned, and does what it has learned"
     assert all(one[-1, 0, 2] == 100 for one in seen[1 : LENGTH + 1])
     assert played.pictures == len(seen)
     assert rates == [25.0]
@@ -111,11 +111,11 @@ def test_it_draws_samples_and_cuts_and_takes_arguments(
     seen, rates = pictures
     arguments = ["width=48"]
     played = animate(run, "gym:Sketch-v0", tmp_path / "a.gif", max_steps=3, fps=5.0, episodes=40, env_args=arguments)
-    assert set(played.steps) == {3}
+    assert set(played.episodes.lengths) == {3}
     assert len(seen) == 40 * 4
     assert seen[0].shape == (16, 48, 3)
     assert rates == [5.0]
-    assert min(played.returns) < 3, "some samples are not the most likely action"
+    assert min(played.episodes.returns) < 3, "some samples are not the most likely action"
 
 
 def test_what_an_agent_carries_is_forgotten_between_episodes(

@@ -14,12 +14,12 @@ import pytest
 
 from tau_trainer.algorithms import Algorithm
 from tau_trainer.errors import CheckpointError, ExportError
+from tau_trainer.evaluation.candidates import ScoredPolicy
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.runs.callbacks import NOBODY
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.moments import Moment
 from tau_trainer.runs.store import Store
-from tau_trainer.training.candidates import ScoredPolicy
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair
@@ -356,7 +356,7 @@ def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: M
             assert not checkpointer.due(learner)
     assert written == [100, 200, 500], "the first whatever it is, then only what is better"
     assert learner.best is not None
-    assert (learner.best.decisions, learner.best.judged_by) == (500, "mean reward")
+    assert (learner.best.decisions, learner.best.chosen_by) == (500, "mean reward")
     again = make(save_best_only=True, trial_count=2)
     resumed = keeper(tmp_path, hub, resume=True)
     resumed.prepare()

@@ -16,6 +16,7 @@ from tau_trainer.metrics import RunReport
 from tau_trainer.settings import load_settings
 from tau_trainer.settings.batched import load_batched
 from tau_trainer.training.api import train
+from tau_trainer.training.plan import RunKind
 
 EARLIER = Path(__file__).parent / "earlier"
 
@@ -32,7 +33,7 @@ def go_on(folder: Path, steps: int) -> RunReport:
     overrides["behaviors.*.max_steps"] = steps
     if folder.name == "recordings":
         overrides["behaviors.*.demo_path"] = str(folder / "cartpole.demo")
-    command = "parallel" if folder.name == "population" else "learn"
+    command: RunKind = "parallel" if folder.name == "population" else "learn"
     return train(load_settings(file, overrides), command, terminal="quiet")
 
 

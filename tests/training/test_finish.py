@@ -9,14 +9,15 @@ import onnx
 import pytest
 
 from tau_trainer.errors import ExportError, TauError
+from tau_trainer.evaluation.candidates import Candidate, make_candidate
 from tau_trainer.files import STAGED_SUFFIX
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
+from tau_trainer.runs import run
 from tau_trainer.settings import load_settings
 from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training import finish
-from tau_trainer.training.candidates import Candidate, make_candidate
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
@@ -190,8 +191,8 @@ def test_what_cannot_be_written_costs_nothing_else(
         raise ValueError("no font")
 
     monkeypatch.setattr(finish, "export_onnx", no_export)
-    monkeypatch.setattr(finish, "atomic_write_json", no_json)
-    monkeypatch.setattr(finish, "plot_learning_curve", no_curve)
+    monkeypatch.setattr(run, "atomic_write_json", no_json)
+    monkeypatch.setattr(run, "plot_learning_curve", no_curve)
     memory = Memory()
     report = train(tau_settings(tmp_path), memory)
     assert report.outcome == "completed"
@@ -200,12 +201,6 @@ def test_what_cannot_be_written_costs_nothing_else(
     assert any("no font" in warning for warning in memory.warnings)
     assert any((report.folder / "checkpoints").iterdir())
     assert STAGED_SUFFIX not in " ".join(path.name for path in report.folder.iterdir())
-
-
-def test_very_many_policies_are_counted() -> None:
-    listed = finish._listed([Path(f"run/{i}.onnx") for i in range(64)])
-    assert len(listed) == 9
-    assert listed["56 policies more"] == Path("run")
 
 
 def test_the_last_panel(stage: Stage, tmp_path: Path, memory: Memory) -> None:

@@ -3,76 +3,8 @@ from __future__ import annotations
 import json
 import math
 
-import numpy as np
-import pytest
-
 from tau_trainer.metrics import MetricsHub, keys
-from tau_trainer.training.scores import EpisodeScores, LastRewards, earned
-
-
-def floats(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    return np.array(values, np.float32)
-
-
-def rows(*values: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    return np.array(values, np.intp)
-
-
-def step(scores: EpisodeScores, chosen: np.ndarray[tuple[int], np.dtype[np.intp]], *own: float) -> None:
-    """A group gets ten times as much, and a tenth is learned from."""
-    values = floats(*own)
-    scores.step(chosen, scores.acted(chosen), own=values, group=10 * values, paid=values * np.float32(0.1))
-
-
-def end(
-    scores: EpisodeScores, chosen: np.ndarray[tuple[int], np.dtype[np.intp]], *own: float
-) -> tuple[dict[str, list[float]], list[float]]:
-    values = floats(*own)
-    returns, lengths = scores.end(
-        chosen, scores.acted(chosen), own=values, group=10 * values, paid=values * np.float32(0.1)
-    )
-    return {kind: sums.tolist() for kind, sums in returns.items()}, lengths.tolist()
-
-
-def test_returns_and_lengths_of_an_episode() -> None:
-    scores = EpisodeScores()
-    step(scores, rows(0, 1), 9.0, 9.0)  # came before any decision of the episode
-    step(scores, rows(0, 1), 1.0, 2.0)
-    step(scores, rows(0), 1.0)
-    returns, lengths = end(scores, rows(0, 1), 0.5, 0.25)
-    assert returns == {"own": [2.5, 2.25], "group": [25.0, 22.5], "paid": pytest.approx([0.25, 0.225])}
-    assert lengths == [3.0, 2.0]
-    assert scores.episodes == 2
-
-
-def test_a_kind_that_nobody_pays_is_0() -> None:
-    scores = EpisodeScores()
-    scores.step(rows(0), scores.acted(rows(0)), own=floats(1.0))
-    returns, _ = scores.end(rows(0), scores.acted(rows(0)), own=floats(2.0))
-    assert {kind: sums.tolist() for kind, sums in returns.items()} == {"own": [2.0], "group": [0.0], "paid": [0.0]}
-
-
-def test_an_end_without_a_decision_is_no_episode() -> None:
-    scores = EpisodeScores()
-    assert end(scores, rows(4), 7.0) == ({"own": [], "group": [], "paid": []}, [])
-    assert scores.episodes == 0
-
-
-def test_the_next_episode_begins_at_zero() -> None:
-    scores = EpisodeScores()
-    step(scores, rows(2), 0.0)
-    end(scores, rows(2), 5.0)
-    assert scores.acted(rows(2)).tolist() == [False]
-    step(scores, rows(2), 100.0)
-    assert end(scores, rows(2), 1.0)[0]["own"] == [1.0]
-
-
-def test_rows_beyond_the_first_table_and_clear() -> None:
-    scores = EpisodeScores()
-    step(scores, rows(1000), 0.0)
-    assert scores.acted(rows(1000, 5)).tolist() == [True, False]
-    scores.clear()
-    assert not scores.acted(rows(1000)).any()
+from tau_trainer.training.scores import LastRewards
 
 
 def test_the_last_word_is_the_last_summary_that_has_one() -> None:
@@ -88,8 +20,3 @@ def test_the_last_word_is_the_last_summary_that_has_one() -> None:
     again = LastRewards()
     again.load(json.loads(json.dumps(rewards.state())))
     assert (again.mean, again.group_mean, again.episodes) == (20.0, 40.0, 3)
-
-
-def test_who_is_alone_earns_what_he_gets_himself() -> None:
-    assert earned([1.0, 2.0], [0.5, math.nan]).tolist() == [1.5, 2.0]
-    assert earned([1.0, 2.0], []).tolist() == [1.0, 2.0]

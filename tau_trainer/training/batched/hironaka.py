@@ -22,8 +22,9 @@ from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Rules, View, found
-from tau_trainer.envs.polyhedra.rho import Rho, Setting, rho_matrix
 from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.evaluation.batched import EVALUATION_SEED
+from tau_trainer.evaluation.matches import Rho, Setting, rho_matrix
 from tau_trainer.files import atomic_write_bytes, atomic_write_json
 from tau_trainer.runs.collector import Conclusion
 from tau_trainer.runs.run import Run
@@ -40,8 +41,6 @@ _NOT_ASKED = {"reward_signal_steps_per_update", "prioritized", "n_step", "hindsi
 _KNOWN = {"host": HOSTS, "agent": AGENTS}
 _MARKS = {"host": ("random", "zeillinger", NETWORK), "agent": ("random", "choose_first", NETWORK)}
 """Whom networks are measured by while they learn."""
-_SEED = 2**31
-"""Added to the run's: no game of an evaluation is one of the training's."""
 _OTHER_GAMES = {"morin"}
 """Players that need weights, which the variant ``thom`` alone has."""
 _SHAPE = "net_arch", "hidden_units", "num_layers"
@@ -149,10 +148,8 @@ class HironakaCollector(CopiesCollector):
         return players | ({NETWORK: self.playing.networks[role]} if role in self.playing.networks else {})
 
     def _rho(self, hosts: Mapping[str, str | Player], agents: Mapping[str, str | Player]) -> Rho:
-        own = self.settings.evaluation.episodes
-        return rho_matrix(
-            hosts, agents, own, self._setting, seed=self.settings.seed + _SEED, device=self.playing.env.device
-        )
+        games, seed = self.settings.evaluation.episodes, self.settings.seed + EVALUATION_SEED
+        return rho_matrix(hosts, agents, games, self._setting, seed=seed, device=self.playing.env.device)
 
     def _matrix(self) -> dict[str, Any]:
         """Rho of every host against every agent, as JSON can hold it."""

@@ -57,6 +57,11 @@ class Seat:
     stopped: bool = False
     """Whether it has learned enough before the run's end, and acts on as it is."""
 
+    def player_in(self, env: BatchedEnv) -> BatchedLearner:
+        """Who decides for these agents in another environment of the same kind."""
+        fixed = self.settings.player
+        return self.learner if fixed is None else FixedPlayer(fixed, env, self.agents)
+
     @property
     def learns(self) -> bool:
         """Whether anything changes it."""

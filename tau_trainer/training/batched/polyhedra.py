@@ -13,14 +13,13 @@ from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
-from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Position, Role, Rules, found, over, played
+from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Position, Role, Rules, found, over
 from tau_trainer.envs.polyhedra.drawing import draw
-from tau_trainer.envs.polyhedra.players import view_of
 from tau_trainer.envs.polyhedra.points import available, subsets
-from tau_trainer.envs.polyhedra.rho import match
 from tau_trainer.envs.polyhedra.rules import begun, drawn
 from tau_trainer.envs.polyhedra.search import search_tree
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.evaluation.matches import match, take_turn
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.settings.batched import load_batched
@@ -113,19 +112,16 @@ class Table:
             + (f"entries 0 to {self.max_value}, seed {game.seed}" if game.start is None else "as given")
         )
         position, seeds = self.begin(), seeds_of(game.seed, 1)
-        coords = subsets(self.dimension, position.points.device)
         yield f"{'start':>5}  {_told(position)}"
         zeros = torch.zeros_like(seeds)
         for turn in range(1, game.max_steps + 1):
             if over(position, rules):
                 yield f"over after {turn - 1} turn{'s' * (turn != 2)}: the host has won"
                 return
-            draws = Draws(seeds, zeros, zeros + turn)
-            named = coords[self.host(view_of(position, draws, None, rules))]
-            axis = self.agent(view_of(position, draws, named, rules))
-            position = played(position, named, axis, rules)
-            chosen = ",".join(str(k) for k in named[0].nonzero()[:, 0].tolist())
-            yield f"{turn:>5}  host names {{{chosen}}}, agent takes {int(axis)}"
+            taken = take_turn(position, self.host, self.agent, Draws(seeds, zeros, zeros + turn), rules)
+            position = taken.position
+            chosen = ",".join(str(k) for k in taken.coords[0].nonzero()[:, 0].tolist())
+            yield f"{turn:>5}  host names {{{chosen}}}, agent takes {int(taken.axis)}"
             yield f"{'':>5}  {_told(position)}"
         if over(position, rules):
             yield f"over after {game.max_steps} turns: the host has won"

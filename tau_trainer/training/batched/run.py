@@ -16,6 +16,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, LearnerError, NonFiniteError, SettingsError
+from tau_trainer.evaluation.batched import BatchedEvaluation
 from tau_trainer.export import export_onnx
 from tau_trainer.metrics import BehaviorSnapshot, keys
 from tau_trainer.runs.callbacks import EvaluationInfo, UpdateInfo
@@ -28,7 +29,6 @@ from tau_trainer.runs.store import Kept, ModelWriter
 from tau_trainer.settings.batched import BatchedSettings, Compile
 from tau_trainer.training import behavior_json
 from tau_trainer.training.batched.compiling import choose
-from tau_trainer.training.batched.evaluation import Evaluation
 from tau_trainer.training.batched.playing import Playing, Seat
 
 _ENVIRONMENT = "environment."
@@ -54,7 +54,7 @@ class CopiesCollector(Collector):
         self.playing.share_weights()
         if run.plays:
             self.playing.explore_nothing()
-        self.evaluation = Evaluation(settings, self.playing.seats, self.playing.make_env)
+        self.evaluation = BatchedEvaluation(settings, self.playing.seats, self.playing.make_env)
         self.compiled = self._choose(compiled or settings.compile)
         """Whether steps are compiled, which may change the last bit of a number."""
         self.playing.restart_clock()
@@ -233,7 +233,8 @@ class CopiesCollector(Collector):
 
     def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:
         """What every policy is worth now, by metric key; nothing, where it was stopped before that was known."""
-        return {name: {keys.EPISODE_RETURN: value} for name, value in self.evaluation.run(stopped=stopped).items()}
+        found = {name: episodes.mean_return for name, episodes in self.evaluation.run(stopped=stopped).items()}
+        return {name: {keys.EPISODE_RETURN: mean} for name, mean in found.items() if mean is not None}
 
     def checkpoint(self) -> None:
         """Write a checkpoint of every policy that learns: one moment."""

@@ -12,8 +12,8 @@ import torch
 import yaml
 
 from tau_trainer.envs.polyhedra import Rules
-from tau_trainer.envs.polyhedra.rho import Setting, rho_matrix
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.evaluation.matches import Setting, rho_matrix
 from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder

@@ -1,7 +1,7 @@
 """Which of a run's policies is exported: the best by validation, or the last; and of independent ones the best.
 
-Rows that choose (:meth:`~tau_trainer.training.task.Task.quick_scores`) and rows that are reported
-(:meth:`~tau_trainer.training.task.Task.evaluate`) are never the same.
+Rows that choose (:meth:`Evaluating.quick_scores`) and rows that are reported (:meth:`Evaluating.evaluate`) are
+never the same.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tau_trainer.metrics import keys
+from tau_trainer.metrics import BaselineScore, keys
 from tau_trainer.settings import ExportChoice
 from tau_trainer.specs import BehaviorSpec
-from tau_trainer.training.task import Evaluation, Task
 
 if TYPE_CHECKING:
+    from tau_trainer.algorithms import Algorithm
+    from tau_trainer.columns import Arrays
     from tau_trainer.models import Policy
 
 UPDATES_IN_RANK = 3
@@ -26,9 +27,47 @@ _GROWTH = 50
 """Policies are validated at decisions of which each is one part in so many, 2 %, more than the one before."""
 _VALIDATIONS = 200
 """Of the decisions of a whole run at least so many, evenly spread, are among them."""
+BEST = "best."
+"""What the names of the best policy's weights begin with in a checkpoint."""
 Rank = tuple[float, float]
 """Validation accuracy, then reward."""
 _UNKNOWN: Rank = (-math.inf, -math.inf)
+
+
+class Evaluation(Protocol):
+    """Scores of one policy on rows that it did not learn from and that chose nothing."""
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers, 0 to 1."""
+
+    @property
+    def reward(self) -> float:
+        """Mean reward."""
+
+    @property
+    def baselines(self) -> Mapping[str, BaselineScore]:
+        """The same of what it is compared with, by name, on the same rows."""
+
+    def sentence(self) -> str:
+        """Whether it beats what knows nothing, in one sentence."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Content for ``evaluation.json``: ``accuracy``, ``reward``, and more."""
+
+
+class Evaluating(Protocol):
+    """Who scores a policy on rows that it does not learn from; a task does."""
+
+    def quick_scores(self, policy: Policy) -> Mapping[str, float]:
+        """Scores by metric key on rows that choose between policies, cheap enough for every update.
+
+        The best policy has the highest ``Validation/Accuracy``, then the highest ``Validation/Reward``; without these
+        nothing is chosen.
+        """
+
+    def evaluate(self, policy: Policy) -> Evaluation:
+        """All that can be said of a policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +82,33 @@ class ScoredPolicy:
     """What it is compared by; below all others where nothing is known."""
 
     @property
-    def judged_by(self) -> str:
+    def chosen_by(self) -> str:
         """What chose it, in words."""
         return "validation" if keys.VALIDATION_ACCURACY in self.scores else "mean reward"
 
-    def beats(self, other: ScoredPolicy | None) -> bool:
-        """Whether it is known to be better."""
-        return self.rank > (_UNKNOWN if other is None else other.rank)
+    def or_kept(self, best: ScoredPolicy | None) -> ScoredPolicy | None:
+        """The best so far: this one where it is known to be better than ``best``, which stays where they are equal."""
+        return self if self.rank > (_UNKNOWN if best is None else best.rank) else best
+
+
+def best_to_keep(best: ScoredPolicy | None) -> tuple[Arrays, dict[str, Any] | None]:
+    """What a checkpoint keeps of the best policy so far: weights beside the learner's own, and JSON-able facts."""
+    if best is None:
+        return {}, None
+    facts = {"version": best.policy.version, "decisions": best.decisions, "rank": list(best.rank)}
+    weights = {BEST + name: array for name, array in best.policy.weights.items()}
+    return weights, {**facts, "scores": dict(best.scores)}
+
+
+def stored_best(algorithm: Algorithm, arrays: Arrays, values: Mapping[str, Any]) -> ScoredPolicy | None:
+    """The best policy of a checkpoint, whose ``values["best"]`` are :func:`best_to_keep`'s facts; None: it has none."""
+    facts = values.get("best")  # checkpoints of earlier versions have none
+    if facts is None:
+        return None
+    weights = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
+    accuracy, reward = facts["rank"]
+    policy = algorithm.policy(weights, facts["version"])
+    return ScoredPolicy(policy, facts["decisions"], facts["scores"], (accuracy, reward))
 
 
 def rank_of(scores: Sequence[Mapping[str, float]]) -> Rank:
@@ -106,10 +165,10 @@ class Candidate:
         if best is None:
             return "the last policy"
         if best.policy.version == self.policies["last"].policy.version:
-            return f"the last policy, which is the best by {best.judged_by} too"
+            return f"the last policy, which is the best by {best.chosen_by} too"
         if self.exported == "last":
             return "the last policy"
-        return f"the best by {best.judged_by}, of decision {best.decisions:,}"
+        return f"the best by {best.chosen_by}, of decision {best.decisions:,}"
 
     def sentence(self) -> str:
         """Which policy is exported, and what the other one gets."""
@@ -144,9 +203,9 @@ def make_candidate(
     last: ScoredPolicy,
     best: ScoredPolicy | None,
     wanted: ExportChoice,
-    task: Task | None,
+    task: Evaluating | None,
 ) -> Candidate:
-    """Examine a learner's policies; ``task``: who evaluates, None: nobody."""
+    """Evaluate a learner's policies; ``task``: who does, None: nobody."""
     if task is not None and not last.scores:
         scores = task.quick_scores(last.policy)
         last = ScoredPolicy(last.policy, last.decisions, scores, rank_of([scores]))

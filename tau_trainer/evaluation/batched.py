@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,93 +13,91 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tau_trainer.algorithms.batched import BatchedLearner
+from tau_trainer.collection.batched import Policies, act_together, on_device
 from tau_trainer.envs.batched.contract import BatchedEnv
+from tau_trainer.evaluation.episodes import Episodes
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.settings.batched import BatchedSettings
-from tau_trainer.training.batched.players import FixedPlayer
 
-if TYPE_CHECKING:
-    from tau_trainer.training.batched.playing import Seat
-
-_SEED = 2**31
-"""Added to the run's: no copy of an evaluation is one of the training's."""
+EVALUATION_SEED = 2**31
+"""Added to the run's: no copy and no game of an evaluation is one of the training's."""
 _LOOK = 16
 """Steps between two looks whether all episodes are over."""
 _FRAME_MS = 40
 
 
-class Evaluation:
-    """Plays one episode in each of its copies, the same ones every time.
+class Side(Protocol):
+    """A policy and the agents that it decides for."""
+
+    name: str
+    agents: list[int]
+
+    def player_in(self, env: BatchedEnv) -> BatchedLearner:
+        """Who decides for these agents there."""
+
+
+class BatchedEvaluation:
+    """Plays one episode in each of its copies, the same every time: short episodes count no more than long ones.
 
     Args:
         settings: of the run.
-        seats: its policies.
+        sides: its policies.
         make: an environment from a number of copies and a seed.
     """
 
     def __init__(
-        self, settings: BatchedSettings, seats: Sequence[Seat], make: Callable[[int, int], BatchedEnv]
+        self, settings: BatchedSettings, sides: Sequence[Side], make: Callable[[int, int], BatchedEnv]
     ) -> None:
-        self._settings, self._seats, self._make = settings.evaluation, seats, make
-        self._seed = settings.seed + _SEED
-        self._env: BatchedEnv | None = None
-        self._players: list[tuple[BatchedLearner, torch.Tensor]] = []
+        self._settings, self._sides, self._make = settings.evaluation, sides, make
+        self._seed = settings.seed + EVALUATION_SEED
+        self._playing: tuple[BatchedEnv, Policies] | None = None
         self._trace: dict[str, NDArray[Any]] = {}
 
     @torch.no_grad()
-    def run(self, stopped: Callable[[], bool] = lambda: False) -> dict[str, float]:
-        """Mean return of each policy's agents; empty where it was stopped before all episodes were over."""
-        env = self._begun()
+    def run(self, stopped: Callable[[], bool] = lambda: False) -> dict[str, Episodes]:
+        """One episode of each policy's agents in each copy; empty where it was stopped before all were over."""
+        env, policies = self._begun()
         observations = env.reset()
         env.watch(0 if self._settings.trace else None)
-        returns = torch.zeros(env.num_envs, env.num_agents, device=env.device)
-        going = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+        returns, lengths = (torch.zeros(env.num_envs, env.num_agents, device=env.device) for _ in range(2))
+        going = torch.ones(env.num_envs, 1, dtype=torch.bool, device=env.device)  # the copies' first episodes
         for step in range(self._settings.max_episode_steps):
             if step % _LOOK == 0 and (stopped() or not bool(going.any())):
                 break
-            mask, present = env.mask, env.state["present"]
-            actions = [
-                learner.act(
-                    observations[:, agents],
-                    None if mask is None else mask[:, agents],
-                    present[:, agents],
-                    deterministic=True,
-                )
-                for learner, agents in self._players
-            ]
-            order = torch.cat([agents for _, agents in self._players]).argsort()
-            taken = env.step(torch.cat([one.actions for one in actions], dim=1)[:, order])
-            returns += taken.rewards * going[:, None]
-            going &= ~taken.over
+            present = env.state["present"]
+            actions, _ = act_together(policies, observations, env.mask, present, deterministic=policies)
+            taken = env.step(actions)
+            returns += taken.rewards * going
+            lengths += present & going
+            going &= ~taken.over[:, None]
             observations = taken.observations
         if stopped():
             return {}
         if self._settings.trace:
             self._trace = _episode(env.trace())
-        sums = returns.mean(dim=0).cpu().numpy()
-        return {seat.name: float(sums[seat.agents].mean()) for seat in self._seats}
+        return {
+            side.name: Episodes(*(values[:, side.agents].flatten().tolist() for values in (returns, lengths)))
+            for side in self._sides
+        }
 
-    def _begun(self) -> BatchedEnv:
-        if self._env is None:
-            env = self._env = self._make(self._settings.episodes, self._seed)
-            for seat in self._seats:
-                player = seat.settings.player
-                learner = seat.learner if player is None else FixedPlayer(player, env, seat.agents)
-                self._players.append((learner, torch.tensor(seat.agents, device=env.device)))
-        return self._env
+    def _begun(self) -> tuple[BatchedEnv, Policies]:
+        if self._playing is None:
+            env = self._make(self._settings.episodes, self._seed)
+            self._playing = env, on_device({side.name: (side.player_in(env), side.agents) for side in self._sides}, env)
+        return self._playing
 
     def write_trace(self, folder: Path) -> dict[str, Path]:
         """The first copy's last episode into ``trace.npz`` and, where the environment draws, ``trace.gif``.
 
         Raises TauError where a file cannot be written.
         """
-        if not self._trace or self._env is None:
+        if not self._trace or self._playing is None:
             return {}
         held = io.BytesIO()
         np.savez_compressed(held, allow_pickle=False, **self._trace)
         files = {"trace": atomic_write_bytes(folder / "trace.npz", held.getvalue())}
         try:
-            picture = animation(self._env, self._trace)
+            picture = animation(self._playing[0], self._trace)
         except NotImplementedError:
             return files
         return files | {"animation": atomic_write_bytes(folder / "trace.gif", picture)}

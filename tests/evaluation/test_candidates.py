@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tau_trainer.training.candidates import validation_after
+from tau_trainer.evaluation.candidates import validation_after
 
 
 def points(most: int, until: int) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tau_trainer.envs.polyhedra.players import View
-from tau_trainer.envs.polyhedra.rho import JAX, Setting, get_rho_for_pair, match, rho_matrix
+from tau_trainer.evaluation.matches import JAX, Setting, get_rho_for_pair, match, rho_matrix
 
 FIVE = Setting(max_num_points=5)
 TRAINER = [

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tau_trainer.collection.rows import RowTable
 from tau_trainer.columns import Rows
-from tau_trainer.training.rows import RowTable
 
 IDS = st.one_of(st.integers(0, 40), st.integers(2**16 - 2, 2**16 + 2), st.integers(-3, -1), st.just(2**31 - 1))
 

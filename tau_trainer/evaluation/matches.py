@@ -1,4 +1,4 @@
-"""What a pair of players is worth: games a turn (rho), of every host against every agent; and matches.
+"""Hironaka's game between two players: games a turn (rho), of every host against every agent; and matches.
 
 Much of it speaks for the host, little for the agent. On a device nothing here waits for it; who prints numbers does.
 """
@@ -16,7 +16,7 @@ from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.polyhedra.env import Polyhedra
 from tau_trainer.envs.polyhedra.players import Player, found, view_of
 from tau_trainer.envs.polyhedra.points import subsets
-from tau_trainer.envs.polyhedra.rules import Rules, drawn, ordered, over, played
+from tau_trainer.envs.polyhedra.rules import Position, Rules, drawn, ordered, over, played
 
 _RESCALED = Rules(rescale=True)
 
@@ -49,6 +49,24 @@ class Rho(NamedTuple):
     """Share of games that were cut."""
 
 
+class Turn(NamedTuple):
+    """What both named, and what came of it, in every game."""
+
+    coords: torch.Tensor
+    """bool [B, d]: the host's coordinates."""
+    axis: torch.Tensor
+    """int64 [B]: the agent's."""
+    position: Position
+    """Points in their rows; nothing has changed in games that were over."""
+
+
+def take_turn(position: Position, host: Player, agent: Player, draws: Draws, rules: Rules) -> Turn:
+    """One turn of every game."""
+    coords = subsets(position.points.shape[2], position.points.device)[host(view_of(position, draws, None, rules))]
+    axis = agent(view_of(position, draws, coords, rules))
+    return Turn(coords, axis, played(position, coords, axis, rules))
+
+
 @torch.no_grad()
 def get_rho_for_pair(
     host: str | Player,
@@ -68,14 +86,11 @@ def get_rho_for_pair(
     seeds = seeds_of(seed, num_samples, device)
     zeros = torch.zeros_like(seeds)
     position = drawn(Draws(seeds, zeros, zeros), setting.dimension, setting.max_num_points, setting.max_value, rules)
-    coords = subsets(setting.dimension, position.points.device)
     going = ~over(position, rules)
     turns = torch.zeros(num_samples, dtype=torch.float64, device=seeds.device)
     for step in range(1, setting.max_steps + 1):
         turns += going
-        draws = Draws(seeds, zeros, zeros + step)
-        named = coords[host(view_of(position, draws, None, rules))]
-        position = ordered(played(position, named, agent(view_of(position, draws, named, rules)), rules))
+        position = ordered(take_turn(position, host, agent, Draws(seeds, zeros, zeros + step), rules).position)
         going = ~over(position, rules)
         if going.device.type == "cpu" and not going.any():  # elsewhere looking would be waiting
             break

@@ -1,0 +1,206 @@
+"""Playing an environment to see what policies are worth, or to record what happens: nobody learns."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tau_trainer.collection.rows import RowTable
+from tau_trainer.columns import Rows
+from tau_trainer.envs import Environment, Parameters, open_source
+from tau_trainer.errors import EngineError, EngineStoppedError
+from tau_trainer.evaluation.episodes import Episodes, EpisodeScores
+from tau_trainer.evaluation.players import Player, make_players
+from tau_trainer.evaluation.recording import Recording
+from tau_trainer.models import Policy
+from tau_trainer.settings import RunSettings
+from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Side:
+    """One behavior at play."""
+
+    player: Player
+    visible: tuple[int, ...]
+    """Which of its sensors the player sees."""
+    table: RowTable
+    recording: Recording | None
+    running: EpisodeScores = field(default_factory=EpisodeScores)
+    decisions: int = 0
+
+    def decide(self, batch: StepBatch, episodes: Episodes) -> Actions | None:
+        """Add what ended to ``episodes``, and answer those who ask; None: nobody does."""
+        ended, actions = batch.terminals, None
+        obs, last = (tuple(part[i] for i in self.visible) for part in (batch.obs, ended.obs))
+        if len(ended):
+            rows = self.table(ended.agent_ids)
+            paid = ended.reward + ended.group_reward
+            returns, lengths = self.running.end(rows, self.running.acted(rows), own=paid)
+            episodes.returns.extend(returns["own"].tolist())
+            episodes.lengths.extend(lengths.tolist())
+            self.player.forget(rows)
+        if len(batch):
+            rows = self.table(batch.agent_ids)
+            self.running.step(rows, self.running.acted(rows), own=batch.reward + batch.group_reward)
+            actions = self.player.decide(rows, obs, batch.action_mask).to_env()
+            self.decisions += len(batch)
+        if self.recording is not None:
+            self.recording.step(batch, obs, last, actions)
+        return actions
+
+
+class Play:
+    """One environment, played by a player for each behavior.
+
+    Use: ``await run(...)``; or ``await begin(...)``, then ``await until(...)`` as often as wanted.
+
+    Args:
+        environment: not yet started.
+        player_of: makes the player of a behavior, as that shows itself.
+        recording_of: makes what is told of every step of a behavior; None: nothing is recorded.
+
+    Attributes:
+        sides: by the behavior's name.
+        episodes: that ended since it began, or began anew, by the behavior's short name: of all its teams.
+        left: whether the environment has ended by itself.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        player_of: Callable[[BehaviorSpec], Player],
+        recording_of: Callable[[BehaviorSpec], Recording] | None = None,
+    ) -> None:
+        self.sides: dict[str, Side] = {}
+        self.episodes: dict[str, Episodes] = {}
+        self.left = False
+        self._environment = environment
+        self._player_of = player_of
+        self._recording_of = recording_of
+        self._rows = 0
+        self._actions: dict[str, Actions] = {}
+
+    @property
+    def ended(self) -> int:
+        """Episodes that ended, of the behavior (and team) with the fewest."""
+        return min((side.running.episodes for side in self.sides.values()), default=0)
+
+    @property
+    def decisions(self) -> int:
+        """Of all agents."""
+        return sum(side.decisions for side in self.sides.values())
+
+    async def run(self, parameters: Parameters, enough: Callable[[Play], bool]) -> None:
+        """Play until it is enough, and close the environment. Raises TauError."""
+        try:
+            await self.begin(parameters)
+            await self.until(enough)
+        finally:
+            await self._environment.close()
+
+    async def begin(self, parameters: Parameters) -> None:
+        """Start the environment. Raises TauError."""
+        self._decide(await self._environment.start(parameters))
+
+    async def begin_anew(self, parameters: Parameters) -> None:
+        """Reset the environment: episodes are counted from here. Raises TauError."""
+        self._abandon()
+        self.episodes = {name: Episodes() for name in self.episodes}
+        await self._go_on(self._environment.reset(parameters))
+
+    async def until(self, enough: Callable[[Play], bool]) -> None:
+        """Go on until it is enough, which is asked after every step, or the environment leaves. Raises TauError."""
+        while not (self.left or enough(self)):
+            self._environment.answer(self._actions)
+            await self._go_on(self._environment.next())
+
+    async def _go_on(self, exchange: Awaitable[list[StepBatch]]) -> None:
+        """Decide for what the environment says, or a fresh one in its place."""
+        try:
+            batches = await exchange
+        except EngineStoppedError:
+            self.left = True
+            return
+        except EngineError as error:
+            self._abandon()
+            batches = await self._environment.recover(error)
+        self._decide(batches)
+
+    def _decide(self, batches: list[StepBatch]) -> None:
+        specs = self._environment.specs
+        self._actions = {}
+        for batch in batches:
+            spec = specs[batch.behavior]
+            actions = self._side(spec).decide(batch, self.episodes.setdefault(spec.short_name, Episodes()))
+            if actions is not None:
+                self._actions[spec.name] = actions
+
+    def _side(self, spec: BehaviorSpec) -> Side:
+        if spec.name not in self.sides:
+            player = self._player_of(spec)
+            names = [sensor.name for sensor in player.spec.observations]
+            visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
+            recording = self._recording_of(player.spec) if self._recording_of is not None else None
+            self.sides[spec.name] = Side(player, visible, RowTable(self._new_rows), recording)
+        return self.sides[spec.name]
+
+    def _abandon(self) -> None:
+        """The environment was lost or begins anew: episodes that run will never end."""
+        for side in self.sides.values():
+            side.running.clear()
+            side.player.forget(side.table.rows)
+            side.table.clear()
+            if side.recording is not None:
+                side.recording.abandon()
+
+    def _new_rows(self, count: int) -> Rows:
+        self._rows += count
+        return np.arange(self._rows - count, self._rows)
+
+
+@contextmanager
+def opened(settings: RunSettings, say: Say = lambda text: None) -> Iterator[Environment]:
+    """The environment that settings ask for, not yet started; what an engine writes is thrown away.
+
+    Raises SettingsError, LaunchError, PortInUseError.
+    """
+    with tempfile.TemporaryDirectory(prefix="tau-train-", ignore_cleanup_errors=True) as logs:
+        source = open_source(settings, 1, Path(logs))
+        for sentence in (*source.warnings, *([source.invitation] if source.invitation else [])):
+            say(sentence)
+        yield source.make(0, lambda stat: None, say)
+
+
+def evaluate(
+    settings: RunSettings,
+    policies: Mapping[str, Policy],
+    episodes: int,
+    parameters: Parameters,
+    stopped: Callable[[], bool] = lambda: False,
+) -> dict[str, Episodes]:
+    """Whole episodes of the most likely actions, by the behavior's short name.
+
+    Args:
+        settings: whose environment is played, with a seed.
+        policies: by the behavior's short name.
+        episodes: of each behavior, at least; all that ended until then are returned.
+        parameters: what the environment is told.
+        stopped: asked after every step, whether somebody wants it to end.
+
+    Raises:
+        TauError: the environment cannot be had, or shows a behavior without a policy that fits it.
+    """
+    player_of = make_players(policies, settings.env_settings.seed, deterministic=True)
+    with opened(settings) as environment:
+        play = Play(environment, player_of)
+        asyncio.run(play.run(parameters, lambda play: play.ended >= episodes or stopped()))
+    return play.episodes

@@ -1,0 +1,114 @@
+"""Who decides for the agents of a behavior where nobody learns: a policy, a function, or chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Protocol
+
+import numpy as np
+
+from tau_trainer.collection.decisions import Actor
+from tau_trainer.columns import Rows
+from tau_trainer.errors import SettingsError
+from tau_trainer.models import Decision, Policy
+from tau_trainer.models.masks import branch_bounds, effective_mask
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, Observations
+
+RANDOM = "random"
+"""The player that draws every action evenly."""
+
+
+class Player(Protocol):
+    """Decides for all agents of one behavior; an :class:`~tau_trainer.collection.decisions.Actor` does by a policy."""
+
+    @property
+    def spec(self) -> BehaviorSpec:
+        """The behavior with the sensors that it sees."""
+
+    def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
+        """For ``n`` agents, by small numbers that are theirs for their whole life."""
+
+    def forget(self, rows: Rows) -> None:
+        """Episodes of these agents ended."""
+
+
+class ScriptedPlayer:
+    """A function plays: from observations and mask to actions. Without one, every action is drawn evenly."""
+
+    def __init__(self, spec: BehaviorSpec, seed: int, function: Callable[..., Actions] | None = None) -> None:
+        self.spec = spec
+        self._function = function
+        self._rng = np.random.default_rng([seed, 3])
+
+    def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
+        """What the function says, checked. Raises SettingsError."""
+        if self._function is None:
+            actions = evenly(self.spec.actions, len(rows), mask, self._rng)
+        else:
+            actions = self._function(self.spec, obs, mask)
+        wanted = (len(rows), self.spec.actions.continuous_size), (len(rows), self.spec.actions.discrete_size)
+        if not isinstance(actions, Actions) or (actions.continuous.shape, actions.discrete.shape) != wanted:
+            raise SettingsError(
+                f"the player's function must return tau_trainer.specs.Actions of shapes {list(wanted[0])} and "
+                f"{list(wanted[1])}, one row for each agent"
+            )
+        continuous, discrete = actions.continuous.astype(np.float32), actions.discrete.astype(np.int32)
+        return Decision(continuous, discrete, 0, {}, {}, squashed=True)
+
+    def forget(self, rows: Rows) -> None:
+        """Nothing was remembered."""
+
+
+def evenly(spec: ActionSpec, n: int, mask: BoolArray | None, rng: np.random.Generator) -> Actions:
+    """Actions of ``n`` agents, drawn evenly from [-1, 1] and from what is not forbidden."""
+    actions = Actions(
+        rng.uniform(-1.0, 1.0, (n, spec.continuous_size)).astype(np.float32),
+        np.zeros((n, spec.discrete_size), np.int32),
+    )
+    allowed = np.ones((n, spec.mask_size)) if mask is None else ~effective_mask(mask, spec.discrete_branches)
+    scores = rng.random((n, spec.mask_size)) + allowed
+    for branch, (begin, end) in enumerate(branch_bounds(spec.discrete_branches)):
+        actions.discrete[:, branch] = scores[:, begin:end].argmax(axis=1)
+    return actions
+
+
+def scripted(name: str) -> Callable[..., Actions]:
+    """The function that ``MODULE:FUNCTION`` names. Raises SettingsError."""
+    module, _, function = name.partition(":")
+    try:
+        found: Callable[..., Actions] = getattr(import_module(module), function)
+    except Exception as error:  # whatever somebody else's module raises
+        raise SettingsError(
+            f"player {name}: {type(error).__name__}: {error}; give {RANDOM}, a run, or MODULE:FUNCTION of a module "
+            "that Python finds"
+        ) from error
+    return found
+
+
+def make_players(
+    player: str | Mapping[str, Policy], seed: int, *, deterministic: bool
+) -> Callable[[BehaviorSpec], Player]:
+    """Makes the player of each behavior: policies by the behavior's short name, a function by name, or chance.
+
+    ``deterministic``: policies take their most likely action. Raises SettingsError.
+    """
+    if not isinstance(player, str):
+        return lambda spec: policy_player(player, spec, seed, deterministic=deterministic)
+    function = None if player == RANDOM else scripted(player)
+    return lambda spec: ScriptedPlayer(spec, seed, function)
+
+
+def policy_player(policies: Mapping[str, Policy], spec: BehaviorSpec, seed: int, *, deterministic: bool) -> Player:
+    """The player for a behavior of an environment, where there is a policy that fits it. Raises SettingsError."""
+    policy = policies.get(spec.short_name)
+    if policy is None:
+        raise SettingsError(f"the run has no policy for behavior '{spec.short_name}', only for {', '.join(policies)}")
+    shown = {sensor.name: sensor.shape for sensor in spec.observations}
+    wanted = {sensor.name: sensor.shape for sensor in policy.spec.observations}
+    if policy.spec.actions != spec.actions or any(shown.get(name) != shape for name, shape in wanted.items()):
+        raise SettingsError(
+            f"the run's policy for '{spec.short_name}' was trained with other sensors or actions than this environment "
+            "has; name the one that it was trained on with --env"
+        )
+    return Actor(policy, np.random.default_rng([seed, 2]), deterministic=deterministic)

@@ -1,0 +1,89 @@
+"""What happened to agents at play, in columns by agent and time: a demonstration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.bridge.demonstrations import Demonstration
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Observations, StepBatch
+
+
+class Recording:
+    """What happened to all agents of one behavior, in columns.
+
+    Args:
+        spec: with the sensors that are kept.
+    """
+
+    def __init__(self, spec: BehaviorSpec) -> None:
+        self.spec = spec
+        self._life = 0
+        self._parts: dict[str, list[NDArray[Any]]] = {}
+
+    def step(self, batch: StepBatch, obs: Observations, last: Observations, actions: Actions | None) -> None:
+        """One message: the agents that asked with ``obs`` [n], and those that ended with ``last`` [m]."""
+        spec, ended = self.spec.actions, batch.terminals
+        if len(ended):
+            none = Actions.zeros(spec, len(ended))
+            self._add(ended.agent_ids, last, ended.reward + ended.group_reward, True, ended.truncated, none, None)
+        if len(batch) and actions is not None:
+            going = np.zeros(len(batch), np.bool_)
+            reward = batch.reward + batch.group_reward
+            self._add(batch.agent_ids, obs, reward, False, going, actions, batch.action_mask)
+
+    def _add(
+        self,
+        ids: NDArray[Any],
+        obs: Observations,
+        reward: NDArray[Any],
+        ended: bool,
+        truncated: BoolArray,
+        actions: Actions,
+        mask: BoolArray | None,
+    ) -> None:
+        n = len(ids)
+        nothing = np.zeros((n, self.spec.actions.mask_size), np.bool_)
+        values: dict[str, NDArray[Any]] = {
+            "agent": ids.astype(np.int64) + (self._life << 32),
+            "reward": reward.astype(np.float32),
+            "ended": np.full(n, ended),
+            "truncated": truncated,
+            "continuous": actions.continuous,
+            "discrete": actions.discrete,
+            "mask": nothing if mask is None else mask,
+        }
+        for i, sensor in enumerate(obs):
+            values[f"obs_{i}"] = np.array(sensor)
+        for name, value in values.items():
+            self._parts.setdefault(name, []).append(value)
+
+    def abandon(self) -> None:
+        """The environment was lost: whoever comes begins anew."""
+        self._life += 1
+
+    def demonstration(self, *, whole: bool) -> Demonstration:
+        """Everything by agent and time; ``whole``: but for episodes without an end."""
+        columns = {name: np.concatenate(parts) for name, parts in self._parts.items()}
+        order = np.argsort(columns["agent"], kind="stable")
+        columns = {name: values[order] for name, values in columns.items()}
+        agent, ended = columns["agent"], columns["ended"]
+        begins = np.ones(len(agent), np.bool_)
+        begins[1:] = (agent[1:] != agent[:-1]) | ended[:-1]
+        episode = np.cumsum(begins) - 1
+        kept = ~(begins & ended)  # an end without a decision says nothing
+        if whole:
+            kept &= np.bincount(episode, ended)[episode] > 0
+        columns = {name: values[kept] for name, values in columns.items()}
+        return Demonstration(
+            self.spec,
+            tuple(columns[f"obs_{i}"] for i in range(len(self.spec.observations))),
+            columns["reward"],
+            begins[kept],
+            columns["ended"],
+            columns["truncated"],
+            Actions(columns["continuous"], columns["discrete"]),
+            columns["mask"] if columns["mask"].any() else None,
+        )

@@ -1,0 +1,103 @@
+"""Evaluation on tensors: one episode of each copy, however long. In a run: tests/training/batched/test_run.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import State
+from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
+from tau_trainer.columns import Arrays
+from tau_trainer.envs.batched.contract import BatchedEnv
+from tau_trainer.evaluation.batched import EVALUATION_SEED, BatchedEvaluation
+from tau_trainer.settings.batched import BatchedSettings
+from tests.envs.batched.counting import Counting
+
+
+class Constant(BatchedLearner):
+    """Always adds the same."""
+
+    horizon = 1
+
+    def __init__(self, action: int) -> None:
+        self.action = action
+
+    @override
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        deterministic: bool = False,
+    ) -> Acted:
+        assert deterministic
+        return Acted(torch.full(observations.shape[:2], self.action))
+
+    @override
+    def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
+        raise NotImplementedError
+
+    @override
+    def state(self) -> State:
+        raise NotImplementedError
+
+    @override
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+
+@dataclass
+class Adding:
+    name: str
+    agents: list[int]
+    action: int
+
+    def player_in(self, env: BatchedEnv) -> BatchedLearner:
+        return Constant(self.action)
+
+
+def evaluation(copies: int, most: int, made: list[BatchedEnv]) -> BatchedEvaluation:
+    settings = BatchedSettings.model_validate(
+        {
+            "environment": {"name": "cartpole"},
+            "policies": {"agent": {"trainer_type": "ppo"}},
+            "evaluation": {"episodes": copies, "max_episode_steps": most},
+            "seed": 5,
+        }
+    )
+
+    def make(count: int, seed: int) -> BatchedEnv:
+        assert seed == 5 + EVALUATION_SEED
+        made.append(Counting(count, limit=9, seed=seed))
+        return made[-1]
+
+    # The agents' order is not that of the policies.
+    return BatchedEvaluation(settings, [Adding("right", [1], 1), Adding("left", [0], 0)], make)
+
+
+def test_every_copy_counts_once_however_long_its_episode_is() -> None:
+    made: list[BatchedEnv] = []
+    found = evaluation(8, 100, made)
+    episodes = found.run()
+    begun = Counting(8, limit=9, seed=5 + EVALUATION_SEED)
+    begun.reset()
+    wanted = [min(10.0 - start, 9.0) for start in begun.state["sum"].tolist()]
+    assert len(set(wanted)) > 1
+    assert episodes["right"].returns == episodes["right"].lengths == wanted
+    assert episodes["left"].returns == [0.0] * 8
+    assert episodes["left"].lengths == wanted
+    assert episodes["right"].mean_return == pytest.approx(sum(wanted) / 8)
+    again = found.run()
+    assert again["right"].returns == wanted, "the same episodes every time"
+    assert len(made) == 1
+
+
+def test_it_can_be_cut_and_stopped() -> None:
+    assert evaluation(3, 2, []).run()["right"].returns == [2.0] * 3
+    assert evaluation(3, 100, []).run(lambda: True) == {}

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import numpy as np
+
+from tau_trainer.evaluation.players import evenly
+from tau_trainer.specs import ActionSpec
+
+
+def test_chance_takes_every_action_that_is_not_forbidden() -> None:
+    rng, spec = np.random.default_rng(0), ActionSpec(2, (3, 2))
+    mask = np.zeros((500, 5), np.bool_)
+    mask[:, 1] = True
+    drawn = evenly(spec, 500, mask, rng)
+    assert set(drawn.discrete[:, 0].tolist()) == {0, 2}
+    assert set(drawn.discrete[:, 1].tolist()) == {0, 1}
+    assert -1.0 <= drawn.continuous.min() < -0.95
+    assert 0.95 < drawn.continuous.max() <= 1.0
+    mask[:, :3] = True  # as a whole, which forbids nothing
+    assert set(evenly(spec, 500, mask, rng).discrete[:, 0].tolist()) == {0, 1, 2}
