@@ -126,8 +126,6 @@ class _Process:
         os.environ.clear()
         os.environ.update(told["environment"])
         sys.path[:] = told["paths"]
-        if told["session"]:
-            os.setsid()
         with contextlib.suppress(OSError):  # its name in ps and top
             Path("/proc/self/comm").write_text(told["module"].rpartition(".")[2][:_LONGEST_NAME], "utf-8")
         for name in (*_LEFT, "SIGCHLD"):

@@ -17,8 +17,7 @@ from tau_trainer.errors import ActorError, EngineError
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.models import Policy
-from tau_trainer.remote.channel import ChannelMessage
-from tau_trainer.remote.weights import WeightChannel
+from tau_trainer.remote.process import Message, Publisher
 from tau_trainer.rewards import EngineReward
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.actor_link import ActorProcess, Board
@@ -149,7 +148,7 @@ class ActorPair(AgentTrainerPair):
         if self._board.rounds is not None:
             self._board.rounds.wake()
 
-    async def _next(self) -> ChannelMessage:
+    async def _next(self) -> Message:
         """Deal with the next message."""
         message = await self.process.receive()
         kind, facts, arrays = message
@@ -265,12 +264,12 @@ class ActorManager(ParallelTrainer):
         """One for each behavior that has shown itself."""
         return list(self.board.trainers.values())
 
-    def _make_trainer(self, learner: Learner, channel: WeightChannel) -> AsyncTrainer:
+    def _make_trainer(self, learner: Learner, weights: Publisher) -> AsyncTrainer:
         return AsyncTrainer(
             learner,
             self.board.own,
             self.board.hub,
-            channel,
+            weights,
             save=self._save,
             evaluate=self._have_played,
             on_done=self.wake,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
-from tau_trainer.remote.weights import WeightChannel
+from tau_trainer.remote.process import Publisher
 from tau_trainer.settings import AsyncTrainerSettings, OffPolicyHyperparameters
 from tau_trainer.specs import Aggregation
 from tau_trainer.training.learner import Learner
@@ -99,7 +99,7 @@ class AsyncTrainer:
 
     Attributes:
         learner: whose updates these are; it counts samples and opts.
-        channel: where actors read the newest weights.
+        weights: where actors read the newest weights.
         lag: of all transitions so far.
         acting: actors that play this behavior now, each with the opts of the oldest weights that it may still push
             something of.
@@ -111,19 +111,19 @@ class AsyncTrainer:
         learner: Learner,
         settings: AsyncTrainerSettings,
         hub: MetricsHub,
-        channel: WeightChannel,
+        weights: Publisher,
         *,
         save: Callable[[Learner], Awaitable[None]],
         evaluate: Callable[[Learner, Policy, int], Awaitable[None]],
         on_done: Callable[[], None],
     ) -> None:
-        """Made with the learner's weights in the channel.
+        """Made with the learner's weights known.
 
         Args:
             learner: has its counters already, where a run is resumed.
             settings: ``async_trainer``.
             hub: where figures go.
-            channel: of this behavior's weights.
+            weights: where they become known.
             save: writes a checkpoint; in lock step nobody asks for one here.
             evaluate: called with the policy and the opts behind it, and awaited.
             on_done: called when learning has ended.
@@ -132,7 +132,7 @@ class AsyncTrainer:
         ratio = settings.samples_per_update or (numbers.steps_per_update, numbers.steps_per_update)
         warmup = settings.warmup_period if settings.warmup_period is not None else numbers.buffer_init_steps
         self.learner = learner
-        self.channel = channel
+        self.weights = weights
         self.lag = Lag()
         self.acting: dict[int, int] = {}
         self.done = settings.max_opts is not None and learner.opts >= settings.max_opts
@@ -340,7 +340,7 @@ class AsyncTrainer:
         await learner.learn(work)
         self._cost.opts += learner.opts - before
         self._cost.opt_seconds += learner.update_seconds - seconds
-        self.channel.tell(learner.opts)
+        self.weights.tell(learner.opts)
         await self._after(before, learner.opts)
 
     def _measure(self, push: Push) -> None:
@@ -383,7 +383,7 @@ class AsyncTrainer:
         """Let actors have the newest weights."""
         policy = self.learner.policy
         self._opts_of[policy.version] = self.learner.opts
-        self.channel.write(policy.weights, policy.version, self.learner.opts)
+        self.weights.write(policy.weights, policy.version, self.learner.opts)
 
     # -- figures
 

@@ -10,7 +10,7 @@ from tau_trainer.envs import Parameters
 from tau_trainer.errors import ActorError, TauError
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
-from tau_trainer.remote.channel import ChannelMessage
+from tau_trainer.remote.process import Message
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.actor_process import plain_parameters
 from tau_trainer.training.callbacks import EvaluationInfo
@@ -84,7 +84,7 @@ class Evaluator:
                 pass
         self._launched = True
 
-    async def _next(self) -> ChannelMessage:
+    async def _next(self) -> Message:
         message = await self._process.receive()
         if message[0] == "behavior":
             self._process.tell("answer", self._board.behavior(self._process.index, message[1]))

@@ -22,10 +22,10 @@ from tau_trainer.models import Policy
 from tau_trainer.settings import AsyncTrainerSettings, DQNTrainerSettings, NetworkSettings, RunSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.actor_link import Board
-from tau_trainer.training.actor_process import exploring
 from tau_trainer.training.actors import ActorPair
 from tau_trainer.training.callbacks import EpisodeInfo, EvaluationInfo, LambdaCallback
 from tau_trainer.training.checkpoints import latest_checkpoint
+from tau_trainer.training.collector import exploring
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager, Session
@@ -119,7 +119,7 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     pids = pids_of(session)
     manager = session._run.actors
     assert manager is not None
-    status = manager.board.status
+    status = manager.board.place.status
     session.cancel()
     report = session.wait(WAIT_S)
     assert report.outcome == "cancelled"
@@ -255,7 +255,7 @@ def test_whoever_ends_the_run_does_not_wait_for_the_evaluator(
     actors = session._run.actors
     assert actors is not None
     playing_it = actors.evaluator._process
-    until(lambda: actors.board.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    until(lambda: actors.board.place.status[-1, 0] > 0, LONG_S)  # its episodes never end
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 1000.0)
     pid = playing_it.pid
     assert pid is not None
@@ -274,7 +274,7 @@ def test_an_evaluation_that_does_not_end_holds_no_run_for_ever(tmp_path: Path) -
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
     actors = session._run.actors
     assert actors is not None
-    until(lambda: actors.board.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    until(lambda: actors.board.place.status[-1, 0] > 0, LONG_S)  # its episodes never end
     object.__setattr__(session._run.plan, "stall_s", 0.2)  # the watchdog has read it already
     session._run._stop("that is enough")
     assert session.wait(WAIT_S).outcome == "completed"

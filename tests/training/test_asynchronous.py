@@ -13,7 +13,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory, Work
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.remote.channel import SharedBytes
-from tau_trainer.remote.weights import WeightChannel, layout_of
+from tau_trainer.remote.weights import WeightMemory, layout_of
 from tau_trainer.settings import AsyncTrainerSettings, SACTrainerSettings
 from tau_trainer.training.asynchronous import AsyncTrainer, Push
 from tau_trainer.training.learner import Learner
@@ -84,7 +84,7 @@ class Stage:
         self.evaluated: list[int] = []
         self.saved: list[int] = []
         self.done = 0
-        self.channel = WeightChannel(SharedBytes(), layout_of(WEIGHTS))
+        self.channel = WeightMemory(SharedBytes(), layout_of(WEIGHTS))
         self.trainer = AsyncTrainer(
             cast(Learner, self.learner),
             AsyncTrainerSettings.model_validate(settings),
