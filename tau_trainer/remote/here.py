@@ -7,6 +7,7 @@ saves first.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -14,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -84,12 +86,12 @@ class _PipedProcess(Process):
         try:
             with _signals_blocked():
                 launched = launch(
-                    target.module,
-                    [json.dumps(wiring)],
+                    "tau_trainer.remote.here",
+                    [target.module, json.dumps(wiring)],
                     errors=self._printed,
                     shared=[] if sys.platform == "win32" else [int(memory.place) for memory in shared],
                     several=target.several,
-                    preload=target.preload,
+                    preload=[target.module, *target.preload],
                 )
         except OSError as error:
             self._close_files()
@@ -207,15 +209,13 @@ def _signals_blocked() -> Iterator[None]:
 class _PipedParent(Parent):
     """In a process: standard input and output are the pipes; the trainer's signals are ignored from here on."""
 
-    def __init__(self) -> None:
+    def __init__(self, wiring: Mapping[str, Any]) -> None:
         for name in _TRAINERS_SIGNALS:
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.SIG_IGN)
-        # without a buffer: the interpreter wants its lock at the end, and a thread still reads then
-        source, sink = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb")
+        source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)  # whatever prints must not end up between two messages, but in the log
         sys.stdout = sys.stderr
-        wiring = json.loads(sys.argv[1])
         self._channel = Channel(source, sink, SharedBytes(wiring["lent"]) if "lent" in wiring else None)
         self._saying = threading.Lock()
         self.status = np.zeros(STATUS, np.int64)
@@ -245,16 +245,23 @@ class _PipedParent(Parent):
         return WeightMemory(SharedBytes(reference["memory"]), reference["layout"])
 
 
-def serve(work: Callable[[Parent], None]) -> None:
-    """In a process: be what was launched. What goes wrong is said, with exit code 1."""
-    try:
-        parent = _PipedParent()
-    except GoneError:
-        return
-    try:
-        work(parent)
-    except GoneError:
-        return
-    except Exception as error:
-        parent.fail(error)
-        sys.exit(1)
+def main() -> None:
+    """Be what was launched, until its work is over. What goes wrong is said, with exit code 1."""
+    name, code = sys.argv[1], 0
+    with contextlib.suppress(OSError):  # its name in ps and top
+        Path("/proc/self/comm").write_text(name.rpartition(".")[2], "utf-8")
+    with contextlib.suppress(GoneError):
+        parent = _PipedParent(json.loads(sys.argv[2]))
+        try:
+            importlib.import_module(name).work(parent)
+        except GoneError:
+            raise
+        except Exception as error:
+            parent.fail(error)
+            code = 1
+    sys.stderr.flush()
+    os._exit(code)  # a thread of somebody else's, such as an environment's, may never end
+
+
+if __name__ == "__main__":
+    main()

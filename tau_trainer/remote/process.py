@@ -65,7 +65,7 @@ class Target:
     """What is launched.
 
     Attributes:
-        module: has ``work(parent)``, and a ``main`` that gives it to :func:`~tau_trainer.remote.here.serve`.
+        module: has ``work(parent)``; where that returns the process ends, and no thread of its own is waited for.
         arguments: JSON; :attr:`Parent.arguments`.
         name: who it is, in a sentence: ``actor 1``.
         failure: raised where it ends, cannot be started, or fails by what is no TauError.

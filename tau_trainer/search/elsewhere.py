@@ -13,7 +13,6 @@ from typing import Any
 from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import TauError
-from tau_trainer.remote.here import serve
 from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import GoneError, Parent, Target
 from tau_trainer.search.trial import Outcome, Trial
@@ -107,12 +106,3 @@ def work(parent: Parent) -> None:
     parent.listen(gone=trial.stop)
     threading.Thread(target=report, daemon=True).start()
     parent.say("answer", asdict(trial.run()))
-
-
-def main() -> None:
-    """Be it here."""
-    serve(work)
-
-
-if __name__ == "__main__":
-    main()

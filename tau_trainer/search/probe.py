@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from tau_trainer.errors import TauError, is_out_of_memory
-from tau_trainer.remote.here import serve
 from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import Parent, Target
 from tau_trainer.search.scaling import Probe
@@ -189,12 +188,3 @@ def _memory(device: Any) -> int | None:
 
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def main() -> None:
-    """Be it here."""
-    serve(work)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,33 +7,21 @@ import contextlib
 import os
 import queue
 import time
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tau_trainer.columns import Arrays
 from tau_trainer.metrics import Event, MetricsHub
-from tau_trainer.remote.process import GoneError, Message, Parent
+from tau_trainer.remote.process import GoneError, Message, Parent, Take
 from tau_trainer.specs import Aggregation
 
+News = Callable[[Mapping[str, Any]], None]
 _NO_ARRAYS: Arrays = {}
 _LAST_S = 5.0
 """How long an environment may take to end once the trainer is gone."""
-
-
-class Player(Protocol):
-    """Who plays for the trainer."""
-
-    def hear(self, message: Message) -> None:
-        """The trainer said something; belongs to the event loop."""
-
-    def take(self, news: Mapping[str, Any]) -> None:
-        """In lock step, what the trainer says at the end of a round."""
-
-    def trainer_is_gone(self) -> None:
-        """Nobody is left to play for; belongs to the event loop."""
 
 
 class TrainerLink:
@@ -49,11 +37,17 @@ class TrainerLink:
         self._answers = queue.SimpleQueue[dict[str, Any] | None]()
         self._accepted = queue.SimpleQueue[dict[str, Any] | None]()
         self._unaccepted = 0
-        self._player: Player | None = None
+        self._news: News = lambda facts: None
 
-    def listen(self, player: Player) -> None:
-        """Hear it from now on; call in the event loop."""
-        self._player = player
+    def listen(self, hear: Take, news: News, gone: Callable[[], None]) -> None:
+        """Hear it from now on; call in the event loop, which ``hear`` and ``gone`` are called in.
+
+        Args:
+            hear: gets what it says by itself.
+            news: gets what it says with the acceptance of a push, in :meth:`wait`.
+            gone: nobody is left to play for.
+        """
+        self._news = news
         loop = asyncio.get_running_loop()
 
         def take(message: Message) -> None:
@@ -63,17 +57,17 @@ class TrainerLink:
                 self._answers.put(message.facts)
             else:
                 with contextlib.suppress(RuntimeError):  # the loop is over
-                    loop.call_soon_threadsafe(player.hear, message)
+                    loop.call_soon_threadsafe(hear, message)
 
-        def gone() -> None:
+        def end() -> None:
             self._answers.put(None)
             self._accepted.put(None)
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(player.trainer_is_gone)
+                loop.call_soon_threadsafe(gone)
             time.sleep(_LAST_S)
             os._exit(1)
 
-        self._parent.listen(take, gone)
+        self._parent.listen(take, end)
 
     def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = _NO_ARRAYS) -> None:
         """Say something. Raises GoneError."""
@@ -95,14 +89,13 @@ class TrainerLink:
 
     def wait(self) -> None:
         """Wait until everything that was pushed is accepted, and take over what is said with it. Raises GoneError."""
-        assert self._player is not None
         while self._unaccepted:
             news = self._accepted.get()
             if news is None:
                 raise GoneError
             self._unaccepted -= 1
             if news:
-                self._player.take(news)
+                self._news(news)
 
 
 class DistantHub(MetricsHub):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,6 @@ from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.envs import open_source
 from tau_trainer.envs.threaded import ThreadedEnvironment
 from tau_trainer.errors import ActorError
-from tau_trainer.remote.here import serve
 from tau_trainer.remote.process import GoneError, Message, Parent
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.settings import RunSettings
@@ -76,7 +74,7 @@ class _Player:
     async def play(self) -> None:
         """Play to the end."""
         self._task = asyncio.current_task()
-        self._trainer.listen(self)
+        self._trainer.listen(self._hear, self._take, self._trainer_is_gone)
         began = time.monotonic()
         beating = asyncio.create_task(self._beat())
         try:
@@ -153,7 +151,7 @@ class _Player:
     def _show(self) -> None:
         self._parent.status[:2] = self.pair.environment.exchanges, self.pair.trainer.decisions
 
-    def hear(self, message: Message) -> None:
+    def _hear(self, message: Message) -> None:
         """The trainer said something; belongs to the event loop."""
         kind, facts, _ = message
         if kind == "stop":
@@ -163,7 +161,7 @@ class _Player:
         else:
             self._orders.put_nowait(message)
 
-    def take(self, news: Mapping[str, Any]) -> None:
+    def _take(self, news: Mapping[str, Any]) -> None:
         """In lock step, what the trainer says at the end of a round."""
         # Where the environment begins anew, what is done until then belongs to nothing.
         self._anew = None if news["generation"] is None else news
@@ -178,7 +176,7 @@ class _Player:
         self._parameters = _parameters(facts["parameters"])
         self._lessons.version, self._lessons.reset_version = facts["version"], facts["reset_version"]
 
-    def trainer_is_gone(self) -> None:
+    def _trainer_is_gone(self) -> None:
         """Nobody is left to play for; belongs to the event loop."""
         if self._task is not None:
             self._task.cancel()
@@ -233,14 +231,3 @@ def work(parent: Parent) -> None:
     begin = parent.hear()
     player = _Player(parent, {**parent.arguments, **begin.facts})
     asyncio.run(player.play())
-
-
-def main() -> None:
-    """Do it here."""
-    serve(work)
-    sys.stderr.flush()
-    os._exit(0)  # a step of somebody else's environment may never end
-
-
-if __name__ == "__main__":
-    main()

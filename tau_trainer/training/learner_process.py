@@ -21,7 +21,7 @@ from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
-from tau_trainer.remote.here import Here, serve
+from tau_trainer.remote.here import Here
 from tau_trainer.remote.process import GoneError, Message, Parent, Place, Target
 from tau_trainer.settings import trainer_type
 from tau_trainer.training import behavior_json
@@ -217,12 +217,3 @@ def work(parent: Parent) -> None:
     host = _Host(parent)
     while True:
         host.answer(requests.get())
-
-
-def main() -> None:
-    """Be it here."""
-    serve(work)
-
-
-if __name__ == "__main__":
-    main()

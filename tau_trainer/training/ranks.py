@@ -23,7 +23,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError, TauError
-from tau_trainer.remote.here import Here, serve
+from tau_trainer.remote.here import Here
 from tau_trainer.remote.process import Parent, Process, Target
 
 _HOST = "127.0.0.1"
@@ -156,12 +156,3 @@ def work(parent: Parent) -> None:
     module, _, name = joins["work"].partition(":")
     getattr(importlib.import_module(module), name)(ranks, device, joins["asked"])
     threading.Event().wait()  # until rank 0 is done as well: who ends before is taken for dead
-
-
-def main() -> None:
-    """Be it here."""
-    serve(work)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,6 @@ import sys
 import threading
 
 from tau_trainer.errors import TauError
-from tau_trainer.remote.here import serve
 from tau_trainer.remote.process import Parent
 
 
@@ -38,12 +37,3 @@ def work(parent: Parent) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         case _:
             threading.Event().wait()
-
-
-def main() -> None:
-    """Do it here."""
-    serve(work)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,6 @@ import sys
 import time
 
 from tau_trainer.errors import CheckpointError
-from tau_trainer.remote.here import serve
 from tau_trainer.remote.process import Parent
 
 
@@ -35,12 +34,3 @@ def work(parent: Parent) -> None:
                 os.kill(os.getpid(), signal.SIGSEGV)
             case _:
                 parent.say(kind, facts | {"arguments": parent.arguments}, arrays)
-
-
-def main() -> None:
-    """Do it here."""
-    serve(work)
-
-
-if __name__ == "__main__":
-    main()

@@ -57,6 +57,8 @@ def test_it_speaks_and_leaves_signals_to_the_trainer(
         os.kill(process.pid, number)
     kind, facts, _ = answer(process, more=2)
     assert (kind, facts.pop("seconds_on_the_way") >= 0.0) == ("hello", True)
+    if sys.platform == "linux":
+        assert Path(f"/proc/{process.pid}/comm").read_text() == "echo\n", "in ps and top"
     assert facts == {"more": 2, "arguments": {"a": [1]}}
     process.stop()
     process.end()
