@@ -14,7 +14,7 @@ import numpy as np
 
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import ActorError, EngineError
-from tau_trainer.memory import Rollout
+from tau_trainer.memory import Rollout, Work
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.models import Policy
 from tau_trainer.remote.process import Message, Publisher
@@ -170,8 +170,8 @@ class ActorPair(AgentTrainerPair):
 
     async def _push(self, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         trainer = self._board.trainers[facts["name"]]
-        data = {**arrays, **facts["numbers"]}
-        push = Push(self.id, data, len(Rollout(data)) if arrays else 0, facts["seconds_on_the_way"])
+        work = Work.received({**facts, "source": self.id}, arrays)
+        push = Push(work, len(Rollout(work)) if arrays else 0, facts["seconds_on_the_way"])
         news: dict[str, Any] = {}
         if self._board.rounds is None:
             await trainer.put(push)

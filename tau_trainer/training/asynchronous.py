@@ -13,7 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -35,9 +35,8 @@ _MOST_STEPS = 64
 class Push:
     """Transitions of one actor, on their way."""
 
-    actor: int
-    data: Mapping[str, Any]
-    """What :meth:`Algorithm.ready` gave there."""
+    work: Work
+    """What :meth:`Algorithm.ready` gave there; its source is the actor."""
     samples: int
     receiving_seconds: float = 0.0
     """What it took to get them here."""
@@ -45,8 +44,13 @@ class Push:
     @property
     def versions(self) -> NDArray[np.integer[Any]]:
         """Of the policies that acted, record by record."""
-        versions: NDArray[np.integer[Any]] = self.data["version"][1:]
+        versions: NDArray[np.integer[Any]] = self.work["version"][1:]
         return versions
+
+    @property
+    def actor(self) -> int:
+        """Who pushed it."""
+        return self.work.source
 
 
 @dataclass(slots=True)
@@ -330,11 +334,10 @@ class AsyncTrainer:
     async def _update(self, push: Push | None, steps: int, *, anew: bool = False) -> None:
         learner, before = self.learner, self.learner.opts
         if push is None:
-            work = Work({**NO_TRANSITIONS, "gradient_steps": steps})
+            work = Work(NO_TRANSITIONS, gradient_steps=steps)
         else:
             self._measure(push)
-            more = {"anew": True} if anew else {}
-            work = Work({**push.data, "source": push.actor, "gradient_steps": steps, **more})
+            work = replace(push.work, gradient_steps=steps, anew=anew)
             learner.samples += push.samples
         seconds = learner.update_seconds
         await learner.learn(work)

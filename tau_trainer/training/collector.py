@@ -118,12 +118,10 @@ class Collector:
                 self._trainer.tell("current", {"name": self.name, "version": self.actor.policy.version})
                 self._pushed_at = self._opts
             return
-        numbers = {name: value for name, value in work.data.items() if isinstance(value, int)}
-        arrays = {name: value for name, value in work.data.items() if isinstance(value, np.ndarray)}
+        facts, arrays = work.sent()
         counted = min(self._decisions, self.left)
         self._decisions -= counted
-        facts = {"name": self.name, "numbers": numbers, "decisions": counted}
-        self._trainer.push(facts, arrays)
+        self._trainer.push({**facts, "name": self.name, "decisions": counted}, arrays)
         work.release()
         if self._numbers["waits"]:
             self._trainer.wait()

@@ -12,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from tau_trainer.algorithms import Algorithm, OnBatch, Publish, Setup, State, make_algorithm
@@ -120,10 +119,8 @@ class RemoteLearner:
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         """Have it learn; policies are handed on as they come."""
-        numbers = {name: value for name, value in work.data.items() if isinstance(value, int)}
-        arrays = {name: value for name, value in work.data.items() if isinstance(value, np.ndarray)}
-        asked = {"publish": publish is not None, "batches": self._on_batch is not None}
-        facts = {"numbers": numbers, "progress": progress, **asked}
+        facts, arrays = work.sent()
+        facts |= {"progress": progress, "publish": publish is not None, "batches": self._on_batch is not None}
 
         def hand_on(told: Mapping[str, Any], weights: Arrays) -> None:
             assert publish is not None
@@ -186,7 +183,7 @@ class _Host:
             torch.set_num_threads(self._threads if algorithm.large else 1)
             publish = self._publish if facts["publish"] else None
             algorithm.on_batch = self._batch if facts["batches"] else None
-            stats = algorithm.update({**arrays, **facts["numbers"]}, facts["progress"], publish)
+            stats = algorithm.update(Work.received(facts, arrays), facts["progress"], publish)
             return "updated", {"stats": stats, "version": algorithm.version}, algorithm.weights()
         if kind == "load":
             algorithm.load(arrays, facts["facts"])

@@ -54,8 +54,9 @@ class FakeLearner:
         await self.free.wait()
         if self.error is not None:
             raise self.error
-        rows, steps = len(Rollout(work.data)), work.data["gradient_steps"]
-        self.updates.append((work.data.get("source"), rows, steps))
+        rows, steps = len(Rollout(work)), work.gradient_steps
+        assert steps is not None
+        self.updates.append((work.source if rows else None, rows, steps))
         self.opts += steps
         self.update_seconds += 0.002 * steps
         self.policy = Policy(self.policy.version + 1)
@@ -111,7 +112,7 @@ class Stage:
         acted = self.learner.policy.version if version is None else version
         for _ in range(samples + 1):
             memory.append(np.zeros(1, np.intp), {"extrinsic": np.zeros((1, 1), np.float32)}, values, acted)
-        return Push(actor, memory.take().data, samples)
+        return Push(Work(memory.take().data, source=actor), samples)
 
 
 async def settle() -> None:

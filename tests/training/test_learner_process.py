@@ -130,11 +130,9 @@ def test_several_threads_work_on_images_alone(monkeypatch: pytest.MonkeyPatch) -
     host = _Host(Silent(threads=3))
     for name, spec in (("vectors", vector_spec()), ("images", camera)):
         setup = replace(SETUP, spec=spec)
-        work = experience(make_algorithm(setup), make_algorithm(setup).snapshot(), 0).data
         host._algorithms[name] = make_algorithm(setup)
-        arrays = {key: value for key, value in work.items() if isinstance(value, np.ndarray)}
-        numbers = {key: value for key, value in work.items() if isinstance(value, int)}
-        facts = {"learner": name, "numbers": numbers, "progress": 0.0, "publish": False, "batches": False}
+        facts, arrays = experience(make_algorithm(setup), make_algorithm(setup).snapshot(), 0).sent()
+        facts |= {"learner": name, "progress": 0.0, "publish": False, "batches": False}
         host.answer(Message("update", facts, arrays))
     assert chosen == [1, 3]
 
