@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
-from tau_trainer.remote.process import Message
+from tau_trainer.remote.process import NO_ARRAYS, Message
 
-_NO_ARRAYS: Arrays = {}
 _ALIGNMENT = 64
 _SMALLEST = _MOST_AT_ONCE = 1 << 20
 
@@ -98,7 +97,7 @@ class Channel:
         self._shared = shared
 
     def send(
-        self, kind: str, facts: Mapping[str, Any], arrays: Arrays = _NO_ARRAYS, *, through_memory: bool = False
+        self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS, *, through_memory: bool = False
     ) -> None:
         """Send one message. Raises OSError when the other end is gone."""
         table, size = [], 1  # numpy refuses a buffer without a byte, even for an array without an element

@@ -7,7 +7,6 @@ saves first.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import signal
@@ -24,15 +23,24 @@ import numpy as np
 from tau_trainer.columns import Arrays
 from tau_trainer.remote.channel import Channel, SharedBytes
 from tau_trainer.remote.launching import launch
-from tau_trainer.remote.process import STATUS, GoneError, Layout, Message, Parent, Process, Take, Target
+from tau_trainer.remote.process import (
+    NO_ARRAYS,
+    NO_FACTS,
+    STATUS,
+    GoneError,
+    Layout,
+    Message,
+    Parent,
+    Process,
+    Take,
+    Target,
+)
 from tau_trainer.remote.weights import WeightMemory
 
 _CLOSE_S = 5.0
 _TAIL_BYTES = 2000
 _TRAINERS_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 """Signals that the trainer answers, and no process of ours."""
-_NO_FACTS: Mapping[str, Any] = {}
-_NO_ARRAYS: Arrays = {}
 
 
 class Here:
@@ -128,7 +136,7 @@ class _PipedProcess(Process):
         """None: it runs."""
         return self._process.poll()
 
-    def say(self, kind: str, facts: Mapping[str, Any] = _NO_FACTS, arrays: Arrays = _NO_ARRAYS) -> None:
+    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
         """Say something."""
         with self._saying, contextlib.suppress(OSError):
             if not self._sink.closed:
@@ -225,7 +233,7 @@ class _PipedParent(Parent):
             self.status = np.frombuffer(content, np.int64).reshape(seats, width)[seat]
         self.arguments = self.hear().facts
 
-    def say(self, kind: str, facts: Mapping[str, Any] = _NO_FACTS, arrays: Arrays = _NO_ARRAYS) -> None:
+    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
         """Say something."""
         try:
             with self._saying:
@@ -244,23 +252,19 @@ class _PipedParent(Parent):
         """The weights that the trainer writes."""
         return WeightMemory(SharedBytes(reference["memory"]), reference["layout"])
 
+    def leave(self, code: int = 0) -> None:
+        """End this process at once."""
+        sys.stderr.flush()
+        os._exit(code)
+
 
 def main() -> None:
-    """Be what was launched, until its work is over. What goes wrong is said, with exit code 1."""
-    name, code = sys.argv[1], 0
+    """Be what was launched, until its work is over."""
+    name = sys.argv[1]
     with contextlib.suppress(OSError):  # its name in ps and top
         Path("/proc/self/comm").write_text(name.rpartition(".")[2], "utf-8")
     with contextlib.suppress(GoneError):
-        parent = _PipedParent(json.loads(sys.argv[2]))
-        try:
-            importlib.import_module(name).work(parent)
-        except GoneError:
-            raise
-        except Exception as error:
-            parent.fail(error)
-            code = 1
-    sys.stderr.flush()
-    os._exit(code)  # a thread of somebody else's, such as an environment's, may never end
+        _PipedParent(json.loads(sys.argv[2])).be(name)
 
 
 if __name__ == "__main__":

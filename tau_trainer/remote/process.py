@@ -17,7 +17,7 @@ and arrays.
 from __future__ import annotations
 
 import contextlib
-import os
+import importlib
 import queue
 import sys
 import threading
@@ -39,8 +39,8 @@ STATUS = 8
 """Numbers that a process shows: a cache line, so that no two write to the same."""
 Layout = Sequence[tuple[str, str, Sequence[int]]]
 """Name, type and shape of each array, in the order in which they are kept; JSON can hold it."""
-_NO_FACTS: Mapping[str, Any] = {}
-_NO_ARRAYS: Arrays = {}
+NO_FACTS: Mapping[str, Any] = {}
+NO_ARRAYS: Arrays = {}
 
 
 class GoneError(Exception):
@@ -106,7 +106,7 @@ class Process(ABC):
         """None: it runs. Negative: minus the number of the signal that ended it."""
 
     @abstractmethod
-    def say(self, kind: str, facts: Mapping[str, Any] = _NO_FACTS, arrays: Arrays = _NO_ARRAYS) -> None:
+    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
         """Say something. That a process has ended is found by hearing."""
 
     def hear(self, limit_s: float | None = None) -> Message:
@@ -230,7 +230,7 @@ class Parent(ABC):
     status: NDArray[np.int64]
 
     @abstractmethod
-    def say(self, kind: str, facts: Mapping[str, Any] = _NO_FACTS, arrays: Arrays = _NO_ARRAYS) -> None:
+    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
         """Say something; from any thread. Raises GoneError."""
 
     @abstractmethod
@@ -241,14 +241,21 @@ class Parent(ABC):
     def newest(self, reference: Mapping[str, Any]) -> Newest:
         """The weights that a :class:`Publisher` writes."""
 
-    def listen(self, take: Take = lambda message: None, gone: Callable[[], None] = lambda: os._exit(0)) -> None:
-        """From now on hear in a thread, so that it is noticed at once when nobody wants any more: then ``gone``."""
+    @abstractmethod
+    def leave(self, code: int = 0) -> None:
+        """End this process at once."""
+
+    def listen(self, take: Take = lambda message: None, gone: Callable[[], None] | None = None) -> None:
+        """From now on hear in a thread, so that it is noticed at once when nobody wants any more: then ``gone``.
+
+        None: the process ends.
+        """
 
         def hear() -> None:
             with contextlib.suppress(GoneError):
                 while True:
                     take(self.hear())
-            gone()
+            (gone or self.leave)()
 
         threading.Thread(target=hear, name="parent", daemon=True).start()
 
@@ -261,3 +268,15 @@ class Parent(ABC):
         sys.stderr.flush()
         with contextlib.suppress(GoneError):
             self.say("error", {"type": type(error).__name__, "text": str(error)})
+
+    def be(self, module: str) -> None:
+        """Do the work of ``module``, and end: with exit code 1 where it fails, which is said."""
+        code = 0
+        try:
+            importlib.import_module(module).work(self)
+        except GoneError:
+            pass
+        except Exception as error:
+            self.fail(error)
+            code = 1
+        self.leave(code)  # a thread of somebody else's, such as an environment's, may never end

@@ -7,7 +7,6 @@ all the memory there is, crash, or hang: that is what it finds out, and nothing 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import tempfile
@@ -99,7 +98,7 @@ class ProbeEndedError(TauError):
 
 def work(parent: Parent) -> None:
     """Be that process."""
-    parent.listen(gone=lambda: os._exit(1))
+    parent.listen()
     settings = BatchedSettings.model_validate(parent.arguments["settings"])
     _be_careful(settings.device)
     try:

@@ -15,7 +15,7 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.remote.here import Here
-from tau_trainer.remote.process import Message, Place, Process, Publisher, Target
+from tau_trainer.remote.process import NO_ARRAYS, Message, Place, Process, Publisher, Target
 from tau_trainer.remote.weights import layout_of
 from tau_trainer.specs import StepBatch
 from tau_trainer.training import behavior_json
@@ -33,7 +33,6 @@ _LOOK_S = 0.5
 """How often a process is looked at that says nothing. Looks are counted, so that nobody is late because we slept."""
 _BEGIN_S = 60.0
 """What a process may take at least until it lives: it loads what it needs."""
-_NOTHING: Arrays = {}
 _WAKE = Message("wake", {}, {})
 """Says that there is something else to look at than messages."""
 
@@ -50,9 +49,8 @@ class Board:
         self.pool = pool
         self.lessons = lessons
         self.own = plan.settings.async_trainer
-        self.seats = self.own.actors + 1
-        """Processes at most: actors, and one that evaluates."""
-        self.place = place or Here(self.seats, _BOARDS)
+        self.place = place or Here(self.own.actors + 1, _BOARDS)
+        """With seats for actors, and for the one that evaluates."""
         self.trainers: dict[str, AsyncTrainer] = {}
         self.starting = asyncio.Lock()
         """Held while an environment starts: one after the other."""
@@ -66,17 +64,7 @@ class Board:
     def arguments(self) -> dict[str, Any]:
         """What every process is launched with."""
         settings = self.plan.settings.model_copy(update={"debug": False})
-        return {
-            "settings": settings.model_dump(mode="json"),
-            "seats": self.seats,
-            "logs": str(self.plan.log_folder),
-            "numbers": {
-                "n_buffer": self.own.n_buffer,
-                "patience": max(self.own.max_policy_lag // 2, 1),
-                "waits": self.own.mode == "lock_step",
-            },
-            "timeout_s": float(self.plan.settings.env_settings.timeout_wait),
-        }
+        return {"settings": settings.model_dump(mode="json"), "logs": str(self.plan.log_folder)}
 
     def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
         """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
@@ -154,8 +142,7 @@ class ActorProcess:
         """Start a process, which waits to be told to begin. Raises ActorError."""
         if self._process is not None:
             self._process.end()
-        exploration = None if self._evaluates else self._board.own.exploration_of(self.index)
-        arguments = {"index": self.index, "evaluates": self._evaluates, "exploration": exploration}
+        arguments = {"index": self.index, "evaluates": self._evaluates}
         target = Target(
             "tau_trainer.training.actor_process",
             self._board.arguments | arguments,
@@ -179,7 +166,7 @@ class ActorProcess:
         self.launches += 1
         self.tell("begin", now | {"parameters": plain_parameters(parameters)})
 
-    def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = _NOTHING) -> None:
+    def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
         """Say something; a process that is gone is found by its silence."""
         if self._process is not None:
             self._process.say(kind, facts, arrays)

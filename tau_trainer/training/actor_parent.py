@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import time
 from collections.abc import Callable, Mapping
@@ -15,11 +14,10 @@ from numpy.typing import ArrayLike
 
 from tau_trainer.columns import Arrays
 from tau_trainer.metrics import Event, MetricsHub
-from tau_trainer.remote.process import GoneError, Message, Parent, Take
+from tau_trainer.remote.process import NO_ARRAYS, GoneError, Message, Parent, Take
 from tau_trainer.specs import Aggregation
 
 News = Callable[[Mapping[str, Any]], None]
-_NO_ARRAYS: Arrays = {}
 _LAST_S = 5.0
 """How long an environment may take to end once the trainer is gone."""
 
@@ -29,11 +27,12 @@ class TrainerLink:
 
     Attributes:
         hub: its numbers go along with every push.
+        parent: whoever launched this process.
     """
 
     def __init__(self, parent: Parent) -> None:
         self.hub = DistantHub(parent)
-        self._parent = parent
+        self.parent = parent
         self._answers = queue.SimpleQueue[dict[str, Any] | None]()
         self._accepted = queue.SimpleQueue[dict[str, Any] | None]()
         self._unaccepted = 0
@@ -65,13 +64,13 @@ class TrainerLink:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(gone)
             time.sleep(_LAST_S)
-            os._exit(1)
+            self.parent.leave(1)
 
-        self._parent.listen(take, end)
+        self.parent.listen(take, end)
 
-    def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = _NO_ARRAYS) -> None:
+    def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
         """Say something. Raises GoneError."""
-        self._parent.say(kind, facts, arrays)
+        self.parent.say(kind, facts, arrays)
 
     def ask(self, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Say something and wait for the answer. Raises GoneError."""

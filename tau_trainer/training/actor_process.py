@@ -7,7 +7,6 @@ there is a :class:`~tau_trainer.training.collector.Collector`: the collecting si
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,16 +44,16 @@ class _Player:
 
     def __init__(self, parent: Parent, begin: Mapping[str, Any]) -> None:
         """``begin``: what the trainer said of this actor."""
-        self._parent = parent
         self._trainer = TrainerLink(parent)
         self._hub = self._trainer.hub
         self._begin = begin
         self._index: int = begin["index"]
         self._batcher = DecisionBatcher()
         self._collectors: dict[str, Collector] = {}
-        settings = RunSettings.model_validate(begin["settings"])
-        source = open_source(settings, begin["seats"], Path(begin["logs"]), only=self._index)
-        self._task_of_run = task = task_of(settings)
+        self._settings = RunSettings.model_validate(begin["settings"])
+        seats = self._settings.async_trainer.actors + 1
+        source = open_source(self._settings, seats, Path(begin["logs"]), only=self._index)
+        self._task_of_run = task = task_of(self._settings)
         self._lessons = Lessons({})
         self._parameters = _parameters(begin["parameters"])
         self._returns: dict[str, list[float]] = {}
@@ -95,19 +94,19 @@ class _Player:
             await self.pair.environment.kill()
         except Exception as error:  # whatever it is, the trainer must learn of it
             await self.pair.environment.kill()
-            self._parent.fail(error)
+            self._trainer.parent.fail(error)
         finally:
             beating.cancel()
 
     async def _beat(self) -> None:
         """Show that this process lives. A step in a thread can only be ended with the process that it is in."""
-        environment, limit_s = self.pair.environment, self._begin["timeout_s"]
+        environment, limit_s = self.pair.environment, float(self._settings.env_settings.timeout_wait)
         while True:
-            self._parent.status[2] += 1
+            self._trainer.parent.status[2] += 1
             if isinstance(environment, ThreadedEnvironment) and environment.busy_s > limit_s:
                 text = f"actor {self._index} was ended: it waited {limit_s:g} s for {environment.waits_for}"
-                self._parent.fail(ActorError(f"{text}; {TOO_SLOW}"))
-                os._exit(1)
+                self._trainer.parent.fail(ActorError(f"{text}; {TOO_SLOW}"))
+                self._trainer.parent.leave(1)
             await asyncio.sleep(_BEAT_S)
 
     async def _collect(self) -> None:
@@ -149,7 +148,7 @@ class _Player:
             self._trainer.tell("evaluated", {"returns": returns[: facts["episodes"]]})
 
     def _show(self) -> None:
-        self._parent.status[:2] = self.pair.environment.exchanges, self.pair.trainer.decisions
+        self._trainer.parent.status[:2] = self.pair.environment.exchanges, self.pair.trainer.decisions
 
     def _hear(self, message: Message) -> None:
         """The trainer said something; belongs to the event loop."""
@@ -189,7 +188,7 @@ class _Player:
         collector = self._collectors.get(facts["name"])
         if collector is None:
             facts = {**facts, "behavior": behavior_json.to_json(visible)}
-            collector = self._collectors[facts["name"]] = Collector(self._parent, self._trainer, self._begin, facts)
+            collector = self._collectors[facts["name"]] = Collector(self._trainer, self._settings, self._begin, facts)
         return TauAgent(collector, spec, self._batcher)
 
     def _rewarder(self, spec: BehaviorSpec) -> Rewarder:

@@ -12,7 +12,6 @@ from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Memory, Work
-from tau_trainer.remote.process import Parent
 from tau_trainer.settings import RunSettings, TrainerSettings
 from tau_trainer.specs import FloatArray
 from tau_trainer.training import behavior_json
@@ -25,21 +24,21 @@ class Collector:
     """The collecting side of a behavior. Fulfils :class:`~tau_trainer.training.agents.Collecting`."""
 
     def __init__(
-        self, parent: Parent, trainer: TrainerLink, begin: Mapping[str, Any], facts: Mapping[str, Any]
+        self, trainer: TrainerLink, settings: RunSettings, begin: Mapping[str, Any], facts: Mapping[str, Any]
     ) -> None:
-        """``begin``: what the trainer said of this actor; ``facts``: of this behavior."""
+        """``settings``: of the run; ``begin``: what the trainer said of this actor; ``facts``: of this behavior."""
         self.name: str = facts["name"]
         self.spec = behavior_json.from_json(facts["behavior"])
-        settings = RunSettings.model_validate(begin["settings"]).of_behavior(self.spec.short_name)
-        self.settings: TrainerSettings = exploring(settings, begin["exploration"])
+        self._async = settings.async_trainer
+        exploration = None if begin["evaluates"] else self._async.exploration_of(begin["index"])
+        self.settings: TrainerSettings = exploring(settings.of_behavior(self.spec.short_name), exploration)
         self.left: int | None = None if begin["evaluates"] else facts["left"]
         """Decisions that may be made until it is told more; None: nothing is remembered any more."""
         self.algorithm = make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"]))
         self.decisions = 0
         """Made by this process."""
-        self._weights = parent.newest(facts["weights"])
+        self._weights = trainer.parent.newest(facts["weights"])
         self._trainer = trainer
-        self._numbers: Mapping[str, Any] = begin["numbers"]
         self._rows = self._decisions = self._moments = 0
         self._seen, newest = self._weights.written, self._weights.read()
         self._opts = self._pushed_at = newest.opts
@@ -94,8 +93,8 @@ class Collector:
             return
         if self._weights.written > self._seen:
             self.sync()
-        old = self._weights.opts - self._pushed_at >= self._numbers["patience"]
-        self.push(_EVERYTHING if old or self._decisions >= self.left else self._numbers["n_buffer"])
+        old = self._weights.opts - self._pushed_at >= max(self._async.max_policy_lag // 2, 1)
+        self.push(_EVERYTHING if old or self._decisions >= self.left else self._async.n_buffer)
 
     def sync(self) -> None:
         """Act with the newest weights from now on."""
@@ -123,7 +122,7 @@ class Collector:
         self._decisions -= counted
         self._trainer.push({**facts, "name": self.name, "decisions": counted}, arrays)
         work.release()
-        if self._numbers["waits"]:
+        if self._async.mode == "lock_step":
             self._trainer.wait()
             self.sync()
         self._pushed_at = self._opts

@@ -21,14 +21,12 @@ from tau_trainer.errors import LearnerError
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
 from tau_trainer.remote.here import Here
-from tau_trainer.remote.process import GoneError, Message, Parent, Place, Target
+from tau_trainer.remote.process import NO_ARRAYS, GoneError, Message, Parent, Place, Target
 from tau_trainer.settings import trainer_type
 from tau_trainer.training import behavior_json
 
 HandOn = Callable[[Mapping[str, Any], Arrays], None]
 """Called with the facts and the weights of a policy, or with the facts of minibatches."""
-
-_NOTHING: Arrays = {}
 
 
 class LearnerProcess:
@@ -51,7 +49,7 @@ class LearnerProcess:
         self,
         kind: str,
         facts: Mapping[str, Any],
-        arrays: Arrays = _NOTHING,
+        arrays: Arrays = NO_ARRAYS,
         on_policy: HandOn | None = None,
         on_batch: HandOn | None = None,
     ) -> Message:
@@ -111,7 +109,7 @@ class RemoteLearner:
         """Have the process tell of all minibatches to come."""
         self._on_batch = on_batch
 
-    def _ask(self, kind: str, facts: dict[str, Any], arrays: Arrays = _NOTHING, **more: Any) -> Message:
+    def _ask(self, kind: str, facts: dict[str, Any], arrays: Arrays = NO_ARRAYS, **more: Any) -> Message:
         if not self._made:
             self._process.ask("make", {"learner": self._name, **self._setup})
             self._made = True
@@ -176,7 +174,7 @@ class _Host:
         kind, facts, arrays = asked
         if kind == "make":
             self._algorithms[facts["learner"]] = _made(facts)
-            return "made", {}, _NOTHING
+            return "made", {}, NO_ARRAYS
         algorithm = self._algorithms[facts["learner"]]
         if kind == "update":
             # Small networks gain nothing from a second thread inside one operation.

@@ -107,6 +107,9 @@ class Asker(Parent):
     def newest(self, _: object) -> Any:
         raise NotImplementedError
 
+    def leave(self, code: int = 0) -> None:
+        raise NotImplementedError
+
 
 def test_a_probe_that_hangs_is_ended_in_time() -> None:
     assert prober("hangs", limit_s=0.5)(9) == Probe(9, failure="time", text="it was not done after 0.5 s")

@@ -21,6 +21,7 @@ from tau_trainer.metrics import MetricsHub, PairState, RunReport, keys
 from tau_trainer.models import Policy
 from tau_trainer.settings import AsyncTrainerSettings, DQNTrainerSettings, NetworkSettings, RunSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.training import actor_link
 from tau_trainer.training.actor_link import Board
 from tau_trainer.training.actors import ActorPair
 from tau_trainer.training.callbacks import EpisodeInfo, EvaluationInfo, LambdaCallback
@@ -29,6 +30,7 @@ from tau_trainer.training.collector import exploring
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager, Session
+from tests.remote.threads import Threads
 from tests.trainers import processes
 from tests.training.fakes import WAIT_S, Memory, begin, train, until
 from tests.training.toys import START_FILE
@@ -103,6 +105,26 @@ def test_a_run_of_ten_opts_ends_though_nothing_is_warm(tmp_path: Path) -> None:
 
 def train_long(settings: RunSettings, memory: Memory | None = None) -> RunReport:
     return begin(settings, memory, "learn").wait(LONG_S)
+
+
+def test_actors_play_where_messages_are_all_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the wall could be other machines; the one that evaluates is there too."""
+    places: list[Threads] = []
+
+    def threads(seats: int, weights: int) -> Threads:
+        places.append(Threads(seats, weights))
+        return places[-1]
+
+    monkeypatch.setattr(actor_link, "Here", threads)
+    arguments: dict[str, Any] = {"async_trainer__max_opts": 40, "async_trainer__eval_interval": 20}
+    report = train_long(settings_of(tmp_path, **arguments, env_settings__env_args=["length=10"]))
+    assert report.outcome == "completed"
+    assert [process.target.name for process in places[0].launched] == ["actor 0", "actor 1", "the evaluator"]
+    assert [process.exit_code for process in places[0].launched] == [0, 0, 0]
+    learner = saved(tmp_path)
+    assert learner["opts"] == 40
+    assert learner["algorithm"]["seen"] == learner["samples"] > 0
+    assert learner["best"] is not None
 
 
 def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_one(

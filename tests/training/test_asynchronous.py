@@ -267,8 +267,8 @@ def test_the_lag_of_a_transition_is_the_opts_between_its_weights_and_its_learnin
         await stage.trainer.put(stage.push(9, version=newest.version))
         await stage.trainer.put(stage.push(9, version=first))
         await stage.trainer.finish()
-        assert stage.trainer.lag.most == 49
-        assert stage.trainer.lag.mean == pytest.approx((42 * 0 + 10 * 0 + 10 * 49) / 62)
+        assert stage.trainer.recorded.lag.most == 49
+        assert stage.trainer.recorded.lag.mean == pytest.approx((42 * 0 + 10 * 0 + 10 * 49) / 62)
         summary = stage.hub.flush("Agent", 41)
         assert summary.statistics[keys.POLICY_LAG].max == 49
 
@@ -293,7 +293,7 @@ def test_learning_waits_for_an_actor_that_is_too_far_behind_and_no_transition_is
         assert not pushing[-1].done()
         await asyncio.wait_for(stage.trainer.put(stage.push(5, 1, first)), 5)
         await settle()
-        assert stage.trainer.lag.most == 50
+        assert stage.trainer.recorded.lag.most == 50
         assert stage.learner.opts == 50, "it has said nothing of newer weights yet"
         stage.trainer.current(1, stage.channel.read().version)
         await settle()
@@ -302,7 +302,7 @@ def test_learning_waits_for_an_actor_that_is_too_far_behind_and_no_transition_is
         await asyncio.gather(*pushing)
         await settle()
         assert stage.learner.samples == 165
-        assert stage.trainer.lag.most == 50
+        assert stage.trainer.recorded.lag.most == 50
         await stage.trainer.finish()
 
     run(scenario())

@@ -27,6 +27,7 @@ from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, ObservationSpec
 from tau_trainer.training import learner_process
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host, _made
+from tests.remote.threads import Threads
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, ppo_settings, tau_settings, until, vector_spec
 from tests.training.learners import experience
 
@@ -116,6 +117,19 @@ def test_several_algorithms_share_a_process_and_nothing_else(shared: LearnerProc
             assert np.array_equal(values, learner.policy().weights[name]), name
 
 
+def test_it_learns_the_same_where_messages_are_all_there_is(log: Path) -> None:
+    """Behind the wall could be another machine."""
+    process = LearnerProcess(log, place=Threads())
+    learner, algorithm = remote(process), make_algorithm(SETUP)
+    learn(learner)
+    algorithm.update(experience(algorithm, algorithm.snapshot(), 0).data, 0.0, None)
+    for name, values in algorithm.weights().items():
+        assert np.array_equal(values, learner.policy().weights[name]), name
+    process.close()
+    with pytest.raises(LearnerError, match="the process that learns ended with exit code 0"):
+        learn(learner)
+
+
 def test_a_process_knows_how_many_decisions_its_learner_has() -> None:
     """What falls over a share of them falls there as it does where agents act."""
     learner = remote(cast(Any, None), setup=replace(SETUP, max_steps=34))
@@ -150,6 +164,9 @@ class Silent(Parent):
         raise GoneError
 
     def newest(self, _: Any) -> Any:
+        raise NotImplementedError
+
+    def leave(self, code: int = 0) -> None:
         raise NotImplementedError
 
 
