@@ -153,7 +153,7 @@ class _Parent(Parent):
 
     def newest(self, reference: Mapping[str, Any]) -> Broadcast:
         """The weights that are broadcast."""
-        return self._place.newest_of[reference["number"]]
+        return self._place.newest_of[int(reference["number"])]
 
     def leave(self, code: int = 0) -> None:
         """Be over; a thread that waits goes on waiting."""
