@@ -119,7 +119,7 @@ class _PipedProcess(Process):
         return self.target.log.open("a+b")
 
     def _listen(self) -> None:
-        with contextlib.suppress(EOFError, OSError), self._source:
+        with contextlib.suppress(EOFError, OSError, ValueError), self._source:  # ValueError: no message of ours
             while True:
                 message, seconds = self._channel.receive()
                 message.facts["seconds_on_the_way"] = seconds

@@ -8,6 +8,7 @@ import sys
 import time
 
 from tau_trainer.errors import CheckpointError
+from tau_trainer.remote import here
 from tau_trainer.remote.process import Parent
 
 
@@ -30,6 +31,10 @@ def work(parent: Parent) -> None:
                 raise CheckpointError("of another network")
             case "break":
                 raise ZeroDivisionError("two")
+            case "garble":
+                assert isinstance(parent, here._PipedParent)
+                parent._channel._sink.write((5).to_bytes(8, "little") + b"{{{{{")
+                parent._channel._sink.flush()
             case "die":
                 os.kill(os.getpid(), signal.SIGSEGV)
             case _:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import ActorError, CheckpointError, LearnerError
-from tau_trainer.remote import forking
+from tau_trainer.remote import forking, here
 from tau_trainer.remote.here import Here
 from tau_trainer.remote.process import STATUS, Message, Process, Target
 from tau_trainer.remote.weights import layout_of
@@ -30,8 +30,8 @@ def target(**options: Any) -> Target:
 def echo() -> Iterator[Echo]:
     begun: list[Process] = []
 
-    def launch(here: Here | None = None, **options: Any) -> Process:
-        begun.append((here or Here()).launch(target(**options)))
+    def launch(place: Here | None = None, **options: Any) -> Process:
+        begun.append((place or Here()).launch(target(**options)))
         return begun[-1]
 
     yield launch
@@ -79,22 +79,22 @@ def test_arrays_there_and_back(echo: Echo, lends: bool) -> None:
 
 
 def test_newest_weights_and_status_are_seen_by_processes_that_run_already(echo: Echo) -> None:
-    here = Here(seats=2, weights=1)
-    here.status[:] = 7
-    process = echo(here, seat=1)
-    assert here.status.tolist() == [[7] * STATUS, [0] * STATUS]
+    place = Here(seats=2, weights=1)
+    place.status[:] = 7
+    process = echo(place, seat=1)
+    assert place.status.tolist() == [[7] * STATUS, [0] * STATUS]
     arrays = {"w": np.arange(3, dtype=np.float32)}
-    newest = here.newest(layout_of(arrays))
+    newest = place.newest(layout_of(arrays))
     newest.write(arrays, 5, 40)
     _, facts, received = answer(process, "weights", **newest.reference)
     assert (facts["version"], facts["opts"], received["w"].tolist()) == (5, 40, [0.0, 1.0, 2.0])
     answer(process, "status", numbers=[*range(STATUS)])
-    assert here.status[1].tolist() == [*range(STATUS)]
+    assert place.status[1].tolist() == [*range(STATUS)]
     with pytest.raises(IndexError):
-        here.newest(layout_of(arrays))
+        place.newest(layout_of(arrays))
     process.end()
-    here.close()
-    here.close()
+    place.close()
+    place.close()
 
 
 def test_whoever_wants_messages_at_once_gets_them_and_the_end(tmp_path: Path) -> None:
@@ -128,6 +128,14 @@ def test_how_it_failed_and_died_is_raised(echo: Echo) -> None:
             process.hear(30.0)
     with pytest.raises(ActorError, match=r"^the echo ended by SIGSEGV: this is printed$"):
         answer(echo(), "die")
+
+
+def test_one_that_is_not_understood_is_given_up(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = echo()
+    assert answer(process).kind == "hello"
+    monkeypatch.setattr(here, "_CLOSE_S", 0.1)
+    with pytest.raises(ActorError, match=r"^the echo ended its connection, and goes on$"):
+        answer(process, "garble")
 
 
 def test_saying_something_to_one_that_has_ended_is_no_error(echo: Echo) -> None:
@@ -169,10 +177,10 @@ def test_signals_are_blocked_for_the_start_alone(echo: Echo) -> None:
 def test_no_file_stays_open(echo: Echo) -> None:
     echo().end()  # the server that others are forked from is there
     before = len(os.listdir("/proc/self/fd"))
-    here = Here(seats=1, weights=2)
-    process = here.launch(target(lends=True, seat=0))
+    place = Here(seats=1, weights=2)
+    process = place.launch(target(lends=True, seat=0))
     assert answer(process).kind == "hello"
     process.end()
-    here.close()
-    del here, process
+    place.close()
+    del place, process
     assert len(os.listdir("/proc/self/fd")) == before
