@@ -23,11 +23,12 @@ from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.actor_process import plain_parameters
 from tau_trainer.training.agents import AgentTrainer, Collecting, TauAgent
-from tau_trainer.training.asynchronous import AsyncTrainer, Push
+from tau_trainer.training.asynchronous import AsyncTrainer
 from tau_trainer.training.callbacks import EpisodeInfo
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.pace import Push
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.parallel import FINISH_S, ParallelTrainer
 from tau_trainer.training.plan import RunPlan
