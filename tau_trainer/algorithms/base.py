@@ -114,9 +114,8 @@ class Algorithm(ABC):
         """Learn; :attr:`version` grows by one.
 
         Args:
-            work: the data of what :meth:`ready` gave. Where several actors collect, and learning is not bound to what
-                came, it has two numbers more: ``source``, whose it is, and ``gradient_steps`` to take now; then it may
-                hold no transition at all. ``anew``: all environments began anew before it.
+            work: what :meth:`ready` gave. Where several actors collect, and learning is not bound to what came, it says
+                whose it is and how many gradient steps to take now: see :class:`~tau_trainer.memory.Work`.
             progress: share of ``max_steps`` that is behind us, 0 to 1, for schedules.
             publish: may be called with the policy so far, while the update goes on, so that agents act with weights
                 that are little behind; its version is the one that the update ends with. None: agents stand still

@@ -22,7 +22,7 @@ from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.algorithms.signals import Signal
 from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
-from tau_trainer.memory import Rollout, RolloutMemory, WorkData
+from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
 from tau_trainer.models.actor_critic import as_tensor
@@ -117,8 +117,9 @@ class GradientAlgorithm(Algorithm):
     @torch.no_grad()
     def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         started = time.perf_counter()
+        work = Work.of(work)
         rollout = Rollout(work)
-        if len(rollout) == 0 and "gradient_steps" not in work:
+        if len(rollout) == 0 and work.gradient_steps is None:
             raise ValueError("an update needs at least one transition")
         with self.whole_or_nothing():
             result = self.learn_from(work, rollout, progress, publish)
@@ -143,9 +144,7 @@ class GradientAlgorithm(Algorithm):
             raise
 
     @abstractmethod
-    def learn_from(
-        self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
-    ) -> dict[str, float]:
+    def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
         """Change the network. What is NaN or infinite, or becomes it, is a NonFiniteError; then it is put back.
 
         Args:

@@ -28,7 +28,6 @@ from tau_trainer.memory import (
     Rollout,
     RolloutMemory,
     Work,
-    WorkData,
 )
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import MEMORY
@@ -140,14 +139,12 @@ class OffPolicy(GradientAlgorithm):
         return f"{self._first:,} decisions"
 
     @override
-    def learn_from(
-        self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
-    ) -> dict[str, float]:
+    def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
         before = self.seen, self.steps, self.signal_steps
         for signal in self.signals:  # they pay when transitions are drawn
             rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
-        source: int = work.get("source", 0)
-        if work.get("anew"):
+        source = work.source
+        if work.anew:
             self.replay.forget_all()
         undo: Callable[[], None] = partial(self.replay.forget, source) if len(rollout) else lambda: None
         try:
@@ -160,7 +157,7 @@ class OffPolicy(GradientAlgorithm):
             elif self.priorities is not None:
                 self.priorities.mark()
                 undo = self.priorities.undo
-            return self._descend(work["gradient_steps"] if "gradient_steps" in work else self._due(), progress)
+            return self._descend(self._due() if work.gradient_steps is None else work.gradient_steps, progress)
         except BaseException:
             undo()
             self.seen, self.steps, self.signal_steps = before

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Column, Rows
@@ -19,14 +20,47 @@ Rewards = Mapping[str, FloatArray]
 """float32 [n, R] for each reward stream that the engine or the AgentTrainer pays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The data of one update."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Work(Mapping[str, Any]):
+    """What one update learns from: a mapping of its data, and what is asked of the algorithm."""
 
     data: WorkData
     """Not to be read after :attr:`release`."""
     release: Callable[[], None] = lambda: None
     """The lease: gives the arrays back to the memory. Further calls do nothing."""
+    source: int = 0
+    """Whose it is, where several collect."""
+    gradient_steps: int | None = None
+    """To take now, and then the data may hold no transition; None: as many as the algorithm finds due."""
+    anew: bool = False
+    """Whether all environments began anew before it."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @classmethod
+    def of(cls, data: WorkData) -> Work:
+        """``data`` as work, if it is none yet."""
+        return data if isinstance(data, Work) else cls(data)
+
+    def sent(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Facts that JSON can hold, and arrays: see :meth:`received`."""
+        numbers = {name: value for name, value in self.data.items() if isinstance(value, int)}
+        arrays = {name: value for name, value in self.data.items() if isinstance(value, np.ndarray)}
+        asked = {"source": self.source, "gradient_steps": self.gradient_steps, "anew": self.anew}
+        return {"numbers": numbers, **asked}, arrays
+
+    @classmethod
+    def received(cls, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Work:
+        """The same work, in another process."""
+        asked = {name: facts[name] for name in ("source", "gradient_steps", "anew")}
+        return cls({**arrays, **facts["numbers"]}, **asked)
 
 
 class Memory(Protocol):

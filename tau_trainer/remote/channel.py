@@ -1,7 +1,7 @@
-"""Messages between two processes: JSON for facts, shared memory for arrays. Nothing is pickled.
+"""Messages in pipes: JSON for facts, arrays behind them or in memory that both ends map.
 
-The side that opens the channel writes its arrays into memory that both map; the other side reads them there, without
-a copy. Small arrays that come back (weights, checkpoints) travel in the stream itself.
+The side that made the memory writes its arrays there; the other side reads them there, without a copy. Arrays that come
+back (weights, checkpoints) travel in the pipe itself.
 """
 
 from __future__ import annotations
@@ -21,13 +21,10 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
+from tau_trainer.remote.process import NO_ARRAYS, Message
 
-ChannelMessage = tuple[str, dict[str, Any], dict[str, NDArray[Any]]]
-"""Kind, facts, arrays."""
-
-_NOTHING: Arrays = {}
 _ALIGNMENT = 64
-_SMALLEST = 1 << 20
+_SMALLEST = _MOST_AT_ONCE = 1 << 20
 
 
 class SharedBytes:
@@ -92,19 +89,15 @@ class Channel:
     """One end: ``source`` and ``sink`` are pipes, ``shared`` the memory that the opening side writes arrays into.
 
     Without such memory all arrays travel in the pipes.
-
-    Attributes:
-        receiving_seconds: what messages took from their first byte on.
     """
 
     def __init__(self, source: IO[bytes], sink: IO[bytes], shared: SharedBytes | None = None) -> None:
-        self.receiving_seconds = 0.0
         self._source = source
         self._sink = sink
         self._shared = shared
 
     def send(
-        self, kind: str, facts: Mapping[str, Any], arrays: Arrays = _NOTHING, *, through_memory: bool = False
+        self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS, *, through_memory: bool = False
     ) -> None:
         """Send one message. Raises OSError when the other end is gone."""
         table, size = [], 1  # numpy refuses a buffer without a byte, even for an array without an element
@@ -122,10 +115,11 @@ class Channel:
             self._sink.write(target)
         self._sink.flush()
 
-    def receive(self) -> ChannelMessage:
-        """The next message. Arrays that came through shared memory are valid until the next one is sent.
+    def receive(self) -> tuple[Message, float]:
+        """The next message, and the seconds that it took from its first byte on.
 
-        Raises EOFError when the other end is gone.
+        Arrays that came through shared memory are valid until the next ones are sent. Raises EOFError when the other
+        end is gone.
         """
         length, began = self._exactly(8), time.perf_counter()
         head = json.loads(self._exactly(int.from_bytes(length, "little")))
@@ -135,28 +129,17 @@ class Channel:
         for name, dtype, shape, begin in head["table"]:
             flat: NDArray[Any] = np.frombuffer(content, np.dtype(dtype), int(np.prod(shape, dtype=np.int64)), begin)
             arrays[name] = flat.reshape(shape)
-        self.receiving_seconds += time.perf_counter() - began
-        return head["kind"], head["facts"], arrays
+        return Message(head["kind"], head["facts"], arrays), time.perf_counter() - began
 
     def _memory(self, size: int) -> memoryview:
         assert self._shared is not None
         return self._shared.view(size)
 
     def _exactly(self, size: int) -> bytearray:
-        parts = bytearray()
-        while len(parts) < size:
-            part = self._source.read(size - len(parts))
+        content = bytearray()
+        while len(content) < size:
+            part = self._source.read(min(size - len(content), _MOST_AT_ONCE))
             if not part:
                 raise EOFError
-            parts += part
-        return parts
-
-
-def refused(kind: str, facts: Mapping[str, Any]) -> Exception:
-    """The exception behind a message of kind ``error``, of its own class where that is one of ours."""
-    from tau_trainer import errors
-
-    found = getattr(errors, str(facts.get("type")), None)
-    if isinstance(found, type) and issubclass(found, errors.TauError):
-        return found(str(facts.get("text")))
-    return LearnerError(f"the process that learns failed: {facts.get('type', kind)}: {facts.get('text', '')}")
+            content += part
+        return content

@@ -51,7 +51,6 @@ class Request:
         folder: working directory.
         paths: where modules are looked for.
         shared: open files that it gets under the same numbers.
-        session: whether it is the first of a session.
         preload: modules that the server loads besides, for a module that loads them late.
     """
 
@@ -61,7 +60,6 @@ class Request:
     folder: Path
     paths: Sequence[str]
     shared: Sequence[int] = ()
-    session: bool = False
     preload: Sequence[str] = ()
 
 
@@ -181,7 +179,6 @@ class ForkServer:
             "environment": dict(request.environment),
             "folder": str(request.folder),
             "paths": [*request.paths],
-            "session": request.session,
             "preload": [*request.preload],
             "files": [0, 1, 2, *request.shared],
             "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],

@@ -57,11 +57,12 @@ def launch(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
     shared: Sequence[int] = (),
-    session: bool = False,
     several: bool = False,
     preload: Sequence[str] = (),
 ) -> Launched:
     """Start ``python -m module arguments``; it finds the same modules as this process. Raises OSError.
+
+    On Windows Ctrl-C at the console does not reach it.
 
     Args:
         module: has a function ``main``, which may return an exit code, and calls it where it is ``__main__``.
@@ -70,7 +71,6 @@ def launch(
         environment: its variables; None: this process's.
         folder: its working directory; None: this process's.
         shared: open files that it gets under the same numbers, not on Windows.
-        session: make it the first of a session (on Windows a group), which Ctrl-C at a terminal does not reach.
         several: there will be more like it, so that the first had better be forked already.
         preload: modules that it will load late, and finds loaded where it is forked.
     """
@@ -80,13 +80,13 @@ def launch(
     variables = {"OPENBLAS_NUM_THREADS": "1", **(os.environ if environment is None else environment)}
     paths = list(filter(None, sys.path))
     if forking.POSSIBLE and (several or _launched > 1):
-        request = forking.Request(module, arguments, variables, folder or Path.cwd(), paths, shared, session, preload)
+        request = forking.Request(module, arguments, variables, folder or Path.cwd(), paths, shared, preload)
         forked = forking.fork(request, errors)
         if forked is not None:
             return Launched(*forked)
-    options: dict[str, Any] = {"start_new_session": session, "pass_fds": shared}
+    options: dict[str, Any] = {"pass_fds": shared}
     if sys.platform == "win32":
-        options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if session else {}
+        options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,

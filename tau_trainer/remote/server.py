@@ -18,7 +18,6 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tau_trainer.remote import forking
@@ -26,7 +25,6 @@ from tau_trainer.remote import forking
 _MOST_FILES = 64
 _ABOVE = 512
 """Files are moved above this number before each gets the one that it should have."""
-_LONGEST_NAME = 15
 _LEFT = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
@@ -126,10 +124,6 @@ class _Process:
         os.environ.clear()
         os.environ.update(told["environment"])
         sys.path[:] = told["paths"]
-        if told["session"]:
-            os.setsid()
-        with contextlib.suppress(OSError):  # its name in ps and top
-            Path("/proc/self/comm").write_text(told["module"].rpartition(".")[2][:_LONGEST_NAME], "utf-8")
         for name in (*_LEFT, "SIGCHLD"):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)

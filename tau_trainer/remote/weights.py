@@ -8,43 +8,30 @@ and reads the newer one.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays
 from tau_trainer.remote.channel import SharedBytes
-
-Layout = Sequence[tuple[str, str, Sequence[int]]]
-"""Name, type and shape of each array, in the order in which they are kept."""
+from tau_trainer.remote.process import Layout, Weights
 
 _HEAD = 64
 """Bytes before the two places: how often was written, and the opts so far; before each: version, opts, checksum."""
 
 
-class Weights(NamedTuple):
-    """What was written at once."""
-
-    version: int
-    """Of the policy."""
-    opts: int
-    """Gradient steps behind it."""
-    arrays: dict[str, NDArray[Any]]
-    """Copies."""
-
-
 def layout_of(weights: Arrays) -> Layout:
-    """How these arrays lie in memory; JSON can hold it."""
+    """How these arrays lie in memory."""
     return [(name, values.dtype.str, list(values.shape)) for name, values in weights.items()]
 
 
-class WeightChannel:
-    """One end of it. Only the trainer calls :meth:`write` and :meth:`tell`."""
+class WeightMemory:
+    """One end of it. Fulfils Publisher and Newest (:mod:`.process`); the trainer alone writes and tells."""
 
     def __init__(self, shared: SharedBytes, layout: Layout) -> None:
         """``shared``: used for nothing else; ``layout``: the same at all ends. Raises LearnerError without room."""
+        self.reference = {"memory": shared.place, "layout": layout}
         self._layout = [(name, np.dtype(kind), tuple(shape)) for name, kind, shape in layout]
         size = sum(kind.itemsize * int(np.prod(shape, dtype=np.int64)) for _, kind, shape in self._layout)
         span = _HEAD + -(-size // _HEAD) * _HEAD

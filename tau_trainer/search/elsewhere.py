@@ -1,4 +1,4 @@
-"""A trial in a process of its own: ``python -m tau_trainer.search.elsewhere``, see :mod:`.process`."""
+"""A trial in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import TauError
-from tau_trainer.remote.lines import Elsewhere, ProcessEndedError, answer
+from tau_trainer.remote.job import Job
+from tau_trainer.remote.process import GoneError, Parent, Target
 from tau_trainer.search.trial import Outcome, Trial
 from tau_trainer.settings import RunSettings
 
@@ -53,58 +54,55 @@ class TrialElsewhere:
     """What :class:`~tau_trainer.search.trial.Trial` is, in another process."""
 
     def __init__(
-        self, settings: RunSettings, decisions: int, base_port: int, told: Callable[[Outcome], None] | None = None
+        self,
+        settings: RunSettings,
+        decisions: int,
+        base_port: int,
+        on_progress: Callable[[Outcome], None] = lambda outcome: None,
     ) -> None:
         self.outcome = Outcome()
         env = settings.env_settings.model_copy(update={"base_port": base_port})
         given = settings.model_copy(update={"env_settings": env}).model_dump(mode="json")
-        self.elsewhere = Elsewhere(
-            __name__, {"settings": given, "decisions": decisions}, preload=["tau_trainer.training.run"]
+        self.target = Target(
+            __name__,
+            {"settings": given, "decisions": decisions},
+            name="the process of a trial",
+            failure=TauError,
+            several=True,
+            preload=["tau_trainer.training.run"],
         )
-        self._told = told or (lambda outcome: None)
+        self.job = Job(self.target)
+        self._on_progress = on_progress
 
     def stop(self) -> None:
         """End it soon. Call from any thread, before it runs too."""
-        self.elsewhere.stop()
+        self.job.stop()
 
     def run(self) -> Outcome:
         """Wait for its end. Raises TauError: it could not be tried, or its process has ended without a word."""
-        try:
-            answer = self.elsewhere.run(self._progress)
-        except ProcessEndedError as error:
-            raise TauError(f"the process of a trial {error}") from error
-        if "error" in answer:
-            raise TauError(answer["error"])
-        self.outcome = _outcome(answer["outcome"])
+        self.outcome = _outcome(self.job.run(self._progress))
         return self.outcome
 
-    def _progress(self, told: dict[str, Any]) -> None:
-        self.outcome = _outcome(told)
-        self._told(self.outcome)
+    def _progress(self, facts: dict[str, Any]) -> None:
+        self.outcome = _outcome(facts)
+        self._on_progress(self.outcome)
 
 
-def _outcome(told: dict[str, Any]) -> Outcome:
-    rewards, losses = ([(int(at), float(value)) for at, value in told[name]] for name in ("rewards", "losses"))
-    return Outcome(rewards, losses, told["decisions"], told["ending"])
+def _outcome(facts: dict[str, Any]) -> Outcome:
+    rewards, losses = ([(int(at), float(value)) for at, value in facts[name]] for name in ("rewards", "losses"))
+    return Outcome(rewards, losses, facts["decisions"], facts["ending"])
 
 
-def _try(asked: dict[str, Any], say: Callable[..., None], on_stop: Callable[[Callable[[], None]], None]) -> None:
-    trial = Trial(RunSettings.model_validate(asked["settings"]), asked["decisions"])
+def work(parent: Parent) -> None:
+    """Be that process."""
+    trial = Trial(RunSettings.model_validate(parent.arguments["settings"]), parent.arguments["decisions"])
 
     def report() -> None:
-        while True:
-            time.sleep(_TELL_S)
-            say(progress=asdict(trial.outcome))
+        with contextlib.suppress(GoneError):
+            while True:
+                time.sleep(_TELL_S)
+                parent.say("progress", asdict(trial.outcome))
 
-    on_stop(trial.stop)
+    parent.listen(gone=trial.stop)
     threading.Thread(target=report, daemon=True).start()
-    say(outcome=asdict(trial.run()))
-
-
-def main() -> None:
-    """Be that process."""
-    answer(_try)
-
-
-if __name__ == "__main__":
-    main()
+    parent.say("answer", asdict(trial.run()))

@@ -1,4 +1,4 @@
-"""One size of a batched run, tried in a process of its own: ``python -m tau_trainer.search.probe``.
+"""One size of a batched run, tried in a process of its own.
 
 What is measured is training as it will be: playing and learning, after every policy has learned once. A probe may take
 all the memory there is, crash, or hang: that is what it finds out, and nothing else is hurt by it.
@@ -7,7 +7,6 @@ all the memory there is, crash, or hang: that is what it finds out, and nothing 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import tempfile
@@ -17,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from tau_trainer.errors import TauError, is_out_of_memory
-from tau_trainer.remote.lines import Elsewhere, ProcessEndedError, answer
+from tau_trainer.remote.job import Job
+from tau_trainer.remote.process import Parent, Target
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
 from tau_trainer.settings.batched import BatchedSettings, plain_batched
 from tau_trainer.settings.document import Location
+from tau_trainer.training.states import told
 
 _FULL = 0.9
 """Share of the memory that is free which a probe may take: beyond it the system would end processes of its choice."""
@@ -49,7 +50,7 @@ class Prober:
         on_start: Callable[[int], None] = lambda size: None,
         on_end: Callable[[Probe], None] = lambda probe: None,
     ) -> None:
-        self.current: Elsewhere | None = None
+        self.current: Job | None = None
         self.stopped = False
         self._settings, self._sizes = settings, sizes
         self._seconds, self._limit_s = seconds, limit_s
@@ -70,40 +71,44 @@ class Prober:
 
     def _tried(self, size: int) -> Probe:
         try:
-            settings = resized(self._settings, self._sizes(size))
-            asked = {"settings": plain_batched(settings), "seconds": self._seconds}
-            self.current = Elsewhere(
-                __name__, asked, limit_s=self._limit_s, preload=["tau_trainer.training.batched.run"]
-            )
+            asked = {"settings": plain_batched(resized(self._settings, self._sizes(size))), "seconds": self._seconds}
+            preload = ["tau_trainer.training.batched.run"]
+            target = Target(__name__, asked, "its process", ProbeEndedError, several=True, preload=preload)
+            job = self.current = Job(target, limit_s=self._limit_s)
             if self.stopped:
-                self.current.stop()
-            told = self.current.run(lambda progress: None)
-        except ProcessEndedError as error:
-            if error.late:
-                return Probe(size, failure="time", text=f"it was not done after {self._limit_s:g} s")
-            if sys.platform != "win32" and error.code == -signal.SIGKILL and not self.stopped:
+                job.stop()
+            answer = job.run(lambda progress: None)
+        except TimeoutError:
+            return Probe(size, failure="time", text=f"it was not done after {self._limit_s:g} s")
+        except ProbeEndedError as error:
+            code = None if job.process is None else job.process.exit_code
+            if sys.platform != "win32" and code == -signal.SIGKILL and not self.stopped:
                 return Probe(size, failure="memory", text="it was killed, as the system does where memory is short")
-            return Probe(size, failure="ended", text=f"its process {error}")
+            return Probe(size, failure="ended", text=str(error))
         except (TauError, ValueError) as error:
             return Probe(size, failure="error", text=str(error))
-        if "error" in told:
-            return Probe(size, failure="error", text=told["error"])
-        if "full" in told:
-            return Probe(size, failure="memory", text=told["full"])
-        return Probe(size, told["rate"], told["memory"])
+        if "full" in answer:
+            return Probe(size, failure="memory", text=answer["full"])
+        return Probe(size, answer["rate"], answer["memory"])
 
 
-def _measure(asked: dict[str, Any], say: Callable[..., None], on_stop: Callable[[Callable[[], None]], None]) -> None:
-    on_stop(lambda: os._exit(1))
-    settings = BatchedSettings.model_validate(asked["settings"])
+class ProbeEndedError(TauError):
+    """The process of a probe has ended without an answer."""
+
+
+def work(parent: Parent) -> None:
+    """Be that process."""
+    parent.listen()
+    settings = BatchedSettings.model_validate(parent.arguments["settings"])
     _be_careful(settings.device)
     try:
-        say(**_speed(settings, asked["seconds"]))
+        answer = _speed(settings, parent.arguments["seconds"])
     except Exception as error:
         full = _memory_error(error)
         if full is None:
-            raise
-        say(full=f"{type(full).__name__}: {str(full).strip().partition(chr(10))[0]}")
+            raise TauError(told(error)) from error
+        answer = {"full": f"{type(full).__name__}: {str(full).strip().partition(chr(10))[0]}"}
+    parent.say("answer", answer)
 
 
 def _memory_error(error: BaseException) -> BaseException | None:
@@ -185,12 +190,3 @@ def _memory(device: Any) -> int | None:
 
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def main() -> None:
-    """Be that process."""
-    answer(_measure)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tau_trainer.columns import Arrays
 from tau_trainer.envs import Parameters
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
 from tau_trainer.metrics import MetricsHub
-from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes, refused
-from tau_trainer.remote.child import ChildProcess
-from tau_trainer.remote.weights import WeightChannel, layout_of
+from tau_trainer.remote.here import Here
+from tau_trainer.remote.process import NO_ARRAYS, Message, Place, Process, Publisher, Target
+from tau_trainer.remote.weights import layout_of
 from tau_trainer.specs import StepBatch
 from tau_trainer.training import behavior_json
-from tau_trainer.training.actor_process import STATUS, TOO_SLOW, plain_parameters
+from tau_trainer.training.actor_process import TOO_SLOW, plain_parameters
 from tau_trainer.training.asynchronous import AsyncTrainer
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
@@ -36,57 +33,38 @@ _LOOK_S = 0.5
 """How often a process is looked at that says nothing. Looks are counted, so that nobody is late because we slept."""
 _BEGIN_S = 60.0
 """What a process may take at least until it lives: it loads what it needs."""
-_NOTHING: Arrays = {}
-_WAKE: ChannelMessage = ("wake", {}, {})
+_WAKE = Message("wake", {}, {})
 """Says that there is something else to look at than messages."""
 
 
 class Board:
-    """What all actors of a run share: memory for weights, a lock while environments start, and who is asked."""
+    """What all actors of a run share: where they run, a lock while environments start, and who is asked."""
 
-    def __init__(self, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, lessons: Lessons) -> None:
-        """Made before the first process."""
+    def __init__(
+        self, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, lessons: Lessons, place: Place | None = None
+    ) -> None:
+        """Made before the first process. ``place``: where they run; None: here."""
         self.plan = plan
         self.hub = hub
         self.pool = pool
         self.lessons = lessons
         self.own = plan.settings.async_trainer
-        self.seats = self.own.actors + 1
-        """Processes at most: actors, and one that evaluates."""
+        self.place = place or Here(self.own.actors + 1, _BOARDS)
+        """With seats for actors, and for the one that evaluates."""
         self.trainers: dict[str, AsyncTrainer] = {}
         self.starting = asyncio.Lock()
         """Held while an environment starts: one after the other."""
-        self.status_memory = SharedBytes()
-        self.status = np.frombuffer(self.status_memory.view(8 * STATUS * self.seats), np.int64).reshape(-1, STATUS)
-        self._memories = [SharedBytes() for _ in range(_BOARDS)]
         self.rounds: Rounds | None = None
         """Whoever says in lock step when actors go on; None: each goes on by itself."""
         self.generation: Callable[[], int] = lambda: 0
         """How often all environments began anew."""
-        self.make_trainer: Callable[[Learner, WeightChannel], AsyncTrainer] | None = None
+        self.make_trainer: Callable[[Learner, Publisher], AsyncTrainer] | None = None
 
     @property
-    def shared(self) -> list[SharedBytes]:
-        """What processes inherit."""
-        return [self.status_memory, *self._memories]
-
-    @property
-    def begin(self) -> dict[str, Any]:
-        """What every process is told first."""
+    def arguments(self) -> dict[str, Any]:
+        """What every process is launched with."""
         settings = self.plan.settings.model_copy(update={"debug": False})
-        return {
-            "settings": settings.model_dump(mode="json"),
-            "seats": self.seats,
-            "logs": str(self.plan.log_folder),
-            "boards": [memory.place for memory in self._memories],
-            "numbers": {
-                "n_buffer": self.own.n_buffer,
-                "patience": max(self.own.max_policy_lag // 2, 1),
-                "waits": self.own.mode == "lock_step",
-            },
-            "generation": self.generation(),
-            "timeout_s": float(self.plan.settings.env_settings.timeout_wait),
-        }
+        return {"settings": settings.model_dump(mode="json"), "logs": str(self.plan.log_folder)}
 
     def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
         """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
@@ -94,28 +72,26 @@ class Board:
         spec = behavior_json.from_json(facts["behavior"])
         learner = self.pool.learner(pair, spec)
         trainer = self.trainers.get(learner.name)
-        layout = layout_of(learner.policy.weights)
+        trainer = self.trainers.get(learner.name)
         if trainer is None:
-            if len(self.trainers) == len(self._memories):
+            if len(self.trainers) == _BOARDS:
                 raise SettingsError(
                     f"actors share the weights of at most {_BOARDS} behaviors, and this environment has more; "
                     "use execution: sync"
                 )
-            channel = WeightChannel(self._memories[len(self.trainers)], layout)
-            trainer = self.trainers[learner.name] = self.make_trainer(learner, channel)
+            weights = self.place.newest(layout_of(learner.policy.weights))
+            trainer = self.trainers[learner.name] = self.make_trainer(learner, weights)
         return {
             "name": learner.name,
-            "board": list(self.trainers).index(learner.name),
-            "layout": layout,
+            "weights": trainer.weights.reference,
             "seed": learner.setup.seed,
             "reward_width": learner.setup.reward_width,
             "left": sys.maxsize if self.rounds is None else self.rounds.left(pair)[learner.name],
         }
 
     def close(self) -> None:
-        """Let go of the memory."""
-        for memory in self.shared:
-            memory.close()
+        """Let go of what is shared."""
+        self.place.close()
 
 
 class ActorProcess:
@@ -139,11 +115,10 @@ class ActorProcess:
             self._say,
         )
         self._limit_s = float(env.timeout_wait)
-        self._child: ChildProcess | None = None
-        self._channel: Channel | None = None
+        self._process: Process | None = None
         self.launches = 0
         """Since all environments began anew."""
-        self._inbox: asyncio.Queue[ChannelMessage] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Message] = asyncio.Queue()
 
     def _say(self, message: str) -> None:
         self._board.hub.warning(message, pair=self.index)
@@ -151,7 +126,7 @@ class ActorProcess:
     @property
     def exchanges(self) -> int:
         """Steps of its environment so far, and of the one that evaluates, which may be waited for."""
-        return int(self._board.status[[self.index, -1], 0].sum())
+        return int(self._board.place.status[[self.index, -1], 0].sum())
 
     @property
     def restarts(self) -> int:
@@ -161,77 +136,61 @@ class ActorProcess:
     @property
     def pid(self) -> int | None:
         """Of its process, while there is one."""
-        return self._child.pid if self._child is not None else None
+        return self._process.pid if self._process is not None else None
 
     def launch(self) -> None:
-        """Start a process, which waits to be told what to play. Raises ActorError."""
-        if self._child is not None:
-            self._child.end()
-        self._inbox = asyncio.Queue()
-        module, shared = "tau_trainer.training.actor_process", self._board.shared
-        try:
-            child = ChildProcess(module, [self._board.status_memory.place], self._log, shared, several=True)
-        except OSError as error:
-            raise ActorError(f"{self.name} cannot be started: {error.strerror or error}") from error
-        self._child, self._channel = child, Channel(child.source, child.sink)
-        arguments = (child, self._channel, asyncio.get_running_loop(), self._inbox)
-        threading.Thread(target=self._listen, args=arguments, name=f"actor {self.index}", daemon=True).start()
+        """Start a process, which waits to be told to begin. Raises ActorError."""
+        if self._process is not None:
+            self._process.end()
+        arguments = {"index": self.index, "evaluates": self._evaluates}
+        target = Target(
+            "tau_trainer.training.actor_process",
+            self._board.arguments | arguments,
+            self.name,
+            ActorError,
+            self._log,
+            seat=self.index,
+            several=True,
+        )
+        loop, inbox = asyncio.get_running_loop(), asyncio.Queue[Message]()
 
-    def _listen(
-        self,
-        child: ChildProcess,
-        channel: Channel,
-        loop: asyncio.AbstractEventLoop,
-        inbox: asyncio.Queue[ChannelMessage],
-    ) -> None:
-        """In a thread: hand messages to the event loop; the last says how the process ended."""
-        with contextlib.suppress(RuntimeError):  # the loop is over, and nobody wants to know any more
-            with contextlib.suppress(EOFError, OSError, ValueError):
-                while True:
-                    before = channel.receiving_seconds
-                    message = channel.receive()
-                    message[1]["seconds_on_the_way"] = channel.receiving_seconds - before
-                    loop.call_soon_threadsafe(inbox.put_nowait, message)
-            loop.call_soon_threadsafe(inbox.put_nowait, ("ended", {"how": child.how()}, {}))
+        def take(message: Message) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is over, and nobody wants to know any more
+                loop.call_soon_threadsafe(inbox.put_nowait, message)
+
+        self._inbox, self._process = inbox, self._board.place.launch(target, take)
 
     def begin(self, parameters: Parameters) -> None:
-        """Let it start its environment. Raises ActorError."""
-        self._board.status[self.index] = 0
-        own = self._board.own
-        exploration = None if self._evaluates else own.exploration_of(self.index)
-        mine: dict[str, Any] = {"index": self.index, "launches": self.launches, "evaluates": self._evaluates}
-        mine |= {"exploration": exploration, "parameters": plain_parameters(parameters)}
+        """Let it start its environment."""
+        now = {"launches": self.launches, "generation": self._board.generation()}
         self.launches += 1
-        self.tell("begin", self._board.begin | mine)
+        self.tell("begin", now | {"parameters": plain_parameters(parameters)})
 
-    def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = _NOTHING) -> None:
+    def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
         """Say something; a process that is gone is found by its silence."""
-        assert self._channel is not None
-        with contextlib.suppress(OSError, ValueError):
-            self._channel.send(kind, facts, arrays)
+        if self._process is not None:
+            self._process.say(kind, facts, arrays)
 
-    async def receive(self) -> ChannelMessage:
+    async def receive(self) -> Message:
         """What it says next, while nothing is owed to it.
 
         Raises ActorError where it has ended or shows no life for ``timeout_wait``, and what ended its environment.
         """
+        assert self._process is not None
+        process, shown = self._process, self._board.place.status[self.index]
         message, beat, looks = None, -1, 0
         while message is None:
             try:
                 message = await asyncio.wait_for(self._inbox.get(), _LOOK_S)
             except TimeoutError:
-                seen = int(self._board.status[self.index, 2])
+                seen = int(shown[2])
                 beat, looks = seen, looks + 1 if seen == beat else 0
                 if looks * _LOOK_S >= (self._limit_s if seen else max(self._limit_s, _BEGIN_S)):
                     await self.kill()
                     text = f"{self.name} showed no life for {self._limit_s:g} s and was ended"
                     raise ActorError(f"{text}; {TOO_SLOW}") from None
-        self._budget.worked(int(self._board.status[self.index, 0]))
-        if message[0] == "ended":
-            raise ActorError(f"{self.name} ended {message[1]['how']}")
-        if message[0] == "error":
-            raise refused(*message[:2])
-        return message
+        self._budget.worked(int(shown[0]))
+        return process.checked(message)
 
     def wake(self) -> None:
         """Let whoever waits for a message look around."""
@@ -248,12 +207,12 @@ class ActorProcess:
 
     async def end(self) -> None:
         """Its goodbye was heard: wait for its end."""
-        if self._child is not None:
-            await asyncio.to_thread(self._child.end)
-            self._child = None
+        if self._process is not None:
+            await asyncio.to_thread(self._process.end)
+            self._process = None
 
     async def kill(self) -> None:
         """End it at once; its environment notices."""
-        if self._child is not None:
-            await asyncio.to_thread(self._child.kill)
+        if self._process is not None:
+            await asyncio.to_thread(self._process.kill)
             await self.end()

@@ -15,21 +15,21 @@ import numpy as np
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import ActorError, EngineError, sentence_of
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
-from tau_trainer.memory import Rollout
+from tau_trainer.memory import Rollout, Work
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.models import Policy
-from tau_trainer.remote.channel import ChannelMessage
-from tau_trainer.remote.weights import WeightChannel
+from tau_trainer.remote.process import Message, Publisher
 from tau_trainer.rewards import EngineReward
 from tau_trainer.runs.callbacks import EpisodeInfo
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.actor_process import plain_parameters
 from tau_trainer.training.agents import AgentTrainer, Collecting, TauAgent
-from tau_trainer.training.asynchronous import AsyncTrainer, Push
+from tau_trainer.training.asynchronous import AsyncTrainer
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.pace import Push
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.parallel import FINISH_S, ParallelTrainer
 from tau_trainer.training.plan import RunPlan
@@ -148,7 +148,7 @@ class ActorPair(AgentTrainerPair):
         if self._board.rounds is not None:
             self._board.rounds.wake()
 
-    async def _next(self) -> ChannelMessage:
+    async def _next(self) -> Message:
         """Deal with the next message."""
         message = await self.process.receive()
         kind, facts, arrays = message
@@ -170,8 +170,8 @@ class ActorPair(AgentTrainerPair):
 
     async def _push(self, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         trainer = self._board.trainers[facts["name"]]
-        data = {**arrays, **facts["numbers"]}
-        push = Push(self.id, data, len(Rollout(data)) if arrays else 0, facts["seconds_on_the_way"])
+        work = Work.received({**facts, "source": self.id}, arrays)
+        push = Push(work, len(Rollout(work)) if arrays else 0, facts["seconds_on_the_way"])
         news: dict[str, Any] = {}
         if self._board.rounds is None:
             await trainer.put(push)
@@ -264,12 +264,12 @@ class ActorManager(ParallelTrainer):
         """One for each behavior that has shown itself."""
         return list(self.board.trainers.values())
 
-    def _make_trainer(self, learner: Learner, channel: WeightChannel) -> AsyncTrainer:
+    def _make_trainer(self, learner: Learner, weights: Publisher) -> AsyncTrainer:
         return AsyncTrainer(
             learner,
             self.board.own,
             self.board.hub,
-            channel,
+            weights,
             save=self._save,
             evaluate=self._have_played,
             on_done=self.wake,

@@ -12,7 +12,7 @@ from tau_trainer.evaluation.candidates import ScoredPolicy
 from tau_trainer.evaluation.episodes import Episodes
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
-from tau_trainer.remote.channel import ChannelMessage
+from tau_trainer.remote.process import Message
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.actor_process import plain_parameters
@@ -84,7 +84,7 @@ class Evaluator:
                 pass
         self._launched = True
 
-    async def _next(self) -> ChannelMessage:
+    async def _next(self) -> Message:
         message = await self._process.receive()
         if message[0] == "behavior":
             self._process.tell("answer", self._board.behavior(self._process.index, message[1]))

@@ -50,7 +50,7 @@ class LocalLearner:
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         """Learn, here and now."""
         try:
-            stats = self._algorithm.update(work.data, progress, publish)
+            stats = self._algorithm.update(work, progress, publish)
         finally:
             work.release()
         self._policy = self._algorithm.snapshot()

@@ -1,24 +1,18 @@
 """A process in which algorithms learn, so that an update never holds the lock that acting needs.
 
-A :mod:`.child` of the trainer; rollouts travel through shared memory.
+Rollouts are lent to it: on this machine they are in memory that both share.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import queue
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from tau_trainer.algorithms import Algorithm, OnBatch, Publish, Setup, State, make_algorithm
 from tau_trainer.bridge.image_order import ImageOrder
@@ -26,80 +20,64 @@ from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
-from tau_trainer.remote.channel import Channel, ChannelMessage, SharedBytes, refused
-from tau_trainer.remote.child import ChildProcess, streams
+from tau_trainer.remote.here import Here
+from tau_trainer.remote.process import NO_ARRAYS, GoneError, Message, Parent, Place, Target
 from tau_trainer.settings import trainer_type
 from tau_trainer.training import behavior_json
 
 HandOn = Callable[[Mapping[str, Any], Arrays], None]
 """Called with the facts and the weights of a policy, or with the facts of minibatches."""
 
-_NOTHING: Arrays = {}
-
 
 class LearnerProcess:
     """The trainer's end: a process for any number of algorithms, one request at a time."""
 
-    def __init__(self, log: Path, *, threads: int = 1) -> None:
+    def __init__(self, log: Path, *, threads: int = 1, place: Place | None = None) -> None:
         """Start it. Raises LearnerError where that cannot be done.
 
         Args:
             log: where the process writes what it has to say.
             threads: that it uses inside one operation where these are large.
+            place: where it runs; None: here.
         """
         self._lock = threading.Lock()
-        shared = SharedBytes()
-        module, arguments = "tau_trainer.training.learner_process", [shared.place, str(threads)]
-        try:
-            self._process = ChildProcess(module, arguments, log, [shared])
-        except OSError as error:
-            raise LearnerError(f"the process that learns cannot be started: {error.strerror or error}") from error
-        self._shared = shared
-        self._channel = Channel(self._process.source, self._process.sink, shared)
+        module, name = "tau_trainer.training.learner_process", "the process that learns"
+        target = Target(module, {"threads": threads}, name, LearnerError, log, lends=True)
+        self._process = (place or Here()).launch(target)
 
     def ask(
         self,
         kind: str,
         facts: Mapping[str, Any],
-        arrays: Arrays = _NOTHING,
+        arrays: Arrays = NO_ARRAYS,
         on_policy: HandOn | None = None,
         on_batch: HandOn | None = None,
-    ) -> ChannelMessage:
+    ) -> Message:
         """Send a request and wait for its answer.
 
         Args:
             kind: of the request.
             facts: what JSON can hold.
-            arrays: sent through shared memory.
+            arrays: lent until then.
             on_policy: called with the facts and arrays of every policy that comes before the answer.
             on_batch: the same of minibatches.
 
         Raises:
             LearnerError: the process is gone, or met a defect. TauError: what the algorithm raised.
         """
+        takes = {"policy": on_policy, "batch": on_batch}
         with self._lock:
-            try:
-                self._channel.send(kind, facts, arrays, through_memory=True)
-                told = {"policy": on_policy, "batch": on_batch}
-                while True:
-                    answer = self._channel.receive()
-                    hand_on = told.get(answer[0])
-                    if hand_on is None:
-                        break
-                    hand_on(*answer[1:])
-            except (EOFError, OSError) as error:
-                raise LearnerError(f"the process that learns ended {self._process.how()}") from error
-        if answer[0] == "error":
-            raise refused(*answer[:2])
-        return answer
+            self._process.say(kind, facts, arrays)
+            while True:
+                answer = self._process.hear()
+                take = takes.get(answer.kind)
+                if take is None:
+                    return answer
+                take(answer.facts, answer.arrays)
 
     def close(self) -> None:
         """End the process; an update that runs is not waited for."""
-        if self._process.running:
-            with contextlib.suppress(OSError):
-                self._channel.send("close", {})
         self._process.end()
-        self._shared.close()
 
 
 class RemoteLearner:
@@ -131,7 +109,7 @@ class RemoteLearner:
         """Have the process tell of all minibatches to come."""
         self._on_batch = on_batch
 
-    def _ask(self, kind: str, facts: dict[str, Any], arrays: Arrays = _NOTHING, **more: Any) -> ChannelMessage:
+    def _ask(self, kind: str, facts: dict[str, Any], arrays: Arrays = NO_ARRAYS, **more: Any) -> Message:
         if not self._made:
             self._process.ask("make", {"learner": self._name, **self._setup})
             self._made = True
@@ -139,10 +117,8 @@ class RemoteLearner:
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         """Have it learn; policies are handed on as they come."""
-        numbers = {name: value for name, value in work.data.items() if isinstance(value, int)}
-        arrays = {name: value for name, value in work.data.items() if isinstance(value, np.ndarray)}
-        asked = {"publish": publish is not None, "batches": self._on_batch is not None}
-        facts = {"numbers": numbers, "progress": progress, **asked}
+        facts, arrays = work.sent()
+        facts |= {"progress": progress, "publish": publish is not None, "batches": self._on_batch is not None}
 
         def hand_on(told: Mapping[str, Any], weights: Arrays) -> None:
             assert publish is not None
@@ -180,41 +156,44 @@ class RemoteLearner:
 class _Host:
     """The process's end."""
 
-    def __init__(self, channel: Channel, threads: int) -> None:
-        self._channel = channel
-        self._threads = threads
+    def __init__(self, parent: Parent) -> None:
+        self._parent = parent
+        self._threads: int = parent.arguments["threads"]
         self._algorithms: dict[str, Algorithm] = {}
 
-    def answer(self, kind: str, facts: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def answer(self, asked: Message) -> None:
         """Do what is asked, and say what came of it."""
         try:
-            if kind == "make":
-                self._algorithms[facts["learner"]] = _made(facts)
-                self._channel.send("made", {})
-                return
-            algorithm = self._algorithms[facts["learner"]]
-            if kind == "update":
-                # Small networks gain nothing from a second thread inside one operation.
-                torch.set_num_threads(self._threads if algorithm.large else 1)
-                publish = self._publish if facts["publish"] else None
-                algorithm.on_batch = self._batch if facts.get("batches") else None
-                stats = algorithm.update({**arrays, **facts["numbers"]}, facts["progress"], publish)
-                self._channel.send("updated", {"stats": stats, "version": algorithm.version}, algorithm.weights())
-            elif kind == "load":
-                algorithm.load(arrays, facts["facts"])
-                self._channel.send("loaded", {"version": algorithm.version}, algorithm.weights())
-            else:
-                state, known = algorithm.state()
-                self._channel.send("state", {"facts": known}, state)
+            self._parent.say(*self._done(asked))
+        except GoneError:
+            raise
         except Exception as error:  # whatever it is, the trainer must learn of it
-            traceback.print_exc()
-            self._channel.send("error", {"type": type(error).__name__, "text": str(error)})
+            self._parent.fail(error)
+
+    def _done(self, asked: Message) -> tuple[str, dict[str, Any], Arrays]:
+        kind, facts, arrays = asked
+        if kind == "make":
+            self._algorithms[facts["learner"]] = _made(facts)
+            return "made", {}, NO_ARRAYS
+        algorithm = self._algorithms[facts["learner"]]
+        if kind == "update":
+            # Small networks gain nothing from a second thread inside one operation.
+            torch.set_num_threads(self._threads if algorithm.large else 1)
+            publish = self._publish if facts["publish"] else None
+            algorithm.on_batch = self._batch if facts["batches"] else None
+            stats = algorithm.update(Work.received(facts, arrays), facts["progress"], publish)
+            return "updated", {"stats": stats, "version": algorithm.version}, algorithm.weights()
+        if kind == "load":
+            algorithm.load(arrays, facts["facts"])
+            return "loaded", {"version": algorithm.version}, algorithm.weights()
+        state, known = algorithm.state()
+        return "state", {"facts": known}, state
 
     def _publish(self, policy: Policy) -> None:
-        self._channel.send("policy", {"version": policy.version}, policy.weights)
+        self._parent.say("policy", {"version": policy.version}, policy.weights)
 
     def _batch(self, minibatches: int, statistics: Mapping[str, float] | None) -> None:
-        self._channel.send("batch", {"minibatches": minibatches, "statistics": statistics})
+        self._parent.say("batch", {"minibatches": minibatches, "statistics": statistics})
 
 
 def _made(facts: Mapping[str, Any]) -> Algorithm:
@@ -226,24 +205,10 @@ def _made(facts: Mapping[str, Any]) -> Algorithm:
     return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"]), **given))
 
 
-def main() -> None:
-    """Serve the trainer at the other end of standard input and output until it is gone."""
-    source, sink = streams()
-    channel = Channel(source, sink, SharedBytes(sys.argv[1]))
-    requests: queue.Queue[ChannelMessage] = queue.Queue()
-
-    def listen() -> None:
-        # In a thread of its own, so that the end of the trainer is noticed in the middle of an update too.
-        with contextlib.suppress(EOFError, OSError):
-            while (message := channel.receive())[0] != "close":
-                requests.put(message)
-        os._exit(0)
-
-    threading.Thread(target=listen, name="requests", daemon=True).start()
-    host = _Host(channel, int(sys.argv[2]))
+def work(parent: Parent) -> None:
+    """Serve the trainer until it is gone."""
+    requests = queue.SimpleQueue[Message]()
+    parent.listen(requests.put)  # the end of the trainer is noticed in the middle of an update too
+    host = _Host(parent)
     while True:
-        host.answer(*requests.get())
-
-
-if __name__ == "__main__":
-    main()
+        host.answer(requests.get())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import socket
 import sys
@@ -24,7 +23,8 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError, TauError
-from tau_trainer.remote.child import ChildProcess, streams
+from tau_trainer.remote.here import Here
+from tau_trainer.remote.process import Parent, Process, Target
 
 _HOST = "127.0.0.1"
 _START = timedelta(seconds=120)
@@ -68,16 +68,14 @@ def gathered(
     local_only()
     listening = socket.create_server((_HOST, 0))
     port = listening.getsockname()[1]
-    others: list[ChildProcess] = []
-    watch = _Watch(others, count, lost)
+    others: list[Process] = []
+    watch = _Watch(others, lost)
     try:
         for rank in range(1, count):
-            place = {"rank": rank, "count": count, "port": port, "device": str(device_of(rank, count, device))}
-            child = ChildProcess(__name__, [], logs / f"Rank-{rank}.log", (), several=count > 2)
-            others.append(child)
-            with contextlib.suppress(OSError):  # it has ended already, which is seen below
-                child.sink.write(json.dumps({**place, "work": work, "asked": dict(asked)}).encode() + b"\n")
-                child.sink.flush()
+            joins = {"rank": rank, "count": count, "port": port, "device": str(device_of(rank, count, device))}
+            name, log = f"rank {rank} of {count}", logs / f"Rank-{rank}.log"
+            joins |= {"work": work, "asked": dict(asked)}
+            others.append(Here().launch(Target(__name__, joins, name, LearnerError, log, several=count > 2)))
         watch.start()
         store = TCPStore(
             _HOST,
@@ -100,11 +98,10 @@ def gathered(
         raise
     finally:
         watch.over.set()
-        for child in others:
-            with contextlib.suppress(OSError):
-                child.sink.close()
-        for child in others:
-            child.end()
+        for process in others:
+            process.stop()
+        for process in others:
+            process.end()
         with contextlib.suppress(Exception):  # a dead rank's
             Ranks.leave()
 
@@ -120,10 +117,10 @@ def local_only() -> None:
 class _Watch(threading.Thread):
     """Sees that a rank has died, in time."""
 
-    def __init__(self, others: list[ChildProcess], count: int, lost: Callable[[str], None]) -> None:
+    def __init__(self, others: list[Process], lost: Callable[[str], None]) -> None:
         super().__init__(name="ranks", daemon=True)
         self.over = threading.Event()
-        self._others, self._count, self._lost = others, count, lost
+        self._others, self._lost = others, lost
 
     def run(self) -> None:
         while not self.over.wait(_POLL_S):
@@ -137,36 +134,25 @@ class _Watch(threading.Thread):
         """Which rank has died and how; where none has, wait so long for one."""
         until = time.monotonic() + wait_s
         while True:
-            for rank, child in enumerate(self._others, 1):
-                if not child.running:
+            for process in self._others:
+                if process.exit_code is not None:
                     return (
-                        f"rank {rank} of {self._count} ended {child.how()}; the run ends, and what was saved of it "
-                        "goes on with --resume"
+                        f"{process.target.name} ended {process.how()}; the run ends, and what was saved of it goes on "
+                        "with --resume"
                     )
             if time.monotonic() >= until:
                 return None
             time.sleep(_POLL_S / 4)
 
 
-def main() -> None:
+def work(parent: Parent) -> None:
     """Be one of the other ranks."""
-    source, _ = streams()
-    told = json.loads(source.readline())
-
-    def listen() -> None:
-        while os.read(source.fileno(), 1):  # not by the stream, whose lock the interpreter wants at its end
-            pass
-        os._exit(0)  # rank 0 is gone, or wants no more; whatever this one waits for will not come
-
-    threading.Thread(target=listen, daemon=True).start()
+    parent.listen()  # rank 0 is gone, or wants no more: whatever this one waits for will not come
     local_only()
-    store = TCPStore(_HOST, told["port"], told["count"], is_master=False, timeout=_START)
-    device = torch.device(told["device"])
-    ranks = Ranks.joined(told["rank"], told["count"], store, device)
-    module, _, name = told["work"].partition(":")
-    getattr(importlib.import_module(module), name)(ranks, device, told["asked"])
+    joins = parent.arguments
+    store = TCPStore(_HOST, joins["port"], joins["count"], is_master=False, timeout=_START)
+    device = torch.device(joins["device"])
+    ranks = Ranks.joined(joins["rank"], joins["count"], store, device)
+    module, _, name = joins["work"].partition(":")
+    getattr(importlib.import_module(module), name)(ranks, device, joins["asked"])
     threading.Event().wait()  # until rank 0 is done as well: who ends before is taken for dead
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from tau_trainer.training.asynchronous import AsyncTrainer, Push
+from tau_trainer.training.asynchronous import AsyncTrainer
+from tau_trainer.training.pace import Push
 
 
 @dataclass(frozen=True, slots=True)

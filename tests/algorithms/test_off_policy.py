@@ -12,7 +12,7 @@ from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.algorithms.transitions import Transitions
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
-from tau_trainer.memory import NO_TRANSITIONS, WorkData
+from tau_trainer.memory import NO_TRANSITIONS, Work, WorkData
 from tests.algorithms.experience import AGENTS, CONTINUOUS, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.replayed import Collector, sac, settings, trained
 from tests.networks import IMAGE
@@ -73,7 +73,7 @@ def test_what_two_actors_collect_by_turns_is_followed_by_what_came_after_in_each
     learner = sac(behavior(HYBRID, IMAGE), options)
     collectors = [Collector(sac(behavior(HYBRID, IMAGE), options), seed) for seed in range(2)]
     for source in (0, 1, 1, 0, 1, 0):
-        learner.update({**collectors[source].collect(5), "source": source, "gradient_steps": 0}, 0.0, None)
+        learner.update(Work(collectors[source].collect(5), source=source, gradient_steps=0), 0.0, None)
     by_place = {tuple(one["obs"][0]): one for collector in collectors for one in collector.closed()}
     held = rows_of(learner)
     assert len(held["terminated"]) == len(by_place)
@@ -87,11 +87,11 @@ def test_gradient_steps_are_those_that_are_asked_for_with_transitions_or_without
     learner = sac(CONTINUOUS, settings(steps_per_update=1.0))
     collector = Collector(learner)
     weights = learner.weights()
-    learner.update({**collector.collect(), "gradient_steps": 0}, 0.0, None)
+    learner.update(Work(collector.collect(), gradient_steps=0), 0.0, None)
     for name, values in learner.weights().items():
         np.testing.assert_array_equal(values, weights[name])
     held, seen = len(learner.replay), learner.seen
-    stats = learner.update({**NO_TRANSITIONS, "gradient_steps": 3}, 0.0, None)
+    stats = learner.update(Work(NO_TRANSITIONS, gradient_steps=3), 0.0, None)
     assert stats["Train/Minibatches"] == 3.0
     assert "Perf/Policy Age" not in stats
     assert (learner.steps, learner.seen, len(learner.replay), learner.version) == (3, seen, held, 2)

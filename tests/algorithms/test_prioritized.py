@@ -12,7 +12,7 @@ import torch
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
-from tau_trainer.memory import NO_TRANSITIONS
+from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.settings import MemorySettings
 from tests.algorithms.experience import DISCRETE, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.replayed import Collector, dqn, dqn_settings, sac, settings, trained
@@ -172,10 +172,10 @@ def test_an_update_that_meets_nan_takes_back_what_it_learned_of_errors(
         learner.update(work, 0.0, None)
     assert_same_state(learner, *before)
     with pytest.raises(ZeroDivisionError):
-        learner.update({**NO_TRANSITIONS, "gradient_steps": 9}, 0.0, None)
+        learner.update(Work(NO_TRANSITIONS, gradient_steps=9), 0.0, None)
     monkeypatch.undo()
     assert_same_state(learner, *before)
-    learner.update({**NO_TRANSITIONS, "gradient_steps": 9}, 0.0, None)
+    learner.update(Work(NO_TRANSITIONS, gradient_steps=9), 0.0, None)
     learner.update(work, 0.0, None)
 
 

@@ -1,4 +1,4 @@
-"""Work that is asked for by lines, in tests: does what it is told to."""
+"""Work of one answer, in tests: does what it is told to."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
 
 from tau_trainer.errors import TauError
-from tau_trainer.remote.lines import answer
+from tau_trainer.remote.process import Parent
 
 
-def _work(asked: dict[str, Any], say: Callable[..., None], on_stop: Callable[[Callable[[], None]], None]) -> None:
-    match asked["how"]:
+def work(parent: Parent) -> None:
+    """Do it."""
+    match parent.arguments["how"]:
         case "counts":
             sys.stdout.write("this is no answer\n")
             for i in range(3):
-                say(progress=i)
-            say(sum=3, session=os.getsid(0) == os.getpid())
+                parent.say("progress", {"at": i})
+            parent.say("answer", {"sum": 3})
         case "waits":
             stopped = threading.Event()
-            on_stop(stopped.set)
-            say(progress="waits")
+            parent.listen(gone=stopped.set)
+            parent.say("progress", {})
             stopped.wait()
-            say(stopped=True)
+            parent.say("answer", {"stopped": True})
         case "refuses":
             raise TauError("this cannot be done; do that")
         case "breaks":
@@ -38,12 +37,3 @@ def _work(asked: dict[str, Any], say: Callable[..., None], on_stop: Callable[[Ca
             os.kill(os.getpid(), signal.SIGKILL)
         case _:
             threading.Event().wait()
-
-
-def main() -> None:
-    """Be that process."""
-    answer(_work)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,22 +1,41 @@
-"""A child that says what it hears, in tests."""
+"""A process that says what it hears, in tests."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import time
 
-from tau_trainer.remote.channel import SharedBytes
-from tau_trainer.remote.child import streams
+from tau_trainer.errors import CheckpointError
+from tau_trainer.remote import here
+from tau_trainer.remote.process import Parent
 
 
-def main() -> None:
+def work(parent: Parent) -> None:
     """Answer until nobody speaks."""
-    source, sink = streams()
     sys.stdout.write("this is printed\n")
     sys.stdout.flush()
-    for line in source:
-        sink.write(bytes(SharedBytes(sys.argv[1]).view(4)) + b"\n" if line == b"memory\n" else line)
-        sink.flush()
-
-
-if __name__ == "__main__":
-    main()
+    if parent.arguments.get("deaf"):
+        time.sleep(1000.0)
+    while True:
+        kind, facts, arrays = parent.hear()
+        match kind:
+            case "weights":
+                weights = parent.newest(facts)
+                parent.say("weights", {"opts": weights.opts, "version": weights.read().version}, weights.read().arrays)
+            case "status":
+                parent.status[:] = facts["numbers"]
+                parent.say("status")
+            case "refuse":
+                raise CheckpointError("of another network")
+            case "break":
+                raise ZeroDivisionError("two")
+            case "garble":
+                assert isinstance(parent, here._PipedParent)
+                parent._channel._sink.write((5).to_bytes(8, "little") + b"{{{{{")
+                parent._channel._sink.flush()
+            case "die":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case _:
+                parent.say(kind, facts | {"arguments": parent.arguments}, arrays)

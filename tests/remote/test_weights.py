@@ -7,14 +7,14 @@ import pytest
 
 from tau_trainer.columns import Arrays
 from tau_trainer.remote.channel import SharedBytes
-from tau_trainer.remote.weights import WeightChannel, layout_of
+from tau_trainer.remote.weights import WeightMemory, layout_of
 
 
-def channels(count: int) -> tuple[WeightChannel, WeightChannel]:
+def channels(count: int) -> tuple[WeightMemory, WeightMemory]:
     """Both ends of a channel for an odd lot of arrays."""
     weights: Arrays = {"a": np.zeros(count, np.float32), "b": np.zeros((3, 2), np.float64), "c": np.zeros(1, np.uint8)}
     here = SharedBytes()
-    return WeightChannel(here, layout_of(weights)), WeightChannel(SharedBytes(here.place), layout_of(weights))
+    return WeightMemory(here, layout_of(weights)), WeightMemory(SharedBytes(here.place), layout_of(weights))
 
 
 def weights_of(number: int, count: int) -> Arrays:

@@ -29,12 +29,10 @@ def main() -> int:
         "forked": os.getpid() != BEGUN_IN,
         "variable": os.environ.get("TAU_TEST"),
         "paths": sys.path,
-        "session": os.getsid(0) == os.getpid(),
         "ignored": ignored,
         "blocked": sorted(int(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, [])),
         "files": sorted(int(name) for name in os.listdir("/proc/self/fd")),
         "threads": threads,
-        "name": Path("/proc/self/comm").read_text("utf-8").strip(),
         "heard": sys.stdin.readline(),
     }
     sys.stdout.write(json.dumps(facts) + "\n")

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-import subprocess
-import sys
 
 import pytest
 
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import TauError
+from tau_trainer.remote.here import Here
 from tau_trainer.search.elsewhere import Places, TrialElsewhere
 from tau_trainer.search.trial import Outcome
 from tests.search.conftest import quick
@@ -33,29 +33,28 @@ def test_trials_at_a_time_have_ports_of_their_own() -> None:
 
 
 def test_a_process_that_is_killed_is_told_of() -> None:
-    def told(_: Outcome) -> None:
-        assert trial.elsewhere.process is not None
-        beyond = os.getsid(trial.elsewhere.process.pid) != os.getsid(0)
-        trial.elsewhere.process.kill()
-        assert beyond, "Ctrl-C at the terminal does not reach it"
+    """Ctrl-C at the terminal is for others."""
 
-    trial = TrialElsewhere(quick(), 10**7, 5005, told)
-    with pytest.raises(TauError, match="the process of a trial ended with exit code -9"):
+    def on_progress(_: Outcome) -> None:
+        assert trial.job.process is not None
+        os.kill(trial.job.process.pid, signal.SIGINT)
+        trial.job.process.kill()
+
+    trial = TrialElsewhere(quick(), 10**7, 5005, on_progress)
+    with pytest.raises(TauError, match="the process of a trial ended by SIGKILL"):
         trial.run()
 
 
 def test_it_ends_with_whoever_asked() -> None:
-    """The end of its input is the end of the searcher."""
-    command = [sys.executable, "-P", "-m", "tau_trainer.search.elsewhere"]
-    trial = TrialElsewhere(quick(), 10**7, 5005)
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        trial.elsewhere.ask(process.stdin)
-        try:
-            assert b"progress" in process.stdout.readline(), "it is under way"
-            process.stdin.close()
-            assert b'"ending": "stopped"' in process.stdout.read()
-            assert process.wait() == 0
-        finally:
-            process.kill()
+    """Nobody speaks to it any more where the searcher is gone."""
+    process = Here().launch(TrialElsewhere(quick(), 10**7, 5005).target)
+    try:
+        assert process.hear(60.0).kind == "progress", "it is under way"
+        process.stop()
+        while (message := process.hear(60.0)).kind == "progress":
+            pass
+        assert (message.kind, message.facts["ending"]) == ("answer", "stopped")
+        process.end()
+        assert process.exit_code == 0
+    finally:
+        process.kill()

@@ -4,15 +4,17 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tau_trainer.errors import TauError
-from tau_trainer.remote.lines import Elsewhere, ProcessEndedError
+from tau_trainer.remote.job import Job
+from tau_trainer.remote.process import Message, Parent
 from tau_trainer.search import probe
-from tau_trainer.search.probe import Prober
+from tau_trainer.search.probe import ProbeEndedError, Prober
 from tau_trainer.search.scaling import Probe, scaled
 from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
 from tau_trainer.settings.batched import BatchedSettings, plain_batched
@@ -54,12 +56,16 @@ def test_a_probe_fails_before_the_system_is_out_of_memory() -> None:
 
 
 def test_whatever_ends_a_probe_is_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def crashed(self: Elsewhere, told: object) -> dict[str, Any]:
-        raise ProcessEndedError("ended with exit code -11: no word", -11, late=False)
+    def crashed(self: Job, on_progress: object) -> dict[str, Any]:
+        raise ProbeEndedError("its process ended by SIGSEGV")
 
-    monkeypatch.setattr(Elsewhere, "run", crashed)
-    assert prober()(9) == Probe(9, failure="ended", text="its process ended with exit code -11: no word")
-    monkeypatch.setattr(Elsewhere, "run", lambda self, told: {"error": "it is of no use"})
+    monkeypatch.setattr(Job, "run", crashed)
+    assert prober()(9) == Probe(9, failure="ended", text="its process ended by SIGSEGV")
+
+    def refused(self: Job, on_progress: object) -> dict[str, Any]:
+        raise TauError("it is of no use")
+
+    monkeypatch.setattr(Job, "run", refused)
     assert prober()(9) == Probe(9, failure="error", text="it is of no use")
 
 
@@ -76,13 +82,33 @@ def test_what_says_that_memory_is_full_is_told_of(how: str, text: str | None, mo
     """In this process, whose own memory stays as it is."""
     monkeypatch.setattr(probe, "_be_careful", lambda device: None)
     chosen = settings(num_envs=9, how=how)
-    told: dict[str, str] = {}
-    asked = {"settings": plain_batched(chosen), "seconds": 0.05}
+    asker = Asker({"settings": plain_batched(chosen), "seconds": 0.05})
     with pytest.raises(TauError, match="of no use") if text is None else contextlib.nullcontext():
-        probe._measure(asked, told.update, lambda stop: None)
-    assert list(told) == ([] if text is None else ["full"])
-    assert (text or "") in told.get("full", "")
-    assert "\n" not in told.get("full", "")
+        probe.work(asker)
+    assert list(asker.answer) == ([] if text is None else ["full"])
+    assert (text or "") in asker.answer.get("full", "")
+    assert "\n" not in asker.answer.get("full", "")
+
+
+class Asker(Parent):
+    """Whoever asks, in this process."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.arguments = arguments
+        self.answer: dict[str, Any] = {}
+
+    def say(self, kind: str, facts: Mapping[str, Any] = {}, arrays: object = None) -> None:
+        self.answer |= facts
+
+    def hear(self) -> Message:
+        threading.Event().wait()
+        raise AssertionError
+
+    def newest(self, _: object) -> Any:
+        raise NotImplementedError
+
+    def leave(self, code: int = 0) -> None:
+        raise NotImplementedError
 
 
 def test_a_probe_that_hangs_is_ended_in_time() -> None:

@@ -24,12 +24,14 @@ from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.session import Session
 from tau_trainer.settings import AsyncTrainerSettings, DQNTrainerSettings, NetworkSettings, RunSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.training import actor_link
 from tau_trainer.training.actor_link import Board
-from tau_trainer.training.actor_process import exploring
 from tau_trainer.training.actors import ActorPair
+from tau_trainer.training.collector import exploring
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
+from tests.remote.threads import Threads
 from tests.trainers import processes
 from tests.training.fakes import WAIT_S, Memory, begin, pairs_of, train, until
 from tests.training.toys import START_FILE
@@ -106,6 +108,26 @@ def train_long(settings: RunSettings, memory: Memory | None = None) -> RunReport
     return begin(settings, memory, "learn").wait(LONG_S)
 
 
+def test_actors_play_where_messages_are_all_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the wall could be other machines; the one that evaluates is there too."""
+    places: list[Threads] = []
+
+    def threads(seats: int, weights: int) -> Threads:
+        places.append(Threads(seats, weights))
+        return places[-1]
+
+    monkeypatch.setattr(actor_link, "Here", threads)
+    arguments: dict[str, Any] = {"async_trainer__max_opts": 40, "async_trainer__eval_interval": 20}
+    report = train_long(settings_of(tmp_path, **arguments, env_settings__env_args=["length=10"]))
+    assert report.outcome == "completed"
+    assert [process.target.name for process in places[0].launched] == ["actor 0", "actor 1", "the evaluator"]
+    assert [process.exit_code for process in places[0].launched] == [0, 0, 0]
+    learner = saved(tmp_path)
+    assert learner["opts"] == 40
+    assert learner["algorithm"]["seen"] == learner["samples"] > 0
+    assert learner["best"] is not None
+
+
 def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +142,7 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     pids = pids_of(session)
     manager = pairs_of(session).actors
     assert manager is not None
-    status = manager.board.status
+    status = manager.board.place.status
     session.cancel()
     report = session.wait(WAIT_S)
     assert report.outcome == "cancelled"
@@ -256,7 +278,7 @@ def test_whoever_ends_the_run_does_not_wait_for_the_evaluator(
     actors = pairs_of(session).actors
     assert actors is not None
     playing_it = actors.evaluator._process
-    until(lambda: actors.board.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    until(lambda: actors.board.place.status[-1, 0] > 0, LONG_S)  # its episodes never end
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 1000.0)
     pid = playing_it.pid
     assert pid is not None
@@ -275,8 +297,8 @@ def test_an_evaluation_that_does_not_end_holds_no_run_for_ever(tmp_path: Path) -
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
     actors = pairs_of(session).actors
     assert actors is not None
-    until(lambda: actors.board.status[-1, 0] > 0, LONG_S)  # its episodes never end
-    object.__setattr__(pairs_of(session).plan, "stall_s", 0.2)  # the watchdog has read it already
+    until(lambda: actors.board.place.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    object.__setattr__(session._run.plan, "stall_s", 0.2)  # the watchdog has read it already
     session._run._stop("that is enough")
     assert session.wait(WAIT_S).outcome == "completed"
     assert any("an evaluation has not ended within 0.2 s" in warning for warning in memory.warnings)

@@ -13,10 +13,11 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory, Work
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.remote.channel import SharedBytes
-from tau_trainer.remote.weights import WeightChannel, layout_of
+from tau_trainer.remote.weights import WeightMemory, layout_of
 from tau_trainer.settings import AsyncTrainerSettings, SACTrainerSettings
-from tau_trainer.training.asynchronous import AsyncTrainer, Push
+from tau_trainer.training.asynchronous import AsyncTrainer
 from tau_trainer.training.learner import Learner
+from tau_trainer.training.pace import Push
 from tests.memory.test_rollout import SENSORS
 from tests.training.fakes import Memory
 
@@ -54,8 +55,9 @@ class FakeLearner:
         await self.free.wait()
         if self.error is not None:
             raise self.error
-        rows, steps = len(Rollout(work.data)), work.data["gradient_steps"]
-        self.updates.append((work.data.get("source"), rows, steps))
+        rows, steps = len(Rollout(work)), work.gradient_steps
+        assert steps is not None
+        self.updates.append((work.source if rows else None, rows, steps))
         self.opts += steps
         self.update_seconds += 0.002 * steps
         self.policy = Policy(self.policy.version + 1)
@@ -84,7 +86,7 @@ class Stage:
         self.evaluated: list[int] = []
         self.saved: list[int] = []
         self.done = 0
-        self.channel = WeightChannel(SharedBytes(), layout_of(WEIGHTS))
+        self.channel = WeightMemory(SharedBytes(), layout_of(WEIGHTS))
         self.trainer = AsyncTrainer(
             cast(Learner, self.learner),
             AsyncTrainerSettings.model_validate(settings),
@@ -111,7 +113,7 @@ class Stage:
         acted = self.learner.policy.version if version is None else version
         for _ in range(samples + 1):
             memory.append(np.zeros(1, np.intp), {"extrinsic": np.zeros((1, 1), np.float32)}, values, acted)
-        return Push(actor, memory.take().data, samples)
+        return Push(Work(memory.take().data, source=actor), samples)
 
 
 async def settle() -> None:
@@ -266,8 +268,8 @@ def test_the_lag_of_a_transition_is_the_opts_between_its_weights_and_its_learnin
         await stage.trainer.put(stage.push(9, version=newest.version))
         await stage.trainer.put(stage.push(9, version=first))
         await stage.trainer.finish()
-        assert stage.trainer.lag.most == 49
-        assert stage.trainer.lag.mean == pytest.approx((42 * 0 + 10 * 0 + 10 * 49) / 62)
+        assert stage.trainer.recorded.lag.most == 49
+        assert stage.trainer.recorded.lag.mean == pytest.approx((42 * 0 + 10 * 0 + 10 * 49) / 62)
         summary = stage.hub.flush("Agent", 41)
         assert summary.statistics[keys.POLICY_LAG].max == 49
 
@@ -292,7 +294,7 @@ def test_learning_waits_for_an_actor_that_is_too_far_behind_and_no_transition_is
         assert not pushing[-1].done()
         await asyncio.wait_for(stage.trainer.put(stage.push(5, 1, first)), 5)
         await settle()
-        assert stage.trainer.lag.most == 50
+        assert stage.trainer.recorded.lag.most == 50
         assert stage.learner.opts == 50, "it has said nothing of newer weights yet"
         stage.trainer.current(1, stage.channel.read().version)
         await settle()
@@ -301,7 +303,7 @@ def test_learning_waits_for_an_actor_that_is_too_far_behind_and_no_transition_is
         await asyncio.gather(*pushing)
         await settle()
         assert stage.learner.samples == 165
-        assert stage.trainer.lag.most == 50
+        assert stage.trainer.recorded.lag.most == 50
         await stage.trainer.finish()
 
     run(scenario())

@@ -22,11 +22,12 @@ from tau_trainer.bridge.image_order import ImageOrder
 from tau_trainer.errors import LearnerError
 from tau_trainer.metrics import PairState
 from tau_trainer.remote import forking
-from tau_trainer.remote.channel import Channel
+from tau_trainer.remote.process import GoneError, Message, Parent
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, ObservationSpec
 from tau_trainer.training import learner_process
 from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host, _made
+from tests.remote.threads import Threads
 from tests.training.fakes import (
     Memory,
     SceneEngine,
@@ -126,6 +127,19 @@ def test_several_algorithms_share_a_process_and_nothing_else(shared: LearnerProc
             assert np.array_equal(values, learner.policy().weights[name]), name
 
 
+def test_it_learns_the_same_where_messages_are_all_there_is(log: Path) -> None:
+    """Behind the wall could be another machine."""
+    process = LearnerProcess(log, place=Threads())
+    learner, algorithm = remote(process), make_algorithm(SETUP)
+    learn(learner)
+    algorithm.update(experience(algorithm, algorithm.snapshot(), 0).data, 0.0, None)
+    for name, values in algorithm.weights().items():
+        assert np.array_equal(values, learner.policy().weights[name]), name
+    process.close()
+    with pytest.raises(LearnerError, match="the process that learns ended with exit code 0"):
+        learn(learner)
+
+
 def test_a_process_knows_how_many_decisions_its_learner_has() -> None:
     """What falls over a share of them falls there as it does where agents act."""
     learner = remote(cast(Any, None), setup=replace(SETUP, max_steps=34))
@@ -137,25 +151,33 @@ def test_several_threads_work_on_images_alone(monkeypatch: pytest.MonkeyPatch) -
     chosen: list[int] = []
     monkeypatch.setattr("torch.set_num_threads", chosen.append)
     camera = replace(vector_spec(), observations=(ObservationSpec("camera", (1, 20, 20), dtype=np.uint8),))
-    host = _Host(Silent(), threads=3)
+    host = _Host(Silent(threads=3))
     for name, spec in (("vectors", vector_spec()), ("images", camera)):
         setup = replace(SETUP, spec=spec)
-        work = experience(make_algorithm(setup), make_algorithm(setup).snapshot(), 0).data
         host._algorithms[name] = make_algorithm(setup)
-        arrays = {key: value for key, value in work.items() if isinstance(value, np.ndarray)}
-        numbers = {key: value for key, value in work.items() if isinstance(value, int)}
-        host.answer("update", {"learner": name, "numbers": numbers, "progress": 0.0, "publish": False}, arrays)
+        facts, arrays = experience(make_algorithm(setup), make_algorithm(setup).snapshot(), 0).sent()
+        facts |= {"learner": name, "progress": 0.0, "publish": False, "batches": False}
+        host.answer(Message("update", facts, arrays))
     assert chosen == [1, 3]
 
 
-class Silent(Channel):
-    """Sends nothing."""
+class Silent(Parent):
+    """Is told nothing but that updates were made."""
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, threads: int) -> None:
+        self.arguments = {"threads": threads}
 
-    def send(self, kind: str, *_: Any, **more: Any) -> None:
+    def say(self, kind: str, *_: Any) -> None:
         assert kind == "updated"
+
+    def hear(self) -> Message:
+        raise GoneError
+
+    def newest(self, _: Any) -> Any:
+        raise NotImplementedError
+
+    def leave(self, code: int = 0) -> None:
+        raise NotImplementedError
 
 
 def test_learners_in_several_threads_take_turns(shared: LearnerProcess) -> None:

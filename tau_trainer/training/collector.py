@@ -1,0 +1,142 @@
+"""The collecting side of a behavior in an actor: the algorithm's memory, and the trainer in place of a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tau_trainer.algorithms import Counters, Setup, make_algorithm
+from tau_trainer.collection.decisions import Actor
+from tau_trainer.columns import Rows
+from tau_trainer.errors import SettingsError
+from tau_trainer.memory import Memory, Work
+from tau_trainer.settings import RunSettings, TrainerSettings
+from tau_trainer.specs import FloatArray
+from tau_trainer.training import behavior_json
+from tau_trainer.training.actor_parent import TrainerLink
+
+_EVERYTHING = 1
+
+
+class Collector:
+    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.training.agents.Collecting`."""
+
+    def __init__(
+        self, trainer: TrainerLink, settings: RunSettings, begin: Mapping[str, Any], facts: Mapping[str, Any]
+    ) -> None:
+        """``settings``: of the run; ``begin``: what the trainer said of this actor; ``facts``: of this behavior."""
+        self.name: str = facts["name"]
+        self.spec = behavior_json.from_json(facts["behavior"])
+        self._async = settings.async_trainer
+        exploration = None if begin["evaluates"] else self._async.exploration_of(begin["index"])
+        self.settings: TrainerSettings = exploring(settings.of_behavior(self.spec.short_name), exploration)
+        self.left: int | None = None if begin["evaluates"] else facts["left"]
+        """Decisions that may be made until it is told more; None: nothing is remembered any more."""
+        self.algorithm = make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"]))
+        self.decisions = 0
+        """Made by this process."""
+        self._weights = trainer.parent.newest(facts["weights"])
+        self._trainer = trainer
+        self._rows = self._decisions = self._moments = 0
+        self._seen, newest = self._weights.written, self._weights.read()
+        self._opts = self._pushed_at = newest.opts
+        self._words: tuple[int, int] = facts["seed"], begin["index"]
+        policy = self.algorithm.policy(newest.arrays, newest.version)
+        deterministic = begin["evaluates"] or self.settings.network_settings.deterministic
+        self.actor = Actor(policy, self._rng(begin["generation"], begin["launches"]), deterministic=deterministic)
+
+    def _rng(self, generation: int, launches: int = 0) -> np.random.Generator:
+        seed, index = self._words
+        return np.random.default_rng([seed, 1, index, generation, launches])
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is remembered."""
+        return self.left is None
+
+    def begin_anew(self, generation: int) -> None:
+        """Be as in a process that has just begun: the environment is about to begin anew."""
+        self.memory.clear()
+        self._decisions = 0
+        self.actor.rng = self._rng(generation)
+        self.sync()
+
+    @property
+    def memory(self) -> Memory:
+        """Where experience waits."""
+        return self.algorithm.memory
+
+    def new_rows(self, count: int) -> Rows:
+        """Rows in the memory for ``count`` agents more."""
+        rows = np.arange(self._rows, self._rows + count)
+        self._rows += count
+        return rows
+
+    def count(self, decisions: int) -> None:
+        """Count decisions."""
+        self._decisions += decisions
+        self.decisions += decisions
+
+    def ended(self, returns: FloatArray) -> None:
+        """The trainer counts them, of all actors together."""
+
+    def next_moment(self) -> int:
+        """A number for decisions that were made together."""
+        self._moments += 1
+        return self._moments
+
+    async def wait_for_learner(self) -> None:
+        """Take over newer weights; push transitions where there are enough, or they get old."""
+        if self.left is None:
+            return
+        if self._weights.written > self._seen:
+            self.sync()
+        old = self._weights.opts - self._pushed_at >= max(self._async.max_policy_lag // 2, 1)
+        self.push(_EVERYTHING if old or self._decisions >= self.left else self._async.n_buffer)
+
+    def sync(self) -> None:
+        """Act with the newest weights from now on."""
+        self._seen = self._weights.written
+        newest = self._weights.read()
+        self.actor.policy, self._opts = self.algorithm.policy(newest.arrays, newest.version), newest.opts
+
+    def push(self, least: int) -> None:
+        """Hand over all transitions if there are so many; waits while the channel is full. Raises GoneError.
+
+        Decisions beyond those that may be made are counted the next time, if there is one.
+        """
+        if self.left is None:
+            return
+        work = self.algorithm.ready(Counters(0, self.actor.policy.version, least))
+        if work is None and self._decisions >= self.left:
+            work = Work({})
+        if work is None:
+            if least == _EVERYTHING:
+                self._trainer.tell("current", {"name": self.name, "version": self.actor.policy.version})
+                self._pushed_at = self._opts
+            return
+        facts, arrays = work.sent()
+        counted = min(self._decisions, self.left)
+        self._decisions -= counted
+        self._trainer.push({**facts, "name": self.name, "decisions": counted}, arrays)
+        work.release()
+        if self._async.mode == "lock_step":
+            self._trainer.wait()
+            self.sync()
+        self._pushed_at = self._opts
+
+
+def exploring(settings: TrainerSettings, exploration: Mapping[str, Any] | None) -> TrainerSettings:
+    """Settings with an exploration of this actor's own. Raises SettingsError where the algorithm has none."""
+    if exploration is None:
+        return settings
+    numbers = settings.hyperparameters
+    if "exploration" not in type(numbers).model_fields:
+        raise SettingsError(
+            f"{settings.trainer_type} explores by its own noise, so async_trainer.exploration, eps_min and eps_max "
+            "do not go with it; remove them"
+        )
+    changed = type(numbers).model_validate(numbers.model_dump(mode="json") | {"exploration": dict(exploration)})
+    return settings.model_copy(update={"hyperparameters": changed})

@@ -1,0 +1,129 @@
+"""What is recorded of learning beside actors: losses, costs, speeds, and how far behind the weights were that acted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.specs import Aggregation, IntArray
+
+
+@dataclass(slots=True)
+class Lag:
+    """Opts by which the weights that acted were behind, over transitions."""
+
+    count: int = 0
+    total: float = 0.0
+    most: int = 0
+
+    def add(self, lags: IntArray) -> None:
+        """Count those of [n] transitions."""
+        self.count += len(lags)
+        self.total += float(lags.sum())
+        self.most = max(self.most, int(lags.max(initial=0)))
+
+    @property
+    def mean(self) -> float:
+        """0 before the first."""
+        return self.total / self.count if self.count else 0.0
+
+
+@dataclass(slots=True)
+class _Cost:
+    """What was spent since the last record."""
+
+    opts: int = 0
+    opt_seconds: float = 0.0
+    samples: int = 0
+    sample_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Means:
+    """Statistics of updates, weighted by their gradient steps."""
+
+    sums: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+
+    def add(self, stats: Mapping[str, float]) -> None:
+        """Take in those of one update."""
+        weight = max(stats.get(keys.MINIBATCHES, 0.0), 1.0)
+        for key, value in stats.items():
+            self.sums[key] = self.sums.get(key, 0.0) + value * weight
+            self.weights[key] = self.weights.get(key, 0.0) + weight
+
+    def take(self) -> dict[str, float]:
+        """The means so far, which begin anew."""
+        means = {key: value / self.weights[key] for key, value in self.sums.items()}
+        self.sums, self.weights = {}, {}
+        return means
+
+
+class Figures:
+    """The figures of one behavior.
+
+    Attributes:
+        lag: of all transitions so far.
+        means: of what updates tell, until they are recorded.
+    """
+
+    def __init__(self, name: str, hub: MetricsHub, samples: int, opts: int) -> None:
+        """Of the learner ``name``, which has so many samples and opts already."""
+        self.lag = Lag()
+        self.means = Means()
+        self._name, self._hub = name, hub
+        self._cost = _Cost()
+        self._began, self._first = time.monotonic(), (samples, opts)
+        self._rate_at = (self._began, *self._first)
+
+    def took_in(self, samples: int, seconds: float, lags: IntArray) -> None:
+        """Samples came, after so many seconds on the way; ``lags`` [n] opts, record by record."""
+        self.lag.add(lags)
+        self._hub.add(self._name, keys.POLICY_LAG, lags, Aggregation.HISTOGRAM)
+        self._cost.samples += samples
+        self._cost.sample_seconds += seconds
+
+    def learned(self, opts: int, seconds: float) -> None:
+        """Gradient steps were taken."""
+        self._cost.opts += opts
+        self._cost.opt_seconds += seconds
+
+    def record_means(self) -> None:
+        """Statistics of the updates since the last record."""
+        self._hub.add_all(self._name, self.means.take())
+
+    def record_cost(self) -> None:
+        """Milliseconds for each opt and sample since the last record; -1: there was none."""
+        cost, self._cost = self._cost, _Cost()
+        opt = 1000.0 * cost.opt_seconds / cost.opts if cost.opts else -1.0
+        sample = 1000.0 * cost.sample_seconds / cost.samples if cost.samples else -1.0
+        self._hub.add(self._name, keys.AVERAGE_OPT_TIME, opt)
+        self._hub.add(self._name, keys.AVERAGE_SAMPLE_TIME, sample)
+
+    def record(self, samples: int, opts: int) -> None:
+        """A point of every curve, after so many samples and opts; nothing is lost between two."""
+        now, (since, samples_then, opts_then) = time.monotonic(), self._rate_at
+        seconds, new_samples, new_opts = now - since, samples - samples_then, opts - opts_then
+        self._rate_at = now, samples, opts
+        if self._cost.opts or self._cost.samples:
+            self.record_cost()
+        self.record_means()
+        if seconds > 0:
+            self._hub.add(self._name, keys.SAMPLES_PER_SECOND, new_samples / seconds)
+            self._hub.add(self._name, keys.OPTS_PER_SECOND, new_opts / seconds)
+        if new_opts:
+            self._hub.add(self._name, keys.SAMPLES_PER_OPT, new_samples / new_opts)
+
+    def lines(self, samples: int, opts: int) -> tuple[str, ...]:
+        """What border's trainer prints, and the lag, since this process began."""
+        seconds = max(time.monotonic() - self._began, 1e-9)
+        new_samples, new_opts = samples - self._first[0], opts - self._first[1]
+        per_opt = f"{new_samples / new_opts:.2f}" if new_opts else "-"
+        return (
+            f"{new_samples / seconds:,.0f} samples/s",
+            f"{new_opts / seconds:,.0f} opts/s",
+            f"{opts:,} opts, {per_opt} samples each",
+            f"policy lag {self.lag.mean:,.0f} opts, at most {self.lag.most:,}",
+        )

@@ -1,0 +1,140 @@
+"""How many gradient steps for which samples, where actors collect beside learning, and who is waited for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.memory import Work
+from tau_trainer.settings import AsyncTrainerSettings, OffPolicyHyperparameters
+from tau_trainer.specs import IntArray
+
+if TYPE_CHECKING:
+    from tau_trainer.training.learner import Learner
+
+_MOST_STEPS = 64
+"""Gradient steps in one update: large enough for full speed, and new transitions are soon taken in."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Push:
+    """Transitions of one actor, on their way."""
+
+    work: Work
+    """What :meth:`Algorithm.ready` gave there; its source is the actor."""
+    samples: int
+    receiving_seconds: float = 0.0
+    """What it took to get them here."""
+
+    @property
+    def versions(self) -> NDArray[np.integer[Any]]:
+        """Of the policies that acted, record by record."""
+        versions: NDArray[np.integer[Any]] = self.work["version"][1:]
+        return versions
+
+    @property
+    def actor(self) -> int:
+        """Who pushed it."""
+        return self.work.source
+
+
+class Pace:
+    """How many gradient steps for which samples, and who is waited for.
+
+    Attributes:
+        acting: actors that play this behavior now, each with the opts of the oldest weights that it may still push
+            something of.
+        done: whether all gradient steps are taken.
+        ending: whether no actor pushes any more: what was pushed is still learned from.
+    """
+
+    def __init__(self, learner: Learner, settings: AsyncTrainerSettings) -> None:
+        """``learner`` has its counters already, where a run is resumed."""
+        numbers = cast("OffPolicyHyperparameters", learner.settings.hyperparameters)
+        warmup = settings.warmup_period if settings.warmup_period is not None else numbers.buffer_init_steps
+        self.acting: dict[int, int] = {}
+        self.done = settings.max_opts is not None and learner.opts >= settings.max_opts
+        self.ending = False
+        self._learner, self._settings = learner, settings
+        self._ratio = settings.samples_per_update or (numbers.steps_per_update, numbers.steps_per_update)
+        """Samples for each opt, at least and at most."""
+        # Where the replay memory was not kept it has to be filled again, and what was earned before is gone with it.
+        first_samples, first_opts = (0, 0) if learner.remembers else (learner.samples, learner.opts)
+        self._warm_at = first_samples + min(max(warmup, numbers.batch_size), numbers.buffer_size)
+        self._counted_from = self._warm_at, first_opts
+        self._opts_of = {learner.policy.version: learner.opts}
+
+    def published(self) -> None:
+        """Actors get the learner's weights of now."""
+        self._opts_of[self._learner.policy.version] = self._learner.opts
+
+    def opts_behind(self, version: int) -> int:
+        """Opts behind a version of the weights that actors got."""
+        return self._opts_of.get(int(version), 0)
+
+    def age_of(self, push: Push) -> int:
+        """Opts behind the oldest weights that it was made with."""
+        return self.opts_behind(push.versions.min())
+
+    def lags(self, push: Push) -> IntArray:
+        """Opts [n] taken since the weights that acted, record by record."""
+        versions, places = np.unique(push.versions, return_inverse=True)
+        return np.array([self._learner.opts - self.opts_behind(version) for version in versions], np.int32)[places]
+
+    def current(self, actor: int, version: int) -> None:
+        """An actor holds nothing any more that is older than ``version`` of the weights."""
+        if actor in self.acting:
+            self.acting[actor] = max(self.acting[actor], self.opts_behind(version))
+
+    def holds(self, actor: int) -> bool:
+        """Whether learning waits for what this actor has."""
+        opts = self._learner.opts
+        return self.acting.get(actor, opts) + self._settings.max_policy_lag <= opts
+
+    def following(self, queue: Sequence[Push], *, hold: bool) -> Push | None:
+        """What is taken in next; None: nothing, or what came before has earned gradient steps first.
+
+        ``hold``: whether what is too new waits for an actor whose weights are at the bound of the lag.
+        """
+        if not queue:
+            return None
+        if self._owed() <= 0:
+            return queue[0]
+        if self.steps(0, queue) > 0:
+            return None
+        # Held by its lag: only what is old enough to hold it goes on.
+        oldest = min(queue, key=self.age_of)
+        held_by_actor = self.age_of(oldest) > min(self.acting.values(), default=self._learner.opts)
+        return None if held_by_actor and hold else oldest
+
+    def _allowed(self, ratio: float, samples: int) -> float:
+        """Opts in all that so many samples more would have earned, at ``ratio`` samples each."""
+        first_samples, first_opts = self._counted_from
+        return first_opts + (self._learner.samples + samples - first_samples) / ratio
+
+    def _owed(self) -> int:
+        """Opts that have to be taken before more samples."""
+        if self.done or self._learner.samples < self._warm_at:
+            return 0
+        return math.floor(self._allowed(self._ratio[1], 0)) - self._learner.opts
+
+    def steps(self, samples: int, queue: Iterable[Push] = ()) -> int:
+        """Gradient steps to take now, with ``samples`` more, while ``queue`` waits."""
+        opts, settings = self._learner.opts, self._settings
+        if self.done or self._learner.samples + samples < self._warm_at:
+            return 0
+        # Where nobody collects any more, what is owed is all that is left to do.
+        least, most = self._ratio
+        limits = [_MOST_STEPS, math.floor(self._allowed(most if self.ending else least, samples)) - opts]
+        limits.append((opts // settings.sync_interval + 1) * settings.sync_interval - opts)
+        if settings.max_opts is not None:
+            limits.append(settings.max_opts - opts)
+        if not (settings.mode == "lock_step" or self.ending):
+            oldest = min((*self.acting.values(), *map(self.age_of, queue)), default=opts)
+            limits.append(oldest + settings.max_policy_lag - opts)
+        return max(0, min(limits))

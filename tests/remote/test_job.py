@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from tau_trainer.errors import LearnerError, TauError
+from tau_trainer.remote import forking
+from tau_trainer.remote.job import Job
+from tau_trainer.remote.process import Target
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="these signals are POSIX's")
+
+
+def job(how: str, limit_s: float | None = None) -> Job:
+    target = Target("tests.remote.asked", {"how": how}, "the job", LearnerError, several=True)
+    return Job(target, limit_s=limit_s)
+
+
+def silent(_: Any) -> None:
+    """Nobody wants to know how it goes."""
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_progress_comes_before_the_answer(forks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed meanwhile is neither."""
+    monkeypatch.setattr(forking, "POSSIBLE", forks and forking.POSSIBLE)
+    progress: list[dict[str, Any]] = []
+    assert job("counts").run(progress.append)["sum"] == 3
+    assert [facts["at"] for facts in progress] == [0, 1, 2]
+
+
+def test_it_is_stopped_while_it_works_and_before() -> None:
+    """Signals do not stop it, those that a terminal sends among them."""
+    waits = job("waits")
+    heard: list[Any] = []
+
+    def stop(progress: Any) -> None:
+        heard.append(progress)
+        assert waits.process is not None
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(waits.process.pid, number)
+        threading.Thread(target=waits.stop).start()
+
+    assert waits.run(stop)["stopped"]
+    assert len(heard) == 1
+    before = job("waits")
+    before.stop()
+    assert before.run(silent)["stopped"]
+
+
+def test_what_goes_wrong_is_raised() -> None:
+    with pytest.raises(TauError, match=r"^this cannot be done; do that$") as refused:
+        job("refuses").run(silent)
+    assert type(refused.value) is TauError
+    with pytest.raises(LearnerError, match=r"^the job failed: ZeroDivisionError: two\nlines$"):
+        job("breaks").run(silent)
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [("dies", "^the job ended with exit code 3: out of luck$"), ("is killed", "^the job ended by SIGKILL")],
+)
+def test_an_end_without_an_answer_is_raised(how: str, text: str) -> None:
+    with pytest.raises(LearnerError, match=text):
+        job(how).run(silent)
+
+
+def test_whoever_takes_too_long_is_killed() -> None:
+    hangs = job("hangs", limit_s=0.2)
+    with pytest.raises(TimeoutError):
+        hangs.run(silent)
+    assert hangs.process is not None
+    assert hangs.process.exit_code == -signal.SIGKILL
