@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -58,6 +58,18 @@ class TensorRollout:
     """bool [E, A, k]: what is allowed then."""
     kept: Mapping[str, torch.Tensor]
     """[T, E, A, ...]: see :attr:`Acted.kept`."""
+
+    def part(self, copies: slice) -> TensorRollout:
+        """Of some copies: views."""
+
+        def some(values: torch.Tensor | None) -> torch.Tensor | None:
+            return None if values is None else values[:, copies]
+
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        last = {name: None if given[name] is None else given[name][copies] for name in ("after", "after_mask")}
+        kept = {name: values[:, copies] for name, values in self.kept.items()}
+        steps = {name: some(values) for name, values in given.items() if name not in (*last, "kept")}
+        return TensorRollout(**steps, **last, kept=kept)
 
     @property
     def decisions(self) -> int:
