@@ -212,10 +212,9 @@ class Population(BatchedLearner):
         age, self._age = self._ages(rollout)
         cut = age.unsqueeze(2) == self.members[0].settings.time_horizon - 1
         rollout = replace(rollout, rewards=exact(rollout.rewards))  # as precise as PPO's of engines
-        seen = (self._by_member(values).flatten(1).sum(dim=1) for values in (rollout.observations, rollout.rewards))
         learns = ~self.frozen
-        for sums in seen:
-            learns &= torch.isfinite(sums)
+        for values in (rollout.observations, rollout.rewards):
+            learns &= torch.isfinite(values.view(len(values), len(self.members), -1).sum(dim=(0, 2)))
         learn = self._learn_alone if self._together is None else partial(self._learn_together, self._together)
         statistics, learned = learn(rollout, cut, numbers, learns)
         self.frozen = ~learned
@@ -234,10 +233,6 @@ class Population(BatchedLearner):
             ages.append(age)
             age = torch.where(ended | (age == limit - 1), 0, age + 1)
         return torch.stack(ages), age
-
-    def _by_member(self, values: torch.Tensor) -> torch.Tensor:
-        """[P, T, E, ...] of [T, P E, 1, ...], a view."""
-        return values.view(len(values), len(self.members), self._copies, *values.shape[3:]).transpose(0, 1)
 
     def _learn_alone(
         self, rollout: TensorRollout, cut: torch.Tensor, numbers: Numbers, learns: torch.Tensor
