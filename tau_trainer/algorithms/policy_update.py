@@ -133,7 +133,7 @@ class PolicyUpdate:
         self._passes: int = getattr(hyperparameters, "num_epoch", 1)
         self._target_kl: float | None = getattr(hyperparameters, "target_kl", None)
         self._observed = False
-        """Whether it is known that the normaliser has seen anything: asking a device means to wait for it."""
+        """Whether it is known that the normaliser has seen anything: who asks a device waits for it."""
 
     @property
     def objective(self) -> Objective:
@@ -199,6 +199,7 @@ class PolicyUpdate:
         """
         normalizer = self.network.normalizer
         first = normalizer is not None and not self._observed and normalizer.untouched
+        self._observed = not first
         if normalizer is not None and first:
             reader.observe(normalizer)
         samples = reader.samples(self.network)
@@ -211,7 +212,6 @@ class PolicyUpdate:
         epochs, minibatches = self._descend(samples, numbers, reader, publish, on_batch)
         if normalizer is not None and not first:
             reader.observe(normalizer)
-        self._observed = normalizer is not None
         statistics = self._losses(epochs) | self._of_values(values, returns, reader.rows)
         return Learned(statistics, epochs, minibatches)
 

@@ -55,9 +55,9 @@ def test_time_first_is_the_same_as_any_order() -> None:
     order = torch.randperm(steps * copies, generator=drawn)
     place = torch.argsort(order)
     following = place[torch.clamp(order + copies, max=steps * copies - 1)]
-    shuffled = [found.flatten(0, 1)[order] for found in (rewards, values, after)]
-    ragged = gae(*shuffled, goes_on.flatten()[order], 0.9, 0.8, following)
+    rewards, values, after = (found.flatten(0, 1)[order] for found in (rewards, values, after))
+    goes_on = goes_on.flatten()[order]
+    ragged = gae(rewards, values, after, goes_on, 0.9, 0.8, following)
     torch.testing.assert_close(ragged, dense.flatten(0, 1)[order])
-    arrays = [found.numpy() for found in shuffled]
-    found = gae(*arrays, goes_on.flatten()[order].numpy(), 0.9, 0.8, following.numpy())
-    np.testing.assert_array_equal(found, ragged.numpy())
+    arrays = gae(rewards.numpy(), values.numpy(), after.numpy(), goes_on.numpy(), 0.9, 0.8, following.numpy())
+    np.testing.assert_array_equal(arrays, ragged.numpy())

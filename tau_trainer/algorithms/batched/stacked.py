@@ -48,7 +48,7 @@ class StackedNormalizer(Normalizer):
     @property
     @override
     def untouched(self) -> bool:
-        return any(member.untouched for member in self._members)
+        return all(member.untouched for member in self._members)
 
     @override
     def take_in(
