@@ -313,7 +313,7 @@ class PolicyUpdate:
         1 = all, 0 = none, negative = worse than a constant: the mean over columns, of which one whose returns do not
         vary counts as 0.
         """
-        means = rows.mean(values).split([stream.width for stream in self.streams], dim=-1)
+        means = torch.split(rows.mean(values), [stream.width for stream in self.streams], dim=-1)
         names = [keys.value_estimate(stream.name) for stream in self.streams]
         estimates = {name: mean.mean(dim=-1) for name, mean in zip(names, means, strict=True)}
         variance, unexplained = rows.variance(returns), rows.variance(exact(returns) - values)

@@ -117,9 +117,10 @@ class RolloutReader(Reader):
         after = after.index_select(0, self._tensor(rollout.after))
         goes_on, following = self._tensor(rollout.goes_on).to(current.dtype), self._tensor(rollout.next)
         advantages, widths = list[torch.Tensor](), [stream.width for stream in update.streams]
-        for stream, *found in zip(update.streams, current.split(widths, 1), after.split(widths, 1), strict=True):
+        columns = torch.split(current, widths, dim=1), torch.split(after, widths, dim=1)
+        for stream, now, later in zip(update.streams, *columns, strict=True):
             rewards = exact(self._tensor(stream.rewards(rollout))) * stream.strength
-            advantages.append(gae(rewards, *found, goes_on, stream.gamma, lambd, following))
+            advantages.append(gae(rewards, now, later, goes_on, stream.gamma, lambd, following))
         returns = torch.cat(advantages, dim=1) + current
         return sum(advantages[1:], advantages[0])[order].float(), returns[order].float()
 

@@ -30,10 +30,13 @@ def test_members_sum_up_for_themselves() -> None:
     entropy, norm = torch.rand(2, 3, generator=drawn), torch.rand(2, 3, generator=drawn)
 
     def summary(members: slice | int, objective: Objective) -> torch.Tensor:
-        rows = [found[:, members].reshape(-1, found.shape[-1]) for found in (log_prob, advantage, returns)]
-        samples = Samples([empty], empty, empty, empty, empty, *rows, empty)
-        told = [found[:, members].reshape(-1, found.shape[-1]) for found in (log_ratio, values)]
-        return summarize_epoch(samples, EpochStatistics(*told, entropy[:, members], norm[:, members]), 0.2, objective)
+        def rows(found: torch.Tensor) -> torch.Tensor:
+            return found[:, members].reshape(-1, found.shape[-1])
+
+        known = rows(log_prob), rows(advantage), rows(returns)
+        samples = Samples([empty], empty, empty, empty, empty, known[0], known[1], known[2], empty)
+        statistics = EpochStatistics(rows(log_ratio), rows(values), entropy[:, members], norm[:, members])
+        return summarize_epoch(samples, statistics, 0.2, objective)
 
     for objective in (CLIPPED, Objective(policy_gradient, 0.3)):
         together = summary(slice(None), objective)

@@ -61,15 +61,11 @@ class TensorRollout:
 
     def part(self, copies: slice) -> TensorRollout:
         """Of some copies: views."""
-
-        def some(values: torch.Tensor | None) -> torch.Tensor | None:
-            return None if values is None else values[:, copies]
-
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
-        last = {name: None if given[name] is None else given[name][copies] for name in ("after", "after_mask")}
-        kept = {name: values[:, copies] for name, values in self.kept.items()}
-        steps = {name: some(values) for name, values in given.items() if name not in (*last, "kept")}
-        return TensorRollout(**steps, **last, kept=kept)
+        found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, values in found.items():
+            if isinstance(values, torch.Tensor):
+                found[name] = values[copies] if name in ("after", "after_mask") else values[:, copies]
+        return TensorRollout(**found | {"kept": {name: values[:, copies] for name, values in self.kept.items()}})
 
     @property
     def decisions(self) -> int:

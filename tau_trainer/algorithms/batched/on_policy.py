@@ -27,7 +27,7 @@ from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
 from tau_trainer.rewards.streams import EXTRINSIC, RewardStream
-from tau_trainer.settings.hyperparameters import A2CHyperparameters
+from tau_trainer.settings.hyperparameters import A2CHyperparameters, PPOHyperparameters
 from tau_trainer.specs import ActionSpec
 
 _FEW = 0.8
@@ -116,7 +116,8 @@ class OnPolicyLearner(BatchedLearner):
         self._sampled: Callable[..., Drawn] = self._decide
         """The same, perhaps compiled."""
         streams = (RewardStream(EXTRINSIC, gamma=self._settings.gamma),)
-        self._update = self.updates(self.network, self.parameters, own, streams, setup.max_steps, setup.ranks)
+        numbers = cast("PPOHyperparameters | A2CHyperparameters", own)
+        self._update = self.updates(self.network, self.parameters, numbers, streams, setup.max_steps, setup.ranks)
 
     @property
     def _choices(self) -> ActionSpec:
