@@ -105,9 +105,6 @@ class PolicyUpdate:
         streams: reward streams, in the order of the network's values.
         max_steps: of the run, for schedules.
         ranks: who learns together.
-        fused: plain networks learn through hand-written minibatches; False = torch's own differentiation throughout,
-            the same numbers.
-        whole: rows of one forward pass do not come apart: those of members of a population.
     """
 
     def __init__(
@@ -118,18 +115,15 @@ class PolicyUpdate:
         streams: Sequence[RewardStream],
         max_steps: float,
         ranks: Ranks | None = None,
-        *,
-        fused: bool = True,
-        whole: bool = False,
     ) -> None:
         self.network, self.parameters, self.streams = network, parameters, streams
         self.hyperparameters, self._max_steps = hyperparameters, max_steps
         self.epochs: FusedEpochs | AutogradEpochs
-        if fused and self.objective is CLIPPED and network.plain and (ranks is None or ranks.alone):
+        if self.objective is CLIPPED and network.plain and (ranks is None or ranks.alone):
             self.epochs = FusedEpochs(network, parameters)
         else:
             self.epochs = AutogradEpochs(network, parameters, ranks, self.objective)
-        self._whole = whole
+        self._whole = parameters.optimizer.gradient.dim() > 1  # members' rows do not come apart
         self._passes: int = getattr(hyperparameters, "num_epoch", 1)
         self._target_kl: float | None = getattr(hyperparameters, "target_kl", None)
         self._observed = False
@@ -148,6 +142,10 @@ class PolicyUpdate:
     def scripted(self) -> bool:
         """Whether epochs run without the interpreter's lock."""
         return isinstance(self.epochs, FusedEpochs) and self.epochs.scripted
+
+    def differentiate(self) -> None:
+        """Learn by torch's own differentiation, whatever the network: the same numbers."""
+        self.epochs = AutogradEpochs(self.network, self.parameters, None, self.objective)
 
     def loaded(self) -> None:
         """The network may have been put back to where it had seen nothing."""

@@ -120,7 +120,7 @@ class RolloutReader(Reader):
         columns = torch.split(current, widths, dim=1), torch.split(after, widths, dim=1)
         for stream, now, later in zip(update.streams, *columns, strict=True):
             rewards = exact(self._tensor(stream.rewards(rollout))) * stream.strength
-            advantages.append(gae(rewards, now, later, goes_on, stream.gamma, lambd, following))
+            advantages.append(gae(rewards, now, later, goes_on * (stream.gamma * lambd), stream.gamma, following))
         returns = torch.cat(advantages, dim=1) + current
         return sum(advantages[1:], advantages[0])[order].float(), returns[order].float()
 
@@ -171,7 +171,10 @@ class PPO(OnPolicy):
     def new_update(self) -> PolicyUpdate:
         """For the network and its parameters as they lie now."""
         own, steps = self._hyperparameters, self.settings.max_steps
-        return PolicyUpdate(self.network, self.parameters, own, self.streams, steps, fused=self._fused)
+        update = PolicyUpdate(self.network, self.parameters, own, self.streams, steps)
+        if not self._fused:
+            update.differentiate()
+        return update
 
     def lie_in(self, **vectors: torch.Tensor) -> None:
         """Learn in these vectors from now on: see :meth:`FlatParameters.lie_in`."""

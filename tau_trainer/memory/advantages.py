@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     Numbers = TypeVar("Numbers", NDArray[Any], torch.Tensor)
 
 
-def gae(
-    rewards: Numbers, values: Numbers, after: Numbers, goes_on: Numbers, gamma: float, lambd: float, following: Any
-) -> Numbers:
+def gae(rewards: Numbers, values: Numbers, after: Numbers, decay: Numbers, gamma: float, following: Any) -> Numbers:
     """Advantages: ``A_t = d_t + gamma lambda A_t+1`` with ``d_t = r_t + gamma V'_t - V_t`` (equations 11 to 16).
 
     All are arrays or all tensors, of one float type; ``N`` transitions, ``R`` numbers in a reward.
@@ -26,9 +24,8 @@ def gae(
         rewards: [N, R] of one stream; where time is the first dimension, [T, ..., R].
         values: the same shape: ``V``, of what was decided upon.
         after: the same shape: ``V'``, of what came after; 0 where nothing did.
-        goes_on: [N] or [T, ...], 1 where later rewards of the same trace count, 0 where it ends.
+        decay: [N] or [T, ...], gamma lambda where later rewards of the same trace count, 0 where it ends.
         gamma: discount.
-        lambd: GAE's lambda.
         following: int [N], which transition is the agent's next, any valid one where the trace ends; None: transitions
             lie by time, and the next ones are those of the next step.
 
@@ -36,7 +33,6 @@ def gae(
         The same shape and type, in memory of its own.
     """
     advantages: Numbers = rewards + gamma * after - values
-    decay: Numbers = goes_on * (gamma * lambd)
     if following is not None:
         return accumulate(advantages, decay, following)
     steps: Any = advantages  # time comes first of tensors alone, and these multiply and add in one operation

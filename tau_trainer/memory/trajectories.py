@@ -207,7 +207,7 @@ class Rollout:
         current = np.asarray(values, np.float64).reshape(reward.shape)
         boot = np.asarray(bootstrap_values, np.float64).reshape(-1, reward.shape[1])
         after = np.concatenate((current, boot, np.zeros((1, reward.shape[1]))))[self.after]
-        advantage = gae(reward, current, after, self.goes_on.astype(np.float64), gamma, lambd, self.next)
+        advantage = gae(reward, current, after, self.goes_on * np.float64(gamma * lambd), gamma, self.next)
         return advantage, advantage + current
 
     def sequences(self, longest: int) -> tuple[Rows, BoolArray]:

@@ -19,7 +19,7 @@ def test_one_chain_sums_with_discount() -> None:
 @pytest.mark.parametrize("lambd", [0.0, 1.0])
 def test_without_a_trace_advantages_are_a_copy(lambd: float) -> None:
     rewards, nothing = np.arange(3.0)[:, None], np.zeros((3, 1))
-    advantages = gae(rewards, nothing, nothing, nothing[:, 0], 0.9, lambd, np.zeros(3, np.intp))
+    advantages = gae(rewards, nothing, nothing, nothing[:, 0] * lambd, 0.9, np.zeros(3, np.intp))
     assert not np.shares_memory(advantages, rewards)
     assert advantages.tolist() == rewards.tolist()
 
@@ -39,7 +39,7 @@ def test_any_length_equals_the_loop(length: int) -> None:
 def test_one_long_episode_is_worth_its_discounted_return() -> None:
     rewards, nothing, goes_on = torch.rand(50, 3, 2), torch.zeros(50, 3, 2), torch.ones(50, 3)
     goes_on[-1] = 0.0
-    advantages = gae(rewards, nothing, nothing, goes_on, 0.9, 1.0, None)
+    advantages = gae(rewards, nothing, nothing, 0.9 * goes_on, 0.9, None)
     powers = 0.9 ** torch.arange(50.0)[:, None, None]
     torch.testing.assert_close(advantages[0], (powers * rewards).sum(dim=0))
 
@@ -51,13 +51,13 @@ def test_time_first_is_the_same_as_any_order() -> None:
     rewards, values, after = (torch.randn(steps, copies, 2, generator=drawn, dtype=torch.float64) for _ in range(3))
     goes_on = (torch.rand(steps, copies, generator=drawn) < 0.8).double()
     goes_on[-1] = 0.0
-    dense = gae(rewards, values, after, goes_on, 0.9, 0.8, None)
+    dense = gae(rewards, values, after, 0.72 * goes_on, 0.9, None)
     order = torch.randperm(steps * copies, generator=drawn)
     place = torch.argsort(order)
     following = place[torch.clamp(order + copies, max=steps * copies - 1)]
     rewards, values, after = (found.flatten(0, 1)[order] for found in (rewards, values, after))
     goes_on = goes_on.flatten()[order]
-    ragged = gae(rewards, values, after, goes_on, 0.9, 0.8, following)
+    ragged = gae(rewards, values, after, 0.72 * goes_on, 0.9, following)
     torch.testing.assert_close(ragged, dense.flatten(0, 1)[order])
-    arrays = gae(rewards.numpy(), values.numpy(), after.numpy(), goes_on.numpy(), 0.9, 0.8, following.numpy())
+    arrays = gae(rewards.numpy(), values.numpy(), after.numpy(), 0.72 * goes_on.numpy(), 0.9, following.numpy())
     np.testing.assert_array_equal(arrays, ragged.numpy())

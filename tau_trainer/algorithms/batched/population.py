@@ -113,7 +113,7 @@ class Population(BatchedLearner):
             network = StackedNetwork(first.network, parameters.weights, self._normalizer)
             numbers, steps = self._hyperparameters, first.settings.max_steps
             stands = cast("ActorCritic", network), cast("FlatParameters", parameters)
-            self._together = PolicyUpdate(*stands, numbers, first.streams, steps, fused=False, whole=True)
+            self._together = PolicyUpdate(*stands, numbers, first.streams, steps)
 
     def _network_of(self, some: slice) -> StackedNetwork:
         """Of some members, as it acts."""

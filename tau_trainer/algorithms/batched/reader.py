@@ -92,8 +92,8 @@ class TensorReader(Reader):
             rewards = rewards * stream.strength
         current = self._spread(values).to(rewards.dtype)
         after = torch.zeros_like(current) if stream.gamma == 0.0 else self._after(current, update)
-        goes_on = self._goes_on.to(rewards.dtype)
-        advantages = self._flat(gae(rewards, current, after, goes_on, stream.gamma, update.hyperparameters.lambd, None))
+        decay = self._goes_on.to(rewards.dtype) * (stream.gamma * update.hyperparameters.lambd)
+        advantages = self._flat(gae(rewards, current, after, decay, stream.gamma, None))
         return advantages.float(), (advantages + values).float()
 
     def _after(self, values: torch.Tensor, update: PolicyUpdate) -> torch.Tensor:

@@ -71,6 +71,8 @@ class StackedNetwork:
         normalizer: of all.
     """
 
+    plain = False
+
     def __init__(
         self, like: ActorCritic, weights: Mapping[str, torch.Tensor], normalizer: StackedNormalizer | None
     ) -> None:
