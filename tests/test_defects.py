@@ -16,7 +16,7 @@ import torch
 
 from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.batch import shuffled
-from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.ppo import PPO, RolloutReader
 from tau_trainer.export import export_onnx
 from tau_trainer.memory import Replay, Rollout
 from tau_trainer.metrics import MetricsHub
@@ -152,7 +152,7 @@ def test_9_a_full_buffer_is_enough_and_every_decision_of_it_has_its_chance(monke
         seen.update(order.tolist())
         return shuffled(samples, order)
 
-    monkeypatch.setattr("tau_trainer.algorithms.ppo.shuffled", watched)
+    monkeypatch.setattr("tau_trainer.algorithms.rows.shuffled", watched)
     work = None
     while work is None:
         assert learner.memory.completed < 40
@@ -171,8 +171,10 @@ def test_10_advantages_of_several_signals_are_summed() -> None:
         }
         learner = ppo(CONTINUOUS, settings(signals=signals))
         rollout = Rollout(Collector(learner).collect(learner.snapshot()))
-        nothing = np.zeros((len(rollout), 2)), np.zeros((len(rollout.bootstrap_observations[0]), 2))
-        return learner._advantages(rollout, *nothing)[0]
+        reader = RolloutReader(rollout, learner.network, 0, learner.generator)
+        with torch.no_grad():
+            learner.network.value.weight.zero_()
+            return reader.advantages(torch.zeros(len(rollout), 2), learner.policy_update)[0].numpy()
 
     np.testing.assert_allclose(advantages(0.5, 2.0), advantages(0.5, 0.0) + advantages(0.0, 2.0), rtol=1e-6, atol=1e-9)
     assert np.abs(advantages(0.5, 0.0)).max() > 0.1

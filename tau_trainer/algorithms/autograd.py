@@ -1,6 +1,6 @@
-"""PPO's minibatch with torch's own differentiation: the path of every network.
+"""Minibatches with torch's own differentiation: the path of every network and every objective.
 
-Plain networks take :mod:`tau_trainer.algorithms.fused` instead, which computes the same numbers faster.
+Where plain networks learn by PPO, :mod:`tau_trainer.algorithms.fused` computes the same numbers faster.
 """
 
 from __future__ import annotations
@@ -9,56 +9,14 @@ from collections.abc import Sequence
 
 import torch
 
-from tau_trainer.algorithms.batch import EpochStatistics, Samples
-from tau_trainer.algorithms.fused import Numbers
+from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples
+from tau_trainer.algorithms.losses import CLIPPED, Objective, minibatch_loss
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.models.actor_critic import ActorCritic
-from tau_trainer.models.distributions import evaluate_actions
-from tau_trainer.specs import ActionSpec
 
-
-def minibatch_loss(
-    network: ActorCritic, numbers: Numbers, samples: Samples
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Loss of one minibatch (Schulman et al. 2017, equation 9).
-
-    ``- mean(min(r A, clip(r, 1 - epsilon, 1 + epsilon) A)) + 0.5 mean((V - R)²) - beta H``, the first mean over
-    samples and action components, each of which has a ratio of its own.
-
-    Returns:
-        The loss [], and of each sample the log ratio [B, K], the value [B, R]; the mean entropy [].
-    """
-    answer = network(samples.inputs, *samples.past)
-    action = network.action
-    loss, log_ratio, entropies = loss_of(
-        numbers, action.choices, answer.outputs, action.log_sigma, answer.values, samples
-    )
-    return loss, log_ratio, answer.values.detach(), entropies.mean()
-
-
-def loss_of(
-    numbers: Numbers,
-    actions: ActionSpec,
-    outputs: torch.Tensor,
-    log_sigma: torch.Tensor,
-    values: torch.Tensor,
-    samples: Samples,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """:func:`minibatch_loss` of what networks have said: outputs [B, c + M], log sigma [c] or [B, c], values [B, R].
-
-    Returns:
-        The loss [], and of each sample the log ratio [B, K] and the entropy [B].
-    """
-    mask = samples.mask if len(samples.mask) else None
-    log_prob, entropies = evaluate_actions(actions, outputs, log_sigma, samples.continuous, samples.discrete, mask)
-    log_ratio = log_prob - samples.log_prob
-    ratio = log_ratio.exp()
-    clipped = ratio.clamp(1.0 - numbers.epsilon, 1.0 + numbers.epsilon)
-    policy_loss = -torch.minimum(ratio * samples.advantage, clipped * samples.advantage).mean()
-    value_loss = (values - samples.returns).square().mean()
-    loss = policy_loss + 0.5 * value_loss - numbers.beta * entropies.mean()
-    return loss, log_ratio.detach(), entropies.detach()
+_ROWS = 8192
+"""Of one network that are differentiated at once: what lies between its layers stays in the cache."""
 
 
 class AutogradEpochs:
@@ -68,10 +26,18 @@ class AutogradEpochs:
         network: what learns.
         parameters: of it.
         ranks: who learns together; each has rows of every minibatch.
+        objective: what is minimised.
     """
 
-    def __init__(self, network: ActorCritic, parameters: FlatParameters, ranks: Ranks | None = None) -> None:
-        self._network, self._parameters, self._ranks = network, parameters, ranks or Ranks()
+    def __init__(
+        self,
+        network: ActorCritic,
+        parameters: FlatParameters,
+        ranks: Ranks | None = None,
+        objective: Objective = CLIPPED,
+    ) -> None:
+        self._network, self._parameters, self._objective = network, parameters, objective
+        self._ranks = ranks or Ranks()
 
     def run(
         self,
@@ -81,25 +47,35 @@ class AutogradEpochs:
         batch: int,
         sizes: Sequence[int] | None = None,
     ) -> None:
-        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``, or of ``sizes`` that are here."""
-        gradient = self._parameters.optimizer.gradient
+        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``.
+
+        ``sizes``: how many of each are here, where a rank has fewer, and members of a population ``batch`` each.
+        """
+        gradient = self._parameters.optimizer.gradient  # [S], or [P, S] of P members
         end = 0
         for index, size in enumerate(sizes or [batch] * len(statistics.entropy)):
-            begin, end = end, end + size
-            rows = slice(begin, end)
-            minibatch = samples.map(lambda values, rows=rows: values[rows])  # type: ignore[misc]
+            first, end = end, end + size
             gradient.zero_()
-            if size:
-                with torch.enable_grad():
-                    loss, log_ratio, values, entropy = minibatch_loss(self._network, numbers, minibatch)
-                    (loss * (size / batch)).backward()  # type: ignore[no-untyped-call]
-                statistics.log_ratio[rows], statistics.values[rows] = log_ratio, values
-                statistics.entropy[index] = entropy * (size / batch)
-            else:
-                statistics.entropy[index] = 0.0
+            statistics.entropy[index] = 0.0
+            piece = _ROWS if gradient.dim() == 1 else max(1, size)  # members' rows lie one behind the other
+            for begin in range(first, end, piece):
+                self._differentiate(numbers, samples, statistics, slice(begin, min(begin + piece, end)), index, batch)
             self._ranks.add(gradient)
-            norm = torch.linalg.vector_norm(gradient)
+            norm = torch.linalg.vector_norm(gradient, dim=-1)
             statistics.gradient_norm[index] = norm
             if numbers.max_grad_norm > 0.0:
-                gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
+                gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0)[..., None])
             self._parameters.descend(numbers.learning_rate)
+
+    def _differentiate(
+        self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, rows: slice, index: int, batch: int
+    ) -> None:
+        """Add the gradient of ``rows`` of a minibatch to the others'; of members it is the sum, and so each one's."""
+        minibatch = samples.map(lambda values: values[rows])
+        share = len(minibatch.returns) / batch
+        with torch.enable_grad():
+            loss, log_ratio, values, entropies = minibatch_loss(self._network, numbers, minibatch, self._objective)
+            self._parameters.differentiate(loss * share)
+        statistics.log_ratio[rows], statistics.values[rows] = log_ratio, values
+        entropy = statistics.entropy[index]  # [], or [P]
+        entropy += entropies.view(*entropy.shape, -1).mean(dim=-1) * (share / max(1, entropy.numel()))

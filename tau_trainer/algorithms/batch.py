@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -41,6 +41,18 @@ class Samples(NamedTuple):
         return Samples([change(one) for one in inputs], *(change(one) if len(one) else one for one in others))
 
 
+class Numbers(NamedTuple):
+    """Hyperparameters of one update; TorchScript understands it."""
+
+    continuous: int
+    branches: list[int]
+    epsilon: float
+    beta: float
+    learning_rate: float
+    max_grad_norm: float
+    """0 = no clipping."""
+
+
 class EpochStatistics(NamedTuple):
     """What an epoch leaves behind, one row a sample or a minibatch; read once an update."""
 
@@ -49,19 +61,19 @@ class EpochStatistics(NamedTuple):
     values: torch.Tensor
     """float32 [N, R]."""
     entropy: torch.Tensor
-    """float32 [minibatches]."""
+    """float32 [minibatches], or [minibatches, P] of members of a population."""
     gradient_norm: torch.Tensor
-    """float32 [minibatches], before clipping."""
+    """The same, before clipping."""
 
 
-def new_statistics(samples: Samples, rows: int, minibatches: int) -> EpochStatistics:
-    """Empty statistics of an epoch over ``rows`` samples in ``minibatches``."""
+def new_statistics(samples: Samples, rows: int, minibatches: int, members: tuple[int, ...] = ()) -> EpochStatistics:
+    """Empty statistics of an epoch over ``rows`` samples in ``minibatches``; ``members``: (P,) of a population."""
     device = samples.returns.device
     return EpochStatistics(
         log_ratio=torch.empty(rows, samples.log_prob.shape[1], device=device),
         values=torch.empty(rows, samples.returns.shape[1], device=device),
-        entropy=torch.empty(minibatches, device=device),
-        gradient_norm=torch.empty(minibatches, device=device),
+        entropy=torch.empty(minibatches, *members, device=device),
+        gradient_norm=torch.empty(minibatches, *members, device=device),
     )
 
 
@@ -73,28 +85,39 @@ def shuffled(samples: Samples, order: torch.Tensor) -> Samples:
 def shuffled_order(begins: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
     """An order of ``count`` samples, drawn anew, int64 [count]: of sequences as wholes where there are any."""
     sequences = int(begins.count_nonzero()) if len(begins) else count
-    drawn = torch.randperm(sequences, generator=generator)
+    drawn = torch.randperm(sequences, generator=generator, device=generator.device)
     if not len(begins):
         return drawn
     return torch.argsort(drawn[begins.cpu().cumsum(0) - 1], stable=True)
 
 
-def in_parts(samples: Samples, statistics: EpochStatistics, parts: int) -> Iterator[tuple[Samples, EpochStatistics]]:
-    """Views of an epoch in up to ``parts`` stretches of whole minibatches, in order, with their statistics."""
-    minibatches = len(statistics.entropy)
-    batch, stretch = len(statistics.values) // minibatches, -(-minibatches // parts)
-    for begin in range(0, minibatches, stretch):
+def in_parts(
+    samples: Samples, statistics: EpochStatistics, sizes: Sequence[int], parts: int
+) -> Iterator[tuple[Samples, EpochStatistics, Sequence[int]]]:
+    """Views of an epoch in up to ``parts`` stretches of whole minibatches, in order, with statistics and ``sizes``."""
+    stretch, end = -(-len(sizes) // parts), 0
+    for begin in range(0, len(sizes), stretch):
         some = slice(begin, begin + stretch)
-        rows = slice(begin * batch, (begin + stretch) * batch)
+        rows = slice(end, end + sum(sizes[some]))
+        end = rows.stop
+        log_ratio, values, entropy, norm = statistics
         yield (
             samples.map(lambda values, rows=rows: values[rows]),  # type: ignore[misc]
-            EpochStatistics(
-                statistics.log_ratio[rows],
-                statistics.values[rows],
-                statistics.entropy[some],
-                statistics.gradient_norm[some],
-            ),
+            EpochStatistics(log_ratio[rows], values[rows], entropy[some], norm[some]),
+            sizes[some],
         )
+
+
+def sigma_of(log_sigma: torch.Tensor, rows: int) -> torch.Tensor:
+    """A network's log sigma [c] itself; of each member's [P, c] those of so many rows, one member behind the other."""
+    if log_sigma.dim() == 1:
+        return log_sigma
+    return log_sigma.unsqueeze(1).expand(-1, rows // len(log_sigma), -1).flatten(0, 1)
+
+
+def exact(values: torch.Tensor) -> torch.Tensor:
+    """The same in float64, where the device has it: Apple's GPUs do not."""
+    return values if values.device.type == "mps" else values.double()
 
 
 def normalized(advantage: torch.Tensor) -> torch.Tensor:

@@ -6,17 +6,18 @@ restricted to what TorchScript understands; scripted, a whole epoch runs without
 interpreter's lock**, so learning in a thread neither waits for an event loop nor delays it. Where TorchScript is
 missing the same functions run as ordinary Python.
 
-The formulas are those of :mod:`tau_trainer.algorithms.autograd`; tests hold both against each other. ``B`` is the
+The formulas are those of :mod:`tau_trainer.algorithms.losses`; tests hold both against each other. ``B`` is the
 minibatch, ``H`` the hidden units, ``c`` continuous actions, ``b`` branches, ``M`` their sizes together, ``K = c + b``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
-from tau_trainer.algorithms.batch import EpochStatistics, Samples
+from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.algorithms.scripting import scripted
 from tau_trainer.models.actor_critic import ActorCritic
@@ -59,18 +60,6 @@ class Workspace(NamedTuple):
     """[B, K]: first the unclipped objective, then the gradient at the log-probability."""
     clipped: torch.Tensor
     """[B, K]."""
-
-
-class Numbers(NamedTuple):
-    """Hyperparameters of one update."""
-
-    continuous: int
-    branches: list[int]
-    epsilon: float
-    beta: float
-    learning_rate: float
-    max_grad_norm: float
-    """0 = no clipping."""
 
 
 def new_workspace(network: ActorCritic, batch: int) -> Workspace:
@@ -341,8 +330,15 @@ class FusedEpochs:
         """Whether epochs run without the interpreter's lock."""
         return self._epoch is not run_epoch
 
-    def run(self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, batch: int) -> None:
-        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``."""
+    def run(
+        self,
+        numbers: Numbers,
+        samples: Samples,
+        statistics: EpochStatistics,
+        batch: int,
+        sizes: Sequence[int] | None = None,
+    ) -> None:
+        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``; all of them are here."""
         if self._space is None or len(self._space.outputs) != batch:
             self._space = new_workspace(self._network, batch)
         self._epoch(numbers, self._weights, self._gradient, self._optimizer, self._space, samples, statistics)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
@@ -18,12 +16,6 @@ from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, joined
 from tau_trainer.models import ActorCritic
-from tau_trainer.models.observation_encoder import Inputs
-
-_FORWARD_ROWS = 2048
-"""Rows of one forward pass without gradient: large enough for full speed, small enough for the cache."""
-_FORWARD_NUMBERS = 2**21
-"""Numbers of observations in them: bytes of images become floats on the way."""
 
 
 class OnPolicy(GradientAlgorithm):
@@ -79,8 +71,8 @@ class OnPolicy(GradientAlgorithm):
         older, self._older = self._older, None
         self.check_input(rollout)
         rollout = rollout if older is None else Rollout(joined(older, work))
-        told = self._pay(rollout)
-        result = self.learn(rollout, progress, publish) | told
+        rewarded = self._pay(rollout)
+        result = self.learn(rollout, progress, publish) | rewarded
         if self.rollout_size < self.settings.hyperparameters.buffer_size:
             self._older = {
                 name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()
@@ -89,13 +81,13 @@ class OnPolicy(GradientAlgorithm):
 
     def _pay(self, rollout: Rollout) -> dict[str, float]:
         """Teach the learned reward streams with what is new, and let them pay for everything."""
-        told: dict[str, float] = {}
+        statistics: dict[str, float] = {}
         if self.signals:
-            own = experience_of(rollout, self.network, self.device)
+            experience = experience_of(rollout, self.network, self.device)
             for signal in self.signals:
-                told |= signal.passes(own.part(slice(rollout.older, None)))
-                rollout.rewards[signal.name] = signal.rewards(own, soft=self.soft).cpu().numpy()
-        return told
+                statistics |= signal.passes(experience.part(slice(rollout.older, None)))
+                rollout.rewards[signal.name] = signal.rewards(experience, soft=self.soft).cpu().numpy()
+        return statistics
 
     @abstractmethod
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
@@ -120,20 +112,3 @@ class OnPolicy(GradientAlgorithm):
             return
         older = {name.removeprefix("older."): values for name, values in arrays.items() if name.startswith("older.")}
         self._older = {name: values if values.ndim else values.item() for name, values in older.items()} or None
-
-    def in_pieces(
-        self,
-        forward: Callable[..., torch.Tensor],
-        inputs: Inputs,
-        state: torch.Tensor | None = None,
-        begins: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """``forward`` over all rows, a piece at a time; sequences stay whole."""
-        rows, numbers = len(inputs[0]), sum(math.prod(one.shape[1:]) for one in inputs)
-        cuts = np.arange(0, max(1, rows), max(1, min(_FORWARD_ROWS, _FORWARD_NUMBERS // max(1, numbers))))
-        if begins is not None:
-            first = begins.nonzero()[:, 0].cpu().numpy()
-            cuts = np.unique(first[np.searchsorted(first, cuts, side="right") - 1])
-        parts = [slice(*ends) for ends in zip(cuts, (*cuts[1:], rows), strict=True)]
-        past = [one for one in (state, begins) if one is not None]
-        return torch.cat([forward([one[part] for one in inputs], *(one[part] for one in past)) for part in parts])

@@ -175,12 +175,24 @@ class FlatParameters:
         self.optimizer = OptimizerState(
             parameters, gradient, mean, square, scratch, self._products[:1], step, kind, decay, self._decayed("")
         )
-        values, gradients = self.views(self.optimizer.parameters), self.views(self.optimizer.gradient)
-        for name, parameter in named.items():
-            values[name].copy_(parameter.data)
-            parameter.data, parameter.grad = values[name], gradients[name]
+        for name, view in self.views(parameters).items():
+            view.copy_(named[name].data)
+        self._bind()
         self._taken = torch.zeros((), device=device)
         """Steps, as torch's own Adam counts them."""
+
+    def _bind(self) -> None:
+        """Make the module's parameters views of the vectors."""
+        values, gradients = self.views(self.optimizer.parameters), self.views(self.optimizer.gradient)
+        for name, parameter in self.module.named_parameters():
+            parameter.data, parameter.grad = values[name], gradients[name]
+
+    def lie_in(self, **vectors: torch.Tensor) -> None:
+        """Move the optimizer's fields of these names to these vectors; whoever had views of them takes them anew."""
+        for name, vector in vectors.items():
+            vector.copy_(getattr(self.optimizer, name))
+        self.optimizer = self.optimizer._replace(**vectors)  # type: ignore[arg-type]
+        self._bind()
 
     def span(self, *prefixes: str) -> slice:
         """Where in the vector the parts lie that names with these prefixes are in, one behind the other."""
@@ -216,6 +228,11 @@ class FlatParameters:
             name: flat.narrow(-1, offset, self._shapes[name].numel()).view(*flat.shape[:-1], *self._shapes[name])
             for name, offset in self._offsets.items()
         }
+
+    @staticmethod
+    def differentiate(loss: torch.Tensor) -> None:
+        """Add to the gradient that of a loss []."""
+        loss.backward()  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def descend(self, learning_rate: float) -> None:

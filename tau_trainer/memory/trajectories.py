@@ -1,4 +1,4 @@
-"""How an algorithm reads a rollout: transitions with their followers, and advantages over them."""
+"""How an algorithm reads a rollout: transitions, and what came after each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Rows
+from tau_trainer.memory.advantages import gae
 from tau_trainer.memory.base import WorkData
 from tau_trainer.memory.rollout import RecordState
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
@@ -162,6 +163,24 @@ class Rollout:
         carried = np.where(records <= self._data["carried"], records - 1, -1)
         return self._place[self._data["previous"][records]], carried
 
+    @cached_property
+    def after(self) -> Rows:
+        """[N], what came after each transition, in a table of three: transitions, bootstrap observations, nothing."""
+        boots = (self.bootstrap >= 0) & ~self.terminated
+        nothing = len(self) + len(self._data["final.record"]) + len(self._hanging)
+        return np.where(self.following >= 0, self.following, np.where(boots, len(self) + self.bootstrap, nothing))
+
+    @cached_property
+    def goes_on(self) -> BoolArray:
+        """Bool [N]: whether rewards of the same agent's next transition count for this one."""
+        goes_on: BoolArray = (self.following >= 0) & ~self.cut
+        return goes_on
+
+    @cached_property
+    def next(self) -> Rows:
+        """[N], :attr:`following`, or the first transition where there is none."""
+        return np.maximum(self.following, 0)
+
     def gae(
         self,
         rewards: NDArray[np.floating],
@@ -170,10 +189,9 @@ class Rollout:
         gamma: float,
         lambd: float,
     ) -> tuple[Float64Array, Float64Array]:
-        """Generalised advantage estimates and returns (Schulman et al. 2016, equations 11 to 16).
+        """Advantages and returns of one stream (:func:`~tau_trainer.memory.advantages.gae`).
 
-        ``A_t = delta_t + gamma * lambd * A_{t+1}``, ``delta_t = r_t + gamma * V_{t+1} - V_t``. ``V_{t+1}`` is 0 after
-        a real end; the trace ends at the end of an episode, at the horizon, and where the rollout ends.
+        What came after a real end is worth 0; traces end there, at a limit, at the horizon, and with the rollout.
 
         Args:
             rewards: [N, R] of one stream.
@@ -187,14 +205,9 @@ class Rollout:
         """
         reward = np.asarray(rewards, np.float64)
         current = np.asarray(values, np.float64).reshape(reward.shape)
-        # One table of all values, with a row of zeros at its end for "nothing comes after".
         boot = np.asarray(bootstrap_values, np.float64).reshape(-1, reward.shape[1])
-        table = np.concatenate((current, boot, np.zeros((1, reward.shape[1]))))
-        follows, boots = self.following >= 0, (self.bootstrap >= 0) & ~self.terminated
-        after = np.where(follows, self.following, np.where(boots, len(current) + self.bootstrap, len(table) - 1))
-        delta = reward + gamma * table[after] - current
-        trace = np.where(follows & ~self.cut, gamma * lambd, 0.0)
-        advantage = accumulate(delta, trace, np.maximum(self.following, 0))
+        after = np.concatenate((current, boot, np.zeros((1, reward.shape[1]))))[self.after]
+        advantage = gae(reward, current, after, self.goes_on * np.float64(gamma * lambd), gamma, self.next)
         return advantage, advantage + current
 
     def sequences(self, longest: int) -> tuple[Rows, BoolArray]:
@@ -285,25 +298,3 @@ def _column(name: str, data: WorkData, other: WorkData) -> NDArray[Any]:
         return values
     like: NDArray[Any] = other[name]
     return np.zeros((len(data["row"]), *like.shape[1:]), like.dtype)
-
-
-def accumulate(delta: Float64Array, factor: Float64Array, following: Rows) -> Float64Array:
-    """Solve ``A[i] = delta[i] + factor[i] * A[following[i]]`` for all rows at once by pointer jumping.
-
-    Every pass doubles the stretch that each row has summed, so the longest chain of ``T`` rows takes ``log2(T)``
-    passes and no Python loop over time (Wyllie's list ranking; Blelloch 1990, section 1.4).
-
-    Args:
-        delta: float64 [N, R].
-        factor: float64 [N]; 0 ends a chain.
-        following: [N], any valid row where the factor is 0. Chains must not close to a ring.
-
-    Returns:
-        float64 [N, R].
-    """
-    result, factor = delta.copy(), factor[:, None]
-    while factor.any():
-        result += factor * result[following]
-        factor = factor * factor[following]
-        following = following[following]
-    return result

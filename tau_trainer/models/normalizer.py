@@ -79,11 +79,11 @@ class Normalizer(torch.nn.Module):
             count: of all processes that take in theirs; None: it is alone.
             add: adds up over them.
         """
-        rows, count = rows.to(torch.float64), len(rows) if count is None else count
+        count = len(rows) if count is None else count
         if count == 0:
             return
-        mean = add(rows.sum(dim=0)) / count
-        squares = add((rows - mean).square().sum(dim=0))
+        mean = add(rows.sum(dim=0, dtype=torch.float64)) / count
+        squares = add((rows - mean).square_().sum(dim=0))
         total, delta = self.count + count, mean - self.mean
         self.mean += delta * (count / total)
         self.squares += squares + delta.square() * (self.count * count / total)

@@ -1,7 +1,7 @@
 """A process that acts: one pair with its environment, which pushes what it experienced to the trainer.
 
 Launched by :mod:`.actors`. It collects as every pair does (:mod:`.pair`, :mod:`.agents`); only where a learner would be
-there is a :class:`~tau_trainer.training.collector.Collector`: the collecting side of the algorithm, linked to it.
+there is a :class:`~tau_trainer.training.pusher.Pusher`: the collecting side of the algorithm, linked to it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tau_trainer.specs import Aggregation, BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actor_parent import TrainerLink
 from tau_trainer.training.agents import AgentTrainer, TauAgent
-from tau_trainer.training.collector import Collector
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.pusher import Pusher
 from tau_trainer.training.task import task_of
 
 _BEAT_S = 0.25
@@ -50,7 +50,7 @@ class _Player:
         self._begin = begin
         self._index: int = begin["index"]
         self._batcher = DecisionBatcher()
-        self._collectors: dict[str, Collector] = {}
+        self._pushers: dict[str, Pusher] = {}
         self._settings = RunSettings.model_validate(begin["settings"])
         seats = self._settings.async_trainer.actors + 1
         source = open_source(self._settings, seats, Path(begin["logs"]), only=self._index)
@@ -81,8 +81,8 @@ class _Player:
                 await self._evaluate()
             else:
                 await self._collect()
-            for collector in self._collectors.values():
-                collector.push(_EVERYTHING)
+            for pusher in self._pushers.values():
+                pusher.push(_EVERYTHING)
             self._trainer.wait()
             await self.pair.stop()
             seconds = time.monotonic() - began
@@ -119,25 +119,25 @@ class _Player:
             self._show()
 
     async def _begin_anew(self, news: Mapping[str, Any]) -> None:
-        for name, collector in self._collectors.items():
-            collector.left = news["left"].get(name, collector.left)
-            collector.begin_anew(news["generation"])
+        for name, pusher in self._pushers.items():
+            pusher.left = news["left"].get(name, pusher.left)
+            pusher.begin_anew(news["generation"])
         self._anew = None
         await self.pair.begin_anew()
 
     async def _evaluate(self) -> None:
         """Play so many whole episodes with each policy that comes."""
-        play = Play(self.pair.environment, lambda spec: self._collector(spec).actor)
+        play = Play(self.pair.environment, lambda spec: self._pusher(spec).actor)
         await play.begin(self._parameters)
         self._trainer.tell("started", {})
         while not (play.left or self.pair.finishing):
             kind, facts, arrays = await self._orders.get()
             if kind == "stop":
                 return
-            for collector in self._collectors.values():
-                collector.begin_anew(facts["version"])
+            for pusher in self._pushers.values():
+                pusher.begin_anew(facts["version"])
             returns: list[float] = []
-            chosen = self._collectors.get(facts["name"])
+            chosen = self._pushers.get(facts["name"])
             if chosen is not None:  # else its behavior has not shown itself here
                 chosen.actor.policy = chosen.algorithm.policy(arrays, facts["version"])
                 await play.begin_anew(_parameters(facts["parameters"]))
@@ -169,8 +169,8 @@ class _Player:
         # Where the environment begins anew, what is done until then belongs to nothing.
         self._anew = None if news["generation"] is None else news
         over = news["stop"] or self._anew is not None
-        for name, collector in self._collectors.items():
-            collector.left = None if over else news["left"][name]
+        for name, pusher in self._pushers.items():
+            pusher.left = None if over else news["left"][name]
         self.pair.finishing |= news["stop"]
         if news["parameters"] is not None:
             self._change(news["parameters"])
@@ -185,18 +185,18 @@ class _Player:
             self._task.cancel()
 
     def _agent(self, spec: BehaviorSpec) -> TauAgent:
-        return TauAgent(self._collector(spec), spec, self._batcher)
+        return TauAgent(self._pusher(spec), spec, self._batcher)
 
-    def _collector(self, spec: BehaviorSpec) -> Collector:
+    def _pusher(self, spec: BehaviorSpec) -> Pusher:
         """A behavior shows itself: nobody acts before the trainer's weights are there. Raises GoneError."""
         task = self._task_of_run
         visible = task.visible(spec) if task is not None else spec
         facts = self._trainer.ask("behavior", {"behavior": behavior_json.to_json(spec)})
-        collector = self._collectors.get(facts["name"])
-        if collector is None:
+        pusher = self._pushers.get(facts["name"])
+        if pusher is None:
             facts = {**facts, "behavior": behavior_json.to_json(visible)}
-            collector = self._collectors[facts["name"]] = Collector(self._trainer, self._settings, self._begin, facts)
-        return collector
+            pusher = self._pushers[facts["name"]] = Pusher(self._trainer, self._settings, self._begin, facts)
+        return pusher
 
     def _rewarder(self, spec: BehaviorSpec) -> Rewarder:
         task = self._task_of_run
@@ -205,8 +205,8 @@ class _Player:
     def _stat(self, stat: Stat) -> None:
         """A value that the game reported; MostRecent counts from engine 0 only, as in ML-Agents."""
         if stat.aggregation is not Aggregation.MOST_RECENT or self._index == 0:
-            for collector in self._collectors.values():
-                self._hub.add(collector.name, stat.key, stat.value, stat.aggregation)
+            for pusher in self._pushers.values():
+                self._hub.add(pusher.name, stat.key, stat.value, stat.aggregation)
 
     def _warn(self, message: str) -> None:
         self._hub.warning(message, pair=self._index)

@@ -24,7 +24,7 @@ from tau_trainer.runs.callbacks import EpisodeInfo
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.actor_link import ActorProcess, Board
 from tau_trainer.training.actor_process import plain_parameters
-from tau_trainer.training.agents import AgentTrainer, Collecting, TauAgent
+from tau_trainer.training.agents import AgentTrainer, ExperienceSink, TauAgent
 from tau_trainer.training.asynchronous import AsyncTrainer
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
@@ -44,7 +44,7 @@ class DistantTrainer(AgentTrainer):
         super().__init__(index, _plays_elsewhere, lambda spec: EngineReward(), hub)
         self.by_learner: dict[str, EpisodeScores] = {}
 
-    def episodes_of(self, learner: Collecting) -> list[EpisodeScores]:
+    def episodes_of(self, learner: ExperienceSink) -> list[EpisodeScores]:
         """Episodes of the behavior of ``learner``."""
         return [scores for name, scores in self.by_learner.items() if name == learner.name]
 

@@ -44,7 +44,7 @@ message a step 200 seconds of the game without a word. Who comes back later is w
 is the outcome of one decision."""
 
 
-class Collecting(Protocol):
+class ExperienceSink(Protocol):
     """What a TauAgent needs of who learns: a learner has it, and so has the collecting side of one elsewhere."""
 
     @property
@@ -94,7 +94,7 @@ class Collecting(Protocol):
 class TauAgent:
     """Acts for all agents of one behavior in one environment, with the learner's newest policy."""
 
-    def __init__(self, learner: Collecting, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
+    def __init__(self, learner: ExperienceSink, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
         self.spec = spec
         self.learner = learner
         self.table = RowTable(learner.new_rows)
@@ -242,7 +242,7 @@ class AgentTrainer:
         self.state = state
         self._hub.event("pair", pair=self.id, state=state.value)
 
-    def episodes_of(self, learner: Collecting) -> list[EpisodeScores]:
+    def episodes_of(self, learner: ExperienceSink) -> list[EpisodeScores]:
         """Episodes of the behaviors that ``learner`` learns from."""
         return [role.episodes for role in self._roles.values() if role.agent.learner is learner]
 

@@ -209,7 +209,7 @@ class PopulationTrainer(ParallelTrainer):
             sums[own] = fitting(arrays, f"{_WORLD}sum.{name}", (self._copies,))
 
     def _policy_of(self, index: int) -> Policy:
-        return self.population.empty(index).snapshot()
+        return self.population.members[index].snapshot()
 
     def _state_of(self, index: int) -> State:
         """What a checkpoint keeps of a pair: its learner's state, and where its copies stand."""

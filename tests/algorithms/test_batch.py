@@ -46,12 +46,12 @@ def test_what_does_not_exist_stays_away() -> None:
 def test_an_epoch_in_parts_is_the_whole_epoch(parts: int, sizes: list[int]) -> None:
     samples = random_samples(make_network(behavior(HYBRID)), 35, 1)
     statistics = new_statistics(samples, 35, 7)
-    for number, (part, own) in enumerate(in_parts(samples, statistics, parts)):
-        assert len(part.returns) == len(own.values) == len(own.log_ratio) == sizes[number]
-        assert len(own.entropy) == len(own.gradient_norm) == sizes[number] // 5
+    for number, (part, found, part_sizes) in enumerate(in_parts(samples, statistics, [5] * 7, parts)):
+        assert len(part.returns) == len(found.values) == len(found.log_ratio) == sum(part_sizes) == sizes[number]
+        assert len(found.entropy) == len(found.gradient_norm) == len(part_sizes) == sizes[number] // 5
         begin = sum(sizes[:number])
         assert torch.equal(part.advantage, samples.advantage[begin : begin + sizes[number]])
-        for view in own:
+        for view in found:
             view.fill_(number)
     ends = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     assert statistics.values[:, 0].tolist() == ends.tolist()

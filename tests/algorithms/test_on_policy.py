@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.algorithms import Counters, on_policy
+from tau_trainer.algorithms import Counters, policy_update
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
@@ -326,7 +326,7 @@ def test_large_rollouts_go_through_the_network_in_pieces(monkeypatch: pytest.Mon
     learners = [made("toys") for _ in range(2)]
     work = Collector(learners[0]).collect(learners[0].snapshot())
     first = learners[0].update(work, 0.0, None)
-    monkeypatch.setattr(on_policy, "_FORWARD_ROWS", 7)
+    monkeypatch.setattr(policy_update, "_ROWS", 7)
     second = learners[1].update(work, 0.0, None)
     assert first["Policy/Extrinsic Value Estimate"] == pytest.approx(
         second["Policy/Extrinsic Value Estimate"], rel=1e-4

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms.batch import Samples
-from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.algorithms.statistics import UpdateSummary
+from tau_trainer.algorithms.ppo import PPO, RolloutReader
 from tau_trainer.memory import Rollout
 from tau_trainer.models import Policy
 from tau_trainer.settings import MemorySettings, RewardSignalSettings
@@ -242,11 +241,11 @@ def test_only_stale_data_gets_log_probabilities_of_now(monkeypatch: pytest.Monke
     assert 0 < len(stale) <= 5
     seen: list[Samples] = []
 
-    def descend(samples: Samples, *others: object) -> UpdateSummary:
+    def descend(samples: Samples, *others: object) -> tuple[torch.Tensor, int]:
         seen.append(samples)
-        return UpdateSummary(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        return torch.zeros(1, 6), 0
 
-    monkeypatch.setattr(learner, "descend", descend)
+    monkeypatch.setattr(learner.policy_update, "_descend", descend)
     learner.learn(rollout, 0.0, None)
     changed = np.flatnonzero((seen[0].log_prob.numpy() != rollout.column("log_prob")).any(axis=1))
     np.testing.assert_array_equal(changed, stale)
@@ -357,14 +356,17 @@ def test_bootstrap_states_come_after_the_right_transitions(monkeypatch: pytest.M
     collector = Collector(learner)
     for _ in range(2):
         rollout = Rollout(collector.collect(learner.snapshot()))
-        samples, values = learner._samples(rollout, np.zeros(0, np.intp))
+        reader, update = RolloutReader(rollout, learner.network, 0, learner.generator, 8), learner.policy_update
+        samples = reader.samples(learner.network)
+        values = update.values(samples.inputs, *samples.past)
+        _, returns = reader.advantages(values, update)
         order, begins = rollout.sequences(8)
         memory = rollout.column("memory")[order]
         count, terminated = memory[:, 0, 0], rollout.terminated[order]
         assert len(set(count.tolist())) > 20
         assert (rollout.truncated.sum(), (rollout.bootstrap >= 0).sum()) == (3, 8)
         np.testing.assert_array_equal(values[:, 0], count)
-        np.testing.assert_array_equal(samples.returns[:, 0], np.where(terminated, 0, count + 1))
+        np.testing.assert_array_equal(returns[:, 0], np.where(terminated, 0, count + 1))
         np.testing.assert_array_equal(samples.state.numpy(), memory)
         np.testing.assert_array_equal(samples.begins.numpy(), begins)
 
@@ -404,7 +406,10 @@ def test_publishing_shows_the_way_and_changes_nothing(path: str) -> None:
 @pytest.mark.usefixtures("toys")
 def test_networks_of_other_blocks_learn_through_autograd() -> None:
     plain, recurrent = ppo(HYBRID), ppo(behavior(HYBRID, IMAGE), settings(RECURRENT))
-    assert [type(learner._epochs).__name__ for learner in (plain, recurrent)] == ["FusedEpochs", "AutogradEpochs"]
+    assert [type(learner.policy_update.epochs).__name__ for learner in (plain, recurrent)] == [
+        "FusedEpochs",
+        "AutogradEpochs",
+    ]
     before = {name: tensor.clone() for name, tensor in parameters_of(recurrent).items()}
     recurrent.update(Collector(recurrent).collect(recurrent.snapshot()), 0.0, None)
     for name, tensor in parameters_of(recurrent).items():

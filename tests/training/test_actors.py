@@ -27,10 +27,10 @@ from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training import actor_link
 from tau_trainer.training.actor_link import Board
 from tau_trainer.training.actors import ActorPair
-from tau_trainer.training.collector import exploring
 from tau_trainer.training.evaluator import Evaluator
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
+from tau_trainer.training.pusher import exploring
 from tests.remote.threads import Threads
 from tests.trainers import processes
 from tests.training.fakes import WAIT_S, Memory, begin, pairs_of, train, until

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
+from tau_trainer.algorithms.batch import sigma_of
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.action_head import ACTION_LIMIT, ActionHead
 from tau_trainer.models.distributions import LOG_SQRT_2PI
@@ -15,6 +17,14 @@ from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
 ActionSpace = spaces.Discrete | spaces.MultiDiscrete | spaces.Box
+
+
+class StackedHead(NamedTuple):
+    """What :func:`draw` asks of the heads of ``P`` networks whose rows lie one network's behind the other's."""
+
+    choices: ActionSpec
+    log_sigma: torch.Tensor
+    """float32 [P, c]."""
 
 
 class Drawn(NamedTuple):
@@ -58,11 +68,13 @@ def forbidden_of(mask: torch.Tensor, branches: tuple[int, ...]) -> torch.Tensor:
     return torch.cat([part & ~part.all(dim=1, keepdim=True) for part in parts], dim=1)
 
 
-def draw(head: ActionHead, outputs: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None) -> Drawn:
+def draw(
+    head: ActionHead | StackedHead, outputs: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None
+) -> Drawn:
     """Actions by a head's outputs [n, c + M].
 
     Args:
-        head: neither squashed nor deterministic.
+        head: neither squashed nor deterministic; one, or those of a population's members.
         outputs: means, then logits.
         forbidden: bool [n, M], or None.
         noise: float32 [n, c + b]: of :func:`noise_of`; None: means and most likely values.
@@ -73,20 +85,25 @@ def draw(head: ActionHead, outputs: torch.Tensor, forbidden: torch.Tensor | None
     continuous = mean
     if size:
         error = torch.zeros_like(mean) if noise is None else noise[:, :size]
-        continuous = mean + error * head.log_sigma.exp()
-        log_probs.append(-0.5 * error * error - head.log_sigma - LOG_SQRT_2PI)
+        log_sigma = sigma_of(head.log_sigma, len(outputs))
+        continuous = mean + error * log_sigma.exp()
+        log_probs.append(-0.5 * error * error - log_sigma - LOG_SQRT_2PI)
     if forbidden is not None:
         logits = logits.masked_fill(forbidden, MASKED_LOGIT)
     chosen = []
-    for branch, (begin, end) in enumerate(branch_bounds(head.choices.discrete_branches), start=size):
-        log_prob = torch.log_softmax(logits[:, begin:end], dim=1)
+    begin, branch = 0, size
+    for values, group in itertools.groupby(head.choices.discrete_branches):  # neighbours of one size at once
+        count = len(list(group))
+        end = begin + count * values
+        log_prob = logits[:, begin:end].reshape(-1, count, values).log_softmax(dim=2)
         if noise is None:
-            value = log_prob.argmax(dim=1, keepdim=True)
+            value = log_prob.argmax(dim=2, keepdim=True)
         else:  # the first value at which the sum of probabilities is above a share of all that was drawn
-            sums = log_prob.exp().cumsum(dim=1)
-            value = (sums <= noise[:, branch : branch + 1] * sums[:, -1:]).sum(dim=1, keepdim=True)
-        chosen.append(value)
-        log_probs.append(log_prob.gather(1, value))
+            sums = log_prob.exp().cumsum(dim=2)
+            value = (sums <= noise[:, branch : branch + count, None] * sums[..., -1:]).sum(dim=2, keepdim=True)
+        chosen.append(value.squeeze(2))
+        log_probs.append(log_prob.gather(2, value).squeeze(2))
+        begin, branch = end, branch + count
     discrete = torch.cat(chosen, dim=1) if chosen else outputs.new_zeros(len(outputs), 0, dtype=torch.int64)
     return Drawn(continuous, discrete, torch.cat(log_probs, dim=1))
 

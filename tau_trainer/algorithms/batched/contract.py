@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -58,6 +58,14 @@ class TensorRollout:
     """bool [E, A, k]: what is allowed then."""
     kept: Mapping[str, torch.Tensor]
     """[T, E, A, ...]: see :attr:`Acted.kept`."""
+
+    def part(self, copies: slice) -> TensorRollout:
+        """Of some copies: views."""
+        found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, values in found.items():
+            if isinstance(values, torch.Tensor):
+                found[name] = values[copies] if name in ("after", "after_mask") else values[:, copies]
+        return TensorRollout(**found | {"kept": {name: values[:, copies] for name, values in self.kept.items()}})
 
     @property
     def decisions(self) -> int:

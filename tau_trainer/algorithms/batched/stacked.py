@@ -1,154 +1,151 @@
-"""PPO's epochs for many members at once, whose weights are stacked: one batched product a layer serves all.
+"""Many plain networks of one shape as one: their weights are stacked, and one batched product a layer serves all.
 
-The loss is :mod:`tau_trainer.algorithms.autograd`'s. Members do not meet in it, so the gradient of their sum is each
-one's own.
+What they compute lies one member's rows behind the other's, [P * n]. Members do not meet in the loss, so the gradient
+of its sum is each one's own.
 
-Shapes: ``P`` members; ``N`` samples of a member's rollout, ``B`` of a minibatch; ``K`` components of an action; ``R``
-numbers in a reward; ``S`` floats of one member's parameters.
+Shapes: ``P`` members; ``n`` rows of each; ``S`` floats of one member's parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
+from typing_extensions import override
 
-from tau_trainer.algorithms.autograd import loss_of
-from tau_trainer.algorithms.batch import EpochStatistics, Samples, normalized, shuffled_order
-from tau_trainer.algorithms.fused import Numbers
-from tau_trainer.algorithms.parameters import optimizer_step_from_python
-from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.algorithms.statistics import summarize_epoch
-from tau_trainer.models.actor_critic import ACTOR, ActorCritic
+from tau_trainer.algorithms.batched.acting import StackedHead
+from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step_from_python
+from tau_trainer.models.actor_critic import ACTOR, ActorCritic, Answer
+from tau_trainer.models.normalizer import Normalizer
 
 if TYPE_CHECKING:
-    from tau_trainer.settings import PPOHyperparameters
+    from tau_trainer.models.observation_encoder import Inputs
 
-ROWS = "parameters", "gradient", "exp_avg", "exp_avg_sq"
-"""What is stacked, by the names of :class:`OptimizerState`."""
-_FLAT = "continuous", "discrete", "log_prob", "advantage", "returns"
-
-
-def features(
-    network: ActorCritic, weights: Mapping[str, torch.Tensor], inputs: torch.Tensor, tower: int
-) -> torch.Tensor:
-    """Features [P, n, H] of one tower from its inputs [P, n, D]: one product a layer."""
-    for layer in range(len(network.body)):
-        weight, bias = (weights[f"body.{layer}.{name}"][:, tower] for name in ("weight", "bias"))
-        linear = torch.baddbmm(bias, inputs, weight)
-        inputs = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
-    return inputs
+STACKED = "parameters", "gradient", "exp_avg", "exp_avg_sq"
+"""What is, by the names of :class:`OptimizerState`."""
 
 
-def head(name: str, weights: Mapping[str, torch.Tensor], features: torch.Tensor) -> torch.Tensor:
-    """What a head says [P, n, ...] of features [P, n, H]."""
-    return torch.baddbmm(weights[f"{name}.bias"].unsqueeze(1), features, weights[f"{name}.weight"])
+class StackedNormalizer(Normalizer):
+    """The normalisers of all members, whose statistics are rows of this one's: ``mean`` float64 [P, 1, D]."""
+
+    def __init__(self, members: Sequence[Normalizer]) -> None:
+        super().__init__(members[0].mean.numel())
+        self._members = members
+        for name, of_one in list(self.named_buffers()):
+            stack = torch.stack([member.get_buffer(name) for member in members]).view(len(members), 1, -1)
+            setattr(self, name, stack)
+            for member, row in zip(members, stack, strict=True):
+                setattr(member, name, row.view(of_one.shape))
+
+    def part(self, some: slice) -> StackedNormalizer:
+        """Of some members: their rows, which stay where they are."""
+        part = copy.copy(self)
+        part._members, part._buffers = self._members[some], {name: rows[some] for name, rows in self.named_buffers()}
+        return part
+
+    @property
+    @override
+    def untouched(self) -> bool:
+        return all(member.untouched for member in self._members)
+
+    @override
+    def take_in(
+        self,
+        rows: torch.Tensor,
+        count: int | None = None,
+        add: Callable[[torch.Tensor], torch.Tensor] = lambda values: values,
+    ) -> None:
+        """Each member its own of [P * n, D]."""
+        for member, part in zip(self._members, rows.view(len(self._members), -1, rows.shape[1]), strict=True):
+            member.take_in(part)
 
 
-class StackedEpochs:
-    """The epochs of all members.
+class StackedNetwork:
+    """Stands where an :class:`ActorCritic` does that acts and learns.
 
     Args:
-        members: plain networks of one shape, with the same settings; their generators shuffle.
-        rows: float32 [P, S] each, by the names in :data:`ROWS`; changed in place.
+        like: one of the networks.
+        weights: parameters [P, ...] by name.
+        normalizer: of all.
     """
 
-    def __init__(self, members: Sequence[PPO], rows: Mapping[str, torch.Tensor]) -> None:
-        first = members[0]
-        self._members, self._rows, self._network = members, rows, first.network
-        self._own = cast("PPOHyperparameters", first.settings.hyperparameters)
-        views, stack = first.parameters.views, rows["parameters"]
-        self._weights = {name: one.requires_grad_() for name, one in views(stack.detach()).items()}
-        self._gradients = views(rows["gradient"])
-        self._optimizer = first.parameters.optimizer._replace(
-            parameters=stack,
-            gradient=rows["gradient"],
-            exp_avg=rows["exp_avg"],
-            exp_avg_sq=rows["exp_avg_sq"],
-            scratch=torch.empty_like(stack),
-        )
-        self._taken = torch.zeros((), device=stack.device)
+    plain = False
 
-    def run(self, samples: Samples, numbers: Numbers, taken: int, learns: torch.Tensor) -> torch.Tensor:
-        """``num_epoch`` epochs of ``samples`` [P, N, ...].
+    def __init__(
+        self, like: ActorCritic, weights: Mapping[str, torch.Tensor], normalizer: StackedNormalizer | None
+    ) -> None:
+        self._weights, self._layers, self._towers = weights, len(like.body), like.towers
+        self.normalizer = normalizer
+        self.action = StackedHead(like.action.choices, weights["action.log_sigma"])
 
-        Args:
-            samples: of all members; what does not exist has length 0.
-            numbers: of this update.
-            taken: steps of the optimizer before.
-            learns: bool [P]: who is to learn. The rows of others, and of who comes to NaN, are as before.
+    def normalize(self, arranged: Inputs) -> Inputs:
+        """Observations [P * n, D], by the statistics of each member."""
+        (rows,) = arranged
+        return [rows if self.normalizer is None else self.normalizer(self._apart(rows)).view(rows.shape)]
 
-        Returns:
-            [P, 6], the numbers of :class:`UpdateSummary` in order; not finite of who came to NaN.
-        """
-        backup = {name: rows.clone() for name, rows in self._rows.items()}
-        size = samples.inputs[0].shape[1]
-        batch = min(self._own.batch_size, size)
-        epochs = [
-            self._epoch(samples, numbers, taken + number * (size // batch), batch)
-            for number in range(self._own.num_epoch)
-        ]
-        summary = torch.stack(epochs, dim=1)
-        mean, last = summary.mean(dim=1), summary[:, -1]
-        told = torch.cat((mean[:, :3], last[:, 3:5], mean[:, 5:]), dim=1)
-        whole = torch.isfinite(self._rows["parameters"].sum(dim=1)) & torch.isfinite(summary.sum(dim=(1, 2)))
-        learned = whole & learns
-        for name, rows in self._rows.items():
-            rows.copy_(torch.where(learned[:, None], rows, backup[name]))
-        return torch.where(whole[:, None], told, torch.nan)
+    def __call__(self, inputs: Inputs, *past: torch.Tensor | None) -> Answer:
+        """What the networks say of rows [P * n, D] that are normalised."""
+        actor = self._features(inputs, ACTOR)
+        critic = actor if self._towers == 1 else self._features(inputs, self._towers - 1)
+        return Answer(self._said("action", actor), self._said("value", critic), actor.new_zeros(0))
 
-    def _epoch(self, samples: Samples, numbers: Numbers, taken: int, batch: int) -> torch.Tensor:
-        """All minibatches once; [P, 6] of :func:`summarize_epoch`."""
-        count, size = samples.inputs[0].shape[:2]
-        minibatches, device = size // batch, samples.inputs[0].device
-        orders = [shuffled_order(samples.begins, size, one.generator) for one in self._members]
-        order = torch.stack(orders)[:, : minibatches * batch].to(device)
-        order += size * torch.arange(count, device=device)[:, None]
-        flat = samples._replace(inputs=[samples.inputs[0].flatten(0, 1)])
-        flat = flat._replace(**{name: getattr(samples, name).flatten(0, 1) for name in _FLAT})
-        if self._own.normalize_advantage == "minibatch":
-            stacked = normalized(flat.advantage[order].view(count, minibatches, batch, -1))
-            flat = flat._replace(advantage=flat.advantage.index_copy(0, order.flatten(), stacked.flatten(0, 2)))
-        found = []
-        for index in range(minibatches):
-            rows = order[:, index * batch : (index + 1) * batch].flatten()
-            minibatch = flat.map(lambda values, rows=rows: values.index_select(0, rows))  # type: ignore[misc]
-            found.append(self._descend(minibatch, numbers, taken + index + 1))
-        log_ratio, values, entropy, norm = (torch.stack(one, dim=1) for one in zip(*found, strict=True))
-        statistics = log_ratio.flatten(1, 2), values.flatten(1, 2), entropy, norm
+    def outputs(self, inputs: Inputs) -> torch.Tensor:
+        """The actors alone: means and logits [P * n, c + M]."""
+        return self._said("action", self._features(inputs, ACTOR))
 
-        def summary(advantage: torch.Tensor, returns: torch.Tensor, *one: torch.Tensor) -> torch.Tensor:
-            shown = samples._replace(advantage=advantage, returns=returns)
-            return summarize_epoch(shown, EpochStatistics(*one), numbers.epsilon)
+    def values(self, inputs: Inputs) -> torch.Tensor:
+        """The critics alone: values [P * n, R]."""
+        return self._said("value", self._features(inputs, self._towers - 1))
 
-        summaries: torch.Tensor = torch.vmap(summary)(flat.advantage[order], flat.returns[order], *statistics)
-        return summaries
+    def _apart(self, rows: torch.Tensor) -> torch.Tensor:
+        """[P, n, D] of [P * n, D]."""
+        return rows.view(len(self.action.log_sigma), -1, rows.shape[1])
 
-    def _descend(
-        self, samples: Samples, numbers: Numbers, step: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """One step of every member; log ratios [P, B, K], values [P, B, R], entropies and norms of gradients [P]."""
-        network, weights, gradient = self._network, self._weights, self._rows["gradient"]
-        count = len(gradient)
-        inputs = samples.inputs[0].view(count, -1, samples.inputs[0].shape[-1])
-        batch = inputs.shape[1]
-        with torch.enable_grad():
-            actor = features(network, weights, inputs, ACTOR)
-            critic = actor if network.towers == 1 else features(network, weights, inputs, network.towers - 1)
-            outputs, values = head("action", weights, actor), head("value", weights, critic)
-            sigma = weights["action.log_sigma"].unsqueeze(1).expand(-1, batch, -1).flatten(0, 1)
-            flat = outputs.flatten(0, 1), sigma, values.flatten(0, 1)
-            loss, log_ratio, entropies = loss_of(numbers, network.action.choices, *flat, samples)
-            # The mean over members: times their number it is the sum, and so every member's own gradient.
-            found = torch.autograd.grad(loss * count, list(weights.values()), allow_unused=True)
-        for own, one in zip(self._gradients.values(), found, strict=True):
-            if one is not None:
-                own.copy_(one)
-        norm = torch.linalg.vector_norm(gradient, dim=1)
-        if numbers.max_grad_norm > 0.0:
-            gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0)[:, None])
-        optimizer_step_from_python(self._optimizer, numbers.learning_rate, step, self._taken)
-        shapes = count, batch, -1
-        entropy = entropies.view(count, batch).mean(dim=1)
-        return log_ratio.view(shapes), values.detach(), entropy, norm
+    def _features(self, inputs: Inputs, tower: int) -> torch.Tensor:
+        """[P, n, H]."""
+        features = self._apart(inputs[0])
+        for layer in range(self._layers):
+            weight, bias = (self._weights[f"body.{layer}.{name}"][:, tower] for name in ("weight", "bias"))
+            linear = torch.baddbmm(bias, features, weight)
+            features = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
+        return features
+
+    def _said(self, head: str, features: torch.Tensor) -> torch.Tensor:
+        """[P * n, ...] of features [P, n, H]."""
+        bias, weight = self._weights[f"{head}.bias"].unsqueeze(1), self._weights[f"{head}.weight"]
+        return torch.baddbmm(bias, features, weight).flatten(0, 1)
+
+
+class StackedParameters:
+    """Stands where :class:`FlatParameters` do that an optimizer takes steps with: of all members alike.
+
+    Args:
+        like: those of one of the members, whose vectors are rows of the stack.
+        stack: float32 [P, S] each, by the names in :data:`STACKED`.
+
+    Attributes:
+        weights: parameters [P, ...] by name, from which losses are differentiated.
+    """
+
+    def __init__(self, like: FlatParameters, stack: Mapping[str, torch.Tensor]) -> None:
+        scratch, step = torch.empty_like(stack["parameters"]), torch.zeros_like(like.optimizer.step)
+        self.optimizer: OptimizerState = like.optimizer._replace(**stack, scratch=scratch, step=step)  # type: ignore[arg-type]
+        self.weights = {name: view.requires_grad_() for name, view in like.views(stack["parameters"].detach()).items()}
+        self._gradients = list(like.views(stack["gradient"]).values())
+        self._taken = torch.zeros((), device=scratch.device)
+
+    def differentiate(self, loss: torch.Tensor) -> None:
+        """See :meth:`FlatParameters.differentiate`."""
+        # Torch adds by itself only to gradients that lie densely, which rows of a stack do not.
+        found = torch.autograd.grad(loss, list(self.weights.values()), allow_unused=True)
+        for gradient, more in zip(self._gradients, found, strict=True):
+            if more is not None:
+                gradient.add_(more)
+
+    @torch.no_grad()
+    def descend(self, learning_rate: float) -> None:
+        """See :meth:`FlatParameters.descend`."""
+        self.optimizer.step.add_(1)
+        optimizer_step_from_python(self.optimizer, learning_rate, int(self.optimizer.step), self._taken)

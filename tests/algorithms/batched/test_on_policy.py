@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, TensorRollout, make_learner
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
-from tau_trainer.algorithms.batched.on_policy import OnPolicyLearner, gae
+from tau_trainer.algorithms.batched.on_policy import OnPolicyLearner
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
@@ -274,21 +274,12 @@ def test_who_is_there_acts_as_if_all_others_were(
     assert rows == [int(present.sum()), E * A, 0, int(present.sum())]
 
 
-def test_gae_of_one_long_episode_is_its_discounted_return() -> None:
-    rewards = torch.rand(50, 3)
-    ended = torch.zeros(50, 3, dtype=torch.bool)
-    ended[-1] = True
-    advantages = gae(rewards, torch.zeros(50, 3), torch.zeros(50, 3), ended, 0.9, 1.0)
-    powers = 0.9 ** torch.arange(50.0)[:, None]
-    torch.testing.assert_close(advantages[0], (powers * rewards).sum(dim=0))
-
-
 def test_a2c_learns_from_pieces_as_from_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     space = SPACES["branches"]
     whole, pieces = (learner_of(policy("a2c"), space) for _ in range(2))
     rollout = play(whole, space)
     expected = moved(whole, rollout)
-    monkeypatch.setattr("tau_trainer.algorithms.batched.on_policy._ROWS", 5)
+    monkeypatch.setattr("tau_trainer.algorithms.autograd._ROWS", 5)
     for name, step in moved(pieces, rollout).items():
         torch.testing.assert_close(step, expected[name], rtol=1e-4, atol=1e-6)
 

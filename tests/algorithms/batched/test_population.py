@@ -126,7 +126,7 @@ def test_a_member_learns_what_ppo_learns(own: dict[str, Any], gamma: float, stac
         told = learner.learn(rollout, update / 10)
         for index, one in enumerate(alone):
             stats = one.update(remembered(one, rollout, index), update / 10, None)
-            assert_same(learner.empty(index), one)
+            assert_same(learner.members[index], one)
             for name, values in told.items():
                 assert float(values[index]) == pytest.approx(stats[name], rel=1e-3, abs=1e-5), name
 
@@ -137,10 +137,10 @@ def test_traces_are_cut_at_the_time_horizon() -> None:
     rollout = lived(learner, [7], 0)
     learner.learn(rollout, 0.0)
     alone.update(remembered(alone, rollout, 0), 0.0, None)
-    assert_same(learner.empty(0), alone)
+    assert_same(learner.members[0], alone)
     uncut = population([7], options(LEVELS))
     uncut.learn(lived(uncut, [7], 0), 0.0)
-    assert (uncut.empty(0).weights()["value.weight"] != alone.weights()["value.weight"]).any()
+    assert (uncut.members[0].weights()["value.weight"] != alone.weights()["value.weight"]).any()
 
 
 @BOTH
@@ -156,7 +156,7 @@ def test_a_member_does_not_depend_on_the_others(threads: int, stacked: bool) -> 
             part = slice(index * COPIES, (index + 1) * COPIES)
             torch.testing.assert_close(own.actions, rollout.actions[:, part])
             one.learn(own, 0.1)
-            assert_same(many.empty(index), one.empty(0), 1e-5)
+            assert_same(many.members[index], one.members[0], 1e-5)
     many.close()
 
 
@@ -183,7 +183,7 @@ def test_actions_are_drawn_as_their_log_probabilities_say() -> None:
     assert abs(float(both[0, 1])) < 4 / np.sqrt(4000), "every component is drawn for itself"
     torch.testing.assert_close(acted.actions[:, 0], chosen * (2.0 / 6) - 1.0)
     best = learner.act(observation, None, deterministic=True).actions[:1, 0].numpy()
-    policy = learner.empty(0).snapshot()
+    policy = learner.members[0].snapshot()
     said = policy.act((np.ones((1, SIZE), np.float32),), None, np.random.default_rng(0), deterministic=True)
     np.testing.assert_allclose(said.to_env().continuous, best, atol=1e-6)
 
@@ -208,7 +208,7 @@ def test_who_meets_nan_is_frozen_and_takes_nobody_along(what: str, value: float,
     learner, alone = (population(SEEDS, options(LEVELS), stacked=stacked) for _ in range(2))
     learner.learn(lived(learner, SEEDS, 0), 0.0)
     alone.learn(lived(alone, SEEDS, 0), 0.0)
-    before = learner.empty(1).state()[0]
+    before = learner.members[1].state()[0]
     rollout, whole = lived(learner, SEEDS, 1), lived(alone, SEEDS, 1)
     getattr(rollout, what)[2, COPIES + 1, 0, 0] = value
     told = learner.learn(rollout, 0.1)
@@ -219,8 +219,8 @@ def test_who_meets_nan_is_frozen_and_takes_nobody_along(what: str, value: float,
         learner.learn(lived(learner, SEEDS, update), 0.1)
         alone.learn(lived(alone, SEEDS, update), 0.1)
     for index in (0, 2, 3, 4):
-        assert_same(learner.empty(index), alone.empty(index), 1e-6)
-    after = learner.empty(1).state()[0]
+        assert_same(learner.members[index], alone.members[index], 1e-6)
+    after = learner.members[1].state()[0]
     for name in before:
         if name.startswith(("model.", "normalizer.", "optimizer.exp")):
             np.testing.assert_array_equal(after[name], before[name], err_msg=name)

@@ -20,8 +20,8 @@ from tau_trainer.training.actor_parent import TrainerLink
 _EVERYTHING = 1
 
 
-class Collector:
-    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.training.agents.Collecting`."""
+class Pusher:
+    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.training.agents.ExperienceSink`."""
 
     def __init__(
         self, trainer: TrainerLink, settings: RunSettings, begin: Mapping[str, Any], facts: Mapping[str, Any]

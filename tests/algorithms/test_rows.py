@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.algorithms.batch import Samples, normalized
-from tau_trainer.algorithms.batched.sharing import SharedRows
 from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.algorithms.rows import MemberRows, SharedRows
 from tests.algorithms.batched.together import together
 
 
@@ -37,7 +37,7 @@ def test_own_rows_are_those_of_one_process(seed: int, count: int, steps: int, ag
 
     def work(ranks: Ranks) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
         share = ranks.share(6)
-        rows = SharedRows(ranks, present[:, share])
+        rows = SharedRows(ranks, present[:, share], torch.Generator())
         own = names[:, share][present[:, share]]
         assert rows.count == len(whole)
         assert (whole[rows.places] == own).all()
@@ -64,12 +64,12 @@ def test_normalised_over_all_or_over_each_minibatch() -> None:
 
     def work(ranks: Ranks) -> torch.Tensor:
         share = ranks.share(4)
-        rows = SharedRows(ranks, present[:, share])
+        rows = SharedRows(ranks, present[:, share], torch.Generator())
         mine = places[:, share][present[:, share]]
         own = values[mine]
         assert rows.normalized(own).numpy() == pytest.approx(normalized(values)[mine].numpy(), abs=1e-4)
-        assert float(rows.variance(own)) == pytest.approx(float(values.var(correction=0)), rel=1e-5)
-        assert float(rows.mean(own)) == pytest.approx(float(values.mean()), rel=1e-6)
+        assert rows.variance(own).tolist() == pytest.approx(values.var(dim=0, correction=0).tolist(), rel=1e-5)
+        assert rows.mean(own).tolist() == pytest.approx(values.mean(dim=0).tolist(), rel=1e-6)
         chosen, sizes = own_rows(rows, order, batch)
         found = rows.normalized(own[chosen], sizes, batch)
         assert found.dtype == torch.float32
@@ -84,7 +84,7 @@ def test_a_rank_may_have_nothing_of_a_minibatch() -> None:
     present[:, 0] = True
 
     def work(ranks: Ranks) -> tuple[list[int], list[float]]:
-        rows = SharedRows(ranks, present[:, ranks.share(2)])
+        rows = SharedRows(ranks, present[:, ranks.share(2)], torch.Generator())
         chosen, sizes = own_rows(rows, torch.tensor([2, 0, 1]), 3)
         own = torch.tensor([[1.0], [2.0], [3.0]])[: len(rows.places)]
         return sizes, rows.normalized(own[chosen], sizes, 3).flatten().tolist()
@@ -93,3 +93,22 @@ def test_a_rank_may_have_nothing_of_a_minibatch() -> None:
     assert (first, second) == ([3], [0])
     assert values == pytest.approx([1.2247, -1.2247, 0.0], abs=1e-4)
     assert none == []
+
+
+def test_members_draw_and_normalise_for_themselves() -> None:
+    """Of two minibatches with four rows of each of three members."""
+    generators = [torch.Generator().manual_seed(seed) for seed in (1, 2, 3)]
+    rows, alone = MemberRows(9, generators), [torch.Generator().manual_seed(seed) for seed in (1, 2, 3)]
+    nothing, numbers = torch.zeros(0), torch.arange(27.0)[:, None]
+    samples = Samples([numbers], nothing, nothing, nothing, nothing, numbers, numbers, numbers, nothing)
+    order = rows.order(nothing)
+    assert order.tolist() == [torch.randperm(9, generator=each).tolist() for each in alone]
+    epoch, sizes = rows.minibatches(samples, order[:, :8], 4)
+    assert sizes == [12, 12]
+    found = epoch.returns.view(2, 3, 4)
+    wanted = order[:, :8].view(3, 2, 4).transpose(0, 1) + 9 * torch.arange(3)[:, None]
+    assert torch.equal(found, wanted.float())
+    shifted = rows.normalized(epoch.advantage, sizes, 4).view(2, 3, 4)
+    torch.testing.assert_close(shifted[1, 2], normalized(found[1, 2][:, None])[:, 0])
+    whole = rows.normalized(numbers).view(3, 9)
+    torch.testing.assert_close(whole[1], normalized(numbers[9:18])[:, 0])

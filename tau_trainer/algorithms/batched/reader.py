@@ -1,0 +1,151 @@
+"""A dense rollout of tensors, as an update asks for it; and that of a population, whose members' rows lie apart.
+
+Shapes: ``T`` steps of ``E`` copies with ``A`` agents each; ``N`` decisions of agents that had not left: only these are
+learned from. A population has one agent a copy and ``P * E`` copies, a member's behind the other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.batch import Samples
+from tau_trainer.algorithms.batched.acting import forbidden_of
+from tau_trainer.algorithms.batched.contract import TensorRollout
+from tau_trainer.algorithms.policy_update import PolicyUpdate, Reader
+from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.algorithms.rows import MemberRows, Rows, SharedRows
+from tau_trainer.memory.advantages import gae
+from tau_trainer.models import ActorCritic, Normalizer
+
+
+class TensorReader(Reader):
+    """Samples in order of time, then copies, then agents. Rewards are of one stream, float [T, E, A] or [T, E, A, R].
+
+    Args:
+        rollout: what is learned from.
+        generator: what minibatches are drawn from.
+        ranks: who learns together; the rollout is of this one's copies.
+        cut: bool [T, E, A], where traces end besides; None: nowhere.
+    """
+
+    def __init__(
+        self,
+        rollout: TensorRollout,
+        generator: torch.Generator,
+        ranks: Ranks | None = None,
+        cut: torch.Tensor | None = None,
+    ) -> None:
+        self._rollout, self._ranks = rollout, ranks or Ranks()
+        ended = rollout.terminated | rollout.truncated
+        self._goes_on = ~(ended if cut is None else ended | cut)
+        present = rollout.present
+        # Who is alone is there as long as its copy is.
+        self._there = slice(None) if present.shape[2] == 1 else present.flatten().nonzero().squeeze(1)
+        self._inputs = self._flat(rollout.observations).flatten(1)
+        if self._ranks.alone:
+            self.rows = Rows(len(self._inputs), generator)
+        else:
+            everybody = isinstance(self._there, slice)
+            self.rows = SharedRows(self._ranks, torch.ones_like(present) if everybody else present, generator)
+        self.new = self.rows.count
+
+    def _flat(self, values: torch.Tensor) -> torch.Tensor:
+        """[N, ...] of [T, E, A, ...]."""
+        return values.flatten(0, 2)[self._there]
+
+    def _spread(self, values: torch.Tensor) -> torch.Tensor:
+        """[T, E, A, k] of [N, k]; zeros where nobody was."""
+        shape = self._rollout.terminated.shape
+        everybody = values.new_zeros(shape.numel(), values.shape[1])
+        everybody[self._there] = values
+        return everybody.view(*shape, -1)
+
+    @override
+    def observe(self, normalizer: Normalizer) -> None:
+        normalizer.take_in(self._inputs, self.rows.count, self._ranks.add)
+
+    @override
+    def samples(self, network: ActorCritic) -> Samples:
+        kept = {name: self._flat(values) for name, values in self._rollout.kept.items()}
+        nothing, none, mask = self._inputs.new_zeros(0), self._inputs[:, :0], self._rollout.mask
+        branches = network.action.choices.discrete_branches
+        return Samples(
+            inputs=network.normalize([self._inputs]),
+            state=nothing,
+            continuous=kept.get("continuous", none),
+            discrete=kept.get("discrete", none.to(torch.int64)),
+            mask=nothing if mask is None else forbidden_of(self._flat(mask), branches),
+            log_prob=kept["log_prob"],
+            advantage=nothing,
+            returns=nothing,
+            begins=nothing,
+        )
+
+    @override
+    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
+        (stream,), rewards = update.streams, self._rollout.rewards
+        rewards = rewards.view(*self._rollout.terminated.shape, -1)
+        if stream.strength != 1.0:
+            rewards = rewards * stream.strength
+        current = self._spread(values).to(rewards.dtype)
+        after = torch.zeros_like(current) if stream.gamma == 0.0 else self._after(current, update)
+        decay = self._goes_on.to(rewards.dtype) * (stream.gamma * update.hyperparameters.lambd)
+        advantages = self._flat(gae(rewards, current, after, decay, stream.gamma, None))
+        return advantages.float(), (advantages + values).float()
+
+    def _after(self, values: torch.Tensor, update: PolicyUpdate) -> torch.Tensor:
+        """Values [T, E, A, R] of what came after each decision, from those of the decisions; 0 after a real end."""
+        rollout, truncated = self._rollout, self._rollout.truncated
+
+        def value(observations: torch.Tensor) -> torch.Tensor:
+            """[n, R] of observations [n, ...]."""
+            return update.values(update.network.normalize([observations.flatten(1)])).to(values.dtype)
+
+        last = value(rollout.after.flatten(0, 1)).view_as(values[:1])
+        after = torch.cat((values[1:], last)) * ~rollout.terminated[..., None]
+        if rollout.final is None:
+            return after
+        if self._picks:
+            at = truncated.nonzero(as_tuple=True)
+            after[at] = value(rollout.final[at])
+            return after
+        return torch.where(truncated[..., None], self._spread(value(self._flat(rollout.final))), after)
+
+    @property
+    def _picks(self) -> bool:
+        """Whether final observations are looked for: that costs nothing on a CPU, and values of all would."""
+        return self._inputs.device.type == "cpu"
+
+
+class PopulationReader(TensorReader):
+    """Samples of one member behind the other's, each in order of time.
+
+    Args:
+        rollout: of all members.
+        generators: of each member.
+        cut: see :class:`TensorReader`.
+    """
+
+    def __init__(self, rollout: TensorRollout, generators: Sequence[torch.Generator], cut: torch.Tensor) -> None:
+        self._members = len(generators)
+        super().__init__(rollout, generators[0], None, cut)
+        self.rows = MemberRows(len(self._inputs) // self._members, generators)
+        self.new = self.rows.count
+
+    @override
+    def _flat(self, values: torch.Tensor) -> torch.Tensor:
+        apart = values.view(len(values), self._members, values.shape[1] // self._members, *values.shape[3:])
+        return apart.transpose(0, 1).flatten(0, 2)
+
+    @override
+    def _spread(self, values: torch.Tensor) -> torch.Tensor:
+        shape = self._rollout.terminated.shape
+        return values.view(self._members, shape[0], -1, values.shape[1]).transpose(0, 1).reshape(*shape, -1)
+
+    @property
+    @override
+    def _picks(self) -> bool:
+        return False

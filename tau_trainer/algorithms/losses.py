@@ -1,0 +1,93 @@
+"""What on-policy algorithms minimise, and what an epoch of it tells: one formula for every network and reader.
+
+``B`` is a minibatch, ``K`` the components of an action, each of which has a probability ratio of its own, ``R`` the
+numbers in all rewards. With members of a population rows are one member's behind the other's: [P * B].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples, sigma_of
+from tau_trainer.models.actor_critic import ActorCritic
+from tau_trainer.models.distributions import evaluate_actions
+
+
+class Objective(NamedTuple):
+    """``policy loss + c_v mean((V - R)²) - beta H``."""
+
+    policy_loss: Callable[[torch.Tensor, Samples, float], torch.Tensor]
+    """Of log ratios [..., B, K], their samples, and epsilon: [...]."""
+    value_coefficient: float
+    """``c_v``."""
+
+
+def clipped_surrogate(log_ratio: torch.Tensor, samples: Samples, epsilon: float) -> torch.Tensor:
+    """``- mean(min(r A, clip(r, 1 - epsilon, 1 + epsilon) A))`` over samples and components (PPO, equation 7)."""
+    ratio = log_ratio.exp()
+    clipped = ratio.clamp(1.0 - epsilon, 1.0 + epsilon)
+    return -torch.minimum(ratio * samples.advantage, clipped * samples.advantage).mean(dim=(-2, -1))
+
+
+def policy_gradient(log_ratio: torch.Tensor, samples: Samples, epsilon: float) -> torch.Tensor:
+    """``- mean(A log pi(a))``, the logarithm summed over components (Mnih et al. 2016); ``epsilon`` says nothing."""
+    log_prob = (log_ratio + samples.log_prob).sum(dim=-1, keepdim=True)
+    return -(log_prob * samples.advantage).mean(dim=(-2, -1))
+
+
+CLIPPED = Objective(clipped_surrogate, 0.5)
+"""PPO's (Schulman et al. 2017, equation 9)."""
+
+
+def evaluate(network: ActorCritic, outputs: torch.Tensor, samples: Samples) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities [n, K] of the samples' actions by a network's outputs [n, c + M], and entropies [n]."""
+    head, log_sigma = network.action, sigma_of(network.action.log_sigma, len(outputs))
+    mask = samples.mask if len(samples.mask) else None
+    return evaluate_actions(head.choices, outputs, log_sigma, samples.continuous, samples.discrete, mask)
+
+
+def minibatch_loss(
+    network: ActorCritic, numbers: Numbers, samples: Samples, objective: Objective = CLIPPED
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Loss of one minibatch.
+
+    Returns:
+        The loss [], and of each sample, without gradient, the log ratio [B, K], the value [B, R], the entropy [B].
+    """
+    answer = network(samples.inputs, *samples.past)
+    log_prob, entropies = evaluate(network, answer.outputs, samples)
+    log_ratio = log_prob - samples.log_prob
+    policy_loss = objective.policy_loss(log_ratio, samples, numbers.epsilon)
+    value_loss = (answer.values - samples.returns).square().mean()
+    loss = policy_loss + objective.value_coefficient * value_loss - numbers.beta * entropies.mean()
+    return loss, log_ratio.detach(), answer.values.detach(), entropies.detach()
+
+
+def summarize_epoch(
+    samples: Samples, statistics: EpochStatistics, epsilon: float, objective: Objective = CLIPPED
+) -> torch.Tensor:
+    """One epoch as a float32 row of 6: policy loss, value loss, entropy, KL, clip fraction, gradient norm.
+
+    Of members of a population, whose rows lie by minibatches [m, P, B], one row each: [P, 6]. The KL is Schulman's
+    estimator ``k3 = (r - 1) - log r`` (joschu.net/blog/kl-approx.html): never negative, little variance; summed over
+    components that have ratios of their own.
+    """
+    minibatches, *members = statistics.entropy.shape
+
+    def apart(values: torch.Tensor) -> torch.Tensor:
+        """[P, m * B, k] of [m * P * B, k]."""
+        if not members:
+            return values
+        return values.view(minibatches, *members, -1, values.shape[1]).transpose(0, 1).flatten(1, 2)
+
+    log_ratio, advantage, log_prob = apart(statistics.log_ratio), apart(samples.advantage), apart(samples.log_prob)
+    ratio = log_ratio.exp()
+    policy_loss = objective.policy_loss(log_ratio, samples._replace(advantage=advantage, log_prob=log_prob), epsilon)
+    value_loss = apart(statistics.values - samples.returns).square().mean(dim=(-2, -1))
+    kl = (ratio - 1.0 - log_ratio).sum(dim=-1).mean(dim=-1)
+    clip_fraction = (ratio - ratio.clamp(1.0 - epsilon, 1.0 + epsilon)).ne(0.0).float().mean(dim=(-2, -1))
+    entropy, norm = statistics.entropy.mean(dim=0), statistics.gradient_norm.mean(dim=0)
+    return torch.stack((policy_loss, value_loss, entropy, kl, clip_fraction, norm), dim=-1)

@@ -1,0 +1,63 @@
+"""Generalised advantage estimation (Schulman et al. 2016), once for all ways in which experience lies.
+
+The arithmetic is the same for arrays and for tensors, so it stands where neither torch nor a device is known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+    Numbers = TypeVar("Numbers", NDArray[Any], torch.Tensor)
+
+
+def gae(rewards: Numbers, values: Numbers, after: Numbers, decay: Numbers, gamma: float, following: Any) -> Numbers:
+    """Advantages: ``A_t = d_t + gamma lambda A_t+1`` with ``d_t = r_t + gamma V'_t - V_t`` (equations 11 to 16).
+
+    All are arrays or all tensors, of one float type; ``N`` transitions, ``R`` numbers in a reward.
+
+    Args:
+        rewards: [N, R] of one stream; where time is the first dimension, [T, ..., R].
+        values: the same shape: ``V``, of what was decided upon.
+        after: the same shape: ``V'``, of what came after; 0 where nothing did.
+        decay: [N] or [T, ...], gamma lambda where later rewards of the same trace count, 0 where it ends.
+        gamma: discount.
+        following: int [N], which transition is the agent's next, any valid one where the trace ends; None: transitions
+            lie by time, and the next ones are those of the next step.
+
+    Returns:
+        The same shape and type, in memory of its own.
+    """
+    advantages: Numbers = rewards + gamma * after - values
+    if following is not None:
+        return accumulate(advantages, decay, following)
+    steps: Any = advantages  # time comes first of tensors alone, and these multiply and add in one operation
+    for t in range(len(rewards) - 2, -1, -1):
+        steps[t].addcmul_(decay[t][..., None], steps[t + 1])
+    return advantages
+
+
+def accumulate(delta: Numbers, factor: Numbers, following: Any) -> Numbers:
+    """Solve ``A[i] = delta[i] + factor[i] * A[following[i]]`` for all rows at once by pointer jumping.
+
+    Every pass doubles the stretch that each row has summed, so the longest chain of ``T`` rows takes ``log2(T)``
+    passes and no Python loop over time (Wyllie's list ranking; Blelloch 1990, section 1.4).
+
+    Args:
+        delta: [N, R]; overwritten with what is returned.
+        factor: [N]; 0 ends a chain.
+        following: [N], any valid row where the factor is 0. Chains must not close to a ring.
+
+    Returns:
+        [N, R].
+    """
+    factor = factor[:, None]
+    while factor.any():
+        delta += factor * delta[following]
+        factor = factor * factor[following]
+        following = following[following]
+    return delta

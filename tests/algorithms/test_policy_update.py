@@ -1,0 +1,37 @@
+"""What an update tells; what it learns is held to references in `test_ppo.py` and `batched/test_on_policy.py`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tau_trainer.algorithms.rows import MemberRows, Rows
+from tau_trainer.metrics import keys
+from tests.algorithms.experience import CONTINUOUS, TWO_STREAMS, ppo, settings
+
+UPDATE = ppo(CONTINUOUS, settings(signals=TWO_STREAMS)).policy_update
+
+
+def explained(values: torch.Tensor, returns: torch.Tensor) -> float:
+    found = UPDATE._of_values(values, returns, Rows(len(values), torch.Generator()))
+    return float(found[keys.EXPLAINED_VARIANCE])
+
+
+def test_explained_variance() -> None:
+    returns = torch.tensor([[0.0], [1.0], [2.0], [3.0]]).expand(4, 2)
+    assert explained(returns, returns) == 1.0
+    assert explained(torch.full((4, 2), 1.5), returns) == 0.0
+    assert explained(-returns, returns) == pytest.approx(-3.0)
+    assert explained(returns, torch.ones(4, 2)) == 0.0, "what does not vary counts as 0"
+    half = torch.stack((returns[:, 0], torch.full((4,), 1.5)), dim=1)
+    assert explained(half, returns) == 0.5, "each column for itself"
+
+
+def test_what_members_tell_is_each_ones_own() -> None:
+    drawn = torch.Generator().manual_seed(2)
+    values, returns = torch.randn(3, 8, 2, generator=drawn), torch.randn(3, 8, 2, generator=drawn)
+    together = UPDATE._of_values(values.flatten(0, 1), returns.flatten(0, 1), MemberRows(8, [torch.Generator()] * 3))
+    for index in range(3):
+        alone = UPDATE._of_values(values[index], returns[index], Rows(8, torch.Generator()))
+        for name, found in alone.items():
+            torch.testing.assert_close(together[name][index], found)
