@@ -15,14 +15,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tau_trainer.errors import TauError, is_out_of_memory
+from tau_trainer.errors import TauError, is_out_of_memory, sentence_of
 from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import Parent, Target
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
 from tau_trainer.settings.batched import BatchedSettings, plain_batched
 from tau_trainer.settings.document import Location
-from tau_trainer.training.states import told
 
 _FULL = 0.9
 """Share of the memory that is free which a probe may take: beyond it the system would end processes of its choice."""
@@ -106,7 +105,7 @@ def work(parent: Parent) -> None:
     except Exception as error:
         full = _memory_error(error)
         if full is None:
-            raise TauError(told(error)) from error
+            raise TauError(sentence_of(error)) from error
         answer = {"full": f"{type(full).__name__}: {str(full).strip().partition(chr(10))[0]}"}
     parent.say("answer", answer)
 

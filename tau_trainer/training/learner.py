@@ -206,7 +206,7 @@ class Learner:
         self._next_summary = self.decisions + self._summary_freq
 
     def ended(self, returns: FloatArray) -> None:
-        """Count the returns [k] of episodes that ended, as :class:`ExperienceSink` has it; the criterion may be reached."""
+        """Count the returns [k] of episodes that ended, as any sink does; the criterion may be reached."""
         if not self.done and self.returns.add(returns.tolist()):
             self.stop()
             mean, trials = self.returns.mean, self.settings.trial_count

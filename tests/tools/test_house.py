@@ -14,18 +14,18 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 40_500,
-    "characters in a line, mean": 42.0,
-    "lines in a function, median": 6,
-    "files of more than 350 lines": 20,
+    "code lines": 40_700,
+    "characters in a line, mean": 41.6,
+    "lines in a function, median": 5,
+    "files of more than 350 lines": 16,
     "folders of more than 20 files": 6,
-    "classes of more than 15 attributes": 14,
+    "classes of more than 15 attributes": 12,
     "most attributes of a class": 48,
     "functions of more than 6 parameters": 54,
-    "floors": 27,
-    "functions with a local `one`": 265,
-    "functions with a local `own`": 120,
-    "functions with a local `told`": 78,
+    "floors": 25,
+    "functions with a local `one`": 231,
+    "functions with a local `own`": 100,
+    "functions with a local `told`": 56,
 }
 """They are lowered by whoever comes below them."""
 

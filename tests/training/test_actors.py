@@ -298,7 +298,7 @@ def test_an_evaluation_that_does_not_end_holds_no_run_for_ever(tmp_path: Path) -
     actors = pairs_of(session).actors
     assert actors is not None
     until(lambda: actors.board.place.status[-1, 0] > 0, LONG_S)  # its episodes never end
-    object.__setattr__(session._run.plan, "stall_s", 0.2)  # the watchdog has read it already
+    object.__setattr__(pairs_of(session).plan, "stall_s", 0.2)  # the watchdog has read it already
     session._run._stop("that is enough")
     assert session.wait(WAIT_S).outcome == "completed"
     assert any("an evaluation has not ended within 0.2 s" in warning for warning in memory.warnings)
