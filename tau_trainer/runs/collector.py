@@ -42,10 +42,13 @@ class Collector(ABC):
     ends with the context that made it.
     """
 
-    command: str
-    """Of ``tau-train``."""
     unit: ClassVar[str] = "decisions"
     """What :attr:`steps` counts."""
+
+    @property
+    @abstractmethod
+    def command(self) -> str:
+        """Of ``tau-train``."""
 
     @property
     @abstractmethod

@@ -5,10 +5,11 @@ How that is done is a :class:`~tau_trainer.runs.collector.Collector`; everything
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +30,24 @@ _DRAIN_S = 10.0
 _MOST_LISTED = 8
 """Policies that the last panel names."""
 Outcome = Literal["completed", "cancelled", "failed", "played"]
+
+
+@dataclass(slots=True)
+class _Clock:
+    """When a run did what, in seconds of the machine's clock."""
+
+    started: float = field(default_factory=time.monotonic)
+    began_at: int = 0
+    """Steps of the runs before, where this one goes on from them."""
+    learning_s: float = 0.0
+    """How long it learned."""
+    shown: float = 0.0
+    """The newest picture; infinite: it can be shown no longer."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self.started
 
 
 class Run:
@@ -71,12 +90,7 @@ class Run:
         """What ended the whole run."""
         self.kept = False
         """Whether it has replaced what it was to replace, and stays."""
-        self._started = time.monotonic()
-        self._began_at = 0
-        """Steps of the runs before, where this one goes on from them."""
-        self._learning_seconds = 0.0
-        self._shown: float | None = 0.0
-        """When; None: it can be shown no longer."""
+        self._clock = _Clock()
 
     @property
     def run_id(self) -> str:
@@ -121,8 +135,7 @@ class Run:
                 f"the run in '{self.folder.path}' has had all its {collector.unit}, so there was nothing to do; raise "
                 "--max-steps to go on"
             )
-        self.collector, self._began_at = collector, collector.steps
-        self._started = time.monotonic()
+        self.collector, self._clock = collector, _Clock(began_at=collector.steps)
         self.seen = self.snapshot()
 
     def to_end(self) -> RunReport:
@@ -142,7 +155,7 @@ class Run:
                 self.show()
         except Exception as error:
             self.error = error if self.error is None else self.error
-        self._learning_seconds = time.monotonic() - self._started
+        self._clock.learning_s = self._clock.elapsed_s
         self.seen = self.snapshot()
         self.hub.snapshot(self.seen)
         if self.plays or not collector.learned:
@@ -207,19 +220,19 @@ class Run:
 
     def show(self) -> None:
         """Hand the run's picture to the recorders, a few times a second. What goes wrong there costs no run."""
-        if self._shown is not None and time.monotonic() - self._shown >= _SNAPSHOT_S:
-            self._shown = time.monotonic()
+        if time.monotonic() - self._clock.shown >= _SNAPSHOT_S:
+            self._clock.shown = time.monotonic()
             try:
                 self.seen = self.snapshot()
                 self.hub.snapshot(self.seen)
             except Exception as error:
-                self._shown = None
+                self._clock.shown = math.inf
                 self.hub.warning(f"the run goes on, but is shown no longer: {type(error).__name__}: {error}")
 
     def snapshot(self) -> RunSnapshot:
         """The run now."""
-        collector, elapsed = self.collector, time.monotonic() - self._started
-        rate = (collector.steps - self._began_at) / elapsed if elapsed > 0 else 0.0
+        collector, elapsed = self.collector, self._clock.elapsed_s
+        rate = (collector.steps - self._clock.began_at) / elapsed if elapsed > 0 else 0.0
         fields: dict[str, Any] = {
             "run_id": self.run_id,
             "command": collector.command,
@@ -281,9 +294,9 @@ class Run:
 
     def _speeds(self) -> dict[str, float]:
         """How long it took, and steps a second while it learned."""
-        steps, seconds = self.collector.steps - self._began_at, self._learning_seconds
+        steps, seconds = self.collector.steps - self._clock.began_at, self._clock.learning_s
         return {
-            "wall_seconds": round(time.monotonic() - self._started, 3),
+            "wall_seconds": round(self._clock.elapsed_s, 3),
             "decisions_per_second": steps / seconds if seconds > 0 else 0.0,
         }
 

@@ -35,7 +35,7 @@ from tau_trainer.models import Policy
 from tau_trainer.rewards import RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import Actions, BoolArray, FloatArray, IntArray
-from tau_trainer.training.actors import DistantTrainer
+from tau_trainer.training.actors.manager import DistantTrainer
 from tau_trainer.training.handles import MemberLearner
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.pair import AgentTrainerPair

@@ -18,7 +18,7 @@ from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.specs import Aggregation
 from tau_trainer.training import finish
-from tau_trainer.training.actors import ActorManager
+from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learner import Learner
@@ -47,7 +47,7 @@ class PairsCollector(Collector):
     """
 
     def __init__(self, plan: RunPlan, run: Run) -> None:
-        self.plan, self.run, self.command = plan, run, plan.command
+        self.plan, self.run = plan, run
         examines = plan.task is not None and plan.task.evaluates and not plan.inference
         self.examiner: Task | None = plan.task if examines else None
         """Who evaluates policies; None: nobody."""
@@ -95,6 +95,11 @@ class PairsCollector(Collector):
     def learners(self) -> list[Learner]:
         """All learners so far."""
         return list(self.pool.learners.values())
+
+    @property
+    @override
+    def command(self) -> str:
+        return self.plan.command
 
     @property
     @override

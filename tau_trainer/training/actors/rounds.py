@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from tau_trainer.training.asynchronous import AsyncTrainer
-from tau_trainer.training.pace import Push
+from tau_trainer.training.actors.async_trainer import AsyncTrainer
+from tau_trainer.training.actors.pace import Push
 
 
 @dataclass(frozen=True, slots=True)

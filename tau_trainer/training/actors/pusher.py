@@ -15,7 +15,7 @@ from tau_trainer.memory import Memory, Work
 from tau_trainer.settings import RunSettings, TrainerSettings
 from tau_trainer.specs import FloatArray
 from tau_trainer.training import behavior_json
-from tau_trainer.training.actor_parent import TrainerLink
+from tau_trainer.training.actors.parent import TrainerLink
 
 _EVERYTHING = 1
 

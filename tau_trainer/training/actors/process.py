@@ -1,7 +1,8 @@
 """A process that acts: one pair with its environment, which pushes what it experienced to the trainer.
 
-Launched by :mod:`.actors`. It collects as every pair does (:mod:`.pair`, :mod:`.agents`); only where a learner would be
-there is a :class:`~tau_trainer.training.pusher.Pusher`: the collecting side of the algorithm, linked to it.
+Launched by :mod:`.manager`. It collects as every pair does (:mod:`~tau_trainer.training.pair`); only where a learner
+would be there is a :class:`~tau_trainer.training.actors.pusher.Pusher`: the collecting side of the algorithm, linked to
+it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Aggregation, BehaviorSpec
 from tau_trainer.training import behavior_json
-from tau_trainer.training.actor_parent import TrainerLink
+from tau_trainer.training.actors.parent import TrainerLink
+from tau_trainer.training.actors.pusher import Pusher
 from tau_trainer.training.agents import AgentTrainer, TauAgent
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.pusher import Pusher
 from tau_trainer.training.task import task_of
 
 _BEAT_S = 0.25

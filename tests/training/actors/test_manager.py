@@ -24,13 +24,13 @@ from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.session import Session
 from tau_trainer.settings import AsyncTrainerSettings, DQNTrainerSettings, NetworkSettings, RunSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
-from tau_trainer.training import actor_link
-from tau_trainer.training.actor_link import Board
-from tau_trainer.training.actors import ActorPair
-from tau_trainer.training.evaluator import Evaluator
+from tau_trainer.training.actors import link as actor_link
+from tau_trainer.training.actors.evaluator import Evaluator
+from tau_trainer.training.actors.link import Board
+from tau_trainer.training.actors.manager import ActorPair
+from tau_trainer.training.actors.pusher import exploring
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
-from tau_trainer.training.pusher import exploring
 from tests.remote.threads import Threads
 from tests.trainers import processes
 from tests.training.fakes import WAIT_S, Memory, begin, pairs_of, train, until

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.training.rounds import RoundEnd, Rounds
-from tests.training.test_asynchronous import FakeLearner, Stage, run, settle
+from tau_trainer.training.actors.rounds import RoundEnd, Rounds
+from tests.training.actors.test_async_trainer import FakeLearner, Stage, run, settle
 
 
 class Ring:

@@ -2,7 +2,7 @@
 
 Actors push into a bounded channel; who finds it full waits. Here it is drained, transition by transition in the order
 of arrival, and gradient steps are taken: as many as ``samples_per_update`` allows, so that whichever side is ahead
-waits (:mod:`.pace`); in lock step :class:`~tau_trainer.training.rounds.Rounds` says instead when what is learned from.
+waits (:mod:`.pace`); in lock step :class:`.Rounds` says instead when what is learned from.
 The update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learner.Learner`).
 """
 
@@ -18,9 +18,9 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.models import Policy
 from tau_trainer.remote.process import Publisher
 from tau_trainer.settings import AsyncTrainerSettings
-from tau_trainer.training.figures import Figures
+from tau_trainer.training.actors.figures import Figures
+from tau_trainer.training.actors.pace import Pace, Push
 from tau_trainer.training.learner import Learner
-from tau_trainer.training.pace import Pace, Push
 
 
 class AsyncTrainer:

@@ -15,9 +15,9 @@ from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.remote.channel import SharedBytes
 from tau_trainer.remote.weights import WeightMemory, layout_of
 from tau_trainer.settings import AsyncTrainerSettings, SACTrainerSettings
-from tau_trainer.training.asynchronous import AsyncTrainer
+from tau_trainer.training.actors.async_trainer import AsyncTrainer
+from tau_trainer.training.actors.pace import Push
 from tau_trainer.training.learner import Learner
-from tau_trainer.training.pace import Push
 from tests.memory.test_rollout import SENSORS
 from tests.training.fakes import Memory
 
