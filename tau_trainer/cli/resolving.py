@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.files import safe_name
 
 if TYPE_CHECKING:
     from tau_trainer.cli.options import BatchFlags, EngineFlags, LegacyFlags, OutputFlags, RunFlags
@@ -45,7 +43,9 @@ class Request:
     def resume_from(self, results: Path, run_id: str | None) -> None:
         """Take the settings that ``run_id`` was started with, if there are any; None: the newest run of this name."""
         if run_id is None:
-            runs = _numbered(results, safe_name(self.name))
+            from tau_trainer.runs.folder import numbered
+
+            runs = numbered(results, self.name)
             run_id = runs[-1][1] if runs else None
         path = results / (run_id or "") / "configuration.yaml"
         if run_id is not None and path.is_file():
@@ -135,8 +135,7 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
         request.resume_from(_results(run), run.run_id)
     if request.config is None:
         request.config = find_config(DEFAULT_CONFIG)
-    named = _names_in_file(request.config)
-    if engines.env is None and not named["env_path"] and not request.resumed:
+    if engines.env is None and not _names_engine(request.config) and not request.resumed:
         request.overrides.setdefault("env_settings.env_path", DEFAULT_ENV)
     settings = with_run_id(_with_pairs(request.load()), request)
     settings = _editor_is_one_pair(settings, chosen="tau.pairs" in request.overrides)
@@ -257,23 +256,12 @@ def _check_kind(configuration: Path, *, batched: bool) -> None:
         )
 
 
-def _names_in_file(config: Path) -> dict[str, bool]:
-    """Whether the file itself names an engine and a run id."""
+def _names_engine(config: Path) -> bool:
+    """Whether the file itself names an engine."""
     from tau_trainer.settings.document import read_document
 
-    data = read_document(config).data
-
-    def has(section: str, key: str) -> bool:
-        return isinstance(data.get(section), dict) and data[section].get(key) is not None
-
-    return {"env_path": has("env_settings", "env_path"), "run_id": has("checkpoint_settings", "run_id")}
-
-
-def _numbered(results: Path, name: str) -> list[tuple[int, str]]:
-    """Existing runs ``name``, ``name-2``, ``name-3``, ... with their numbers, ascending."""
-    pattern = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
-    folders = [path.name for path in results.iterdir()] if results.is_dir() else []
-    return sorted((int(match[1] or 1), match[0]) for match in map(pattern.fullmatch, folders) if match)
+    section = read_document(config).data.get("env_settings")
+    return isinstance(section, dict) and section.get("env_path") is not None
 
 
 def _with_pairs(settings: RunSettings) -> RunSettings:
@@ -291,13 +279,6 @@ def _with_pairs(settings: RunSettings) -> RunSettings:
 
 def with_run_id(settings: SettingsT, request: Request) -> SettingsT:
     """A run id nobody chose: the request's name with the next free number, or the newest to resume or overwrite."""
-    named = request.config is not None and _names_in_file(request.config)["run_id"]
-    if named or "checkpoint_settings.run_id" in request.overrides:
-        return settings
-    chosen, name = settings.checkpoint_settings, safe_name(request.name)
-    runs = _numbered(Path(chosen.results_dir), name)
-    number = runs[-1][0] if runs else 0
-    again = (chosen.resume or chosen.force or chosen.inference) and number
-    number = number if again else number + 1
-    run_id = name if number <= 1 else f"{name}-{number}"
-    return settings.model_copy(update={"checkpoint_settings": chosen.model_copy(update={"run_id": run_id})})
+    from tau_trainer.runs.folder import called
+
+    return settings.model_copy(update={"checkpoint_settings": called(settings.checkpoint_settings, request.name)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from tau_trainer.files import (
     rename,
     safe_name,
 )
+from tau_trainer.settings import CheckpointSettings
 
 __all__ = ["RunFolder", "atomic_write_bytes", "atomic_write_json", "atomic_write_text", "safe_name"]
 
@@ -242,6 +244,25 @@ class RunFolder:
         """This process is done with the run."""
         if self.lock is not None and self.lock.is_locked:
             _unlock(self.lock)
+
+
+def numbered(results: Path, name: str) -> list[tuple[int, str]]:
+    """Existing runs ``name``, ``name-2``, ``name-3``, ... with their numbers, ascending."""
+    pattern = re.compile(rf"{re.escape(safe_name(name))}(?:-(\d+))?")
+    folders = [path.name for path in results.iterdir()] if results.is_dir() else []
+    return sorted((int(match[1] or 1), match[0]) for match in map(pattern.fullmatch, folders) if match)
+
+
+def called(chosen: CheckpointSettings, name: str) -> CheckpointSettings:
+    """With a run id: the one that was given, else ``name`` with the next free number, or the newest's to go on with."""
+    if "run_id" in chosen.model_fields_set:
+        return chosen
+    runs = numbered(Path(chosen.results_dir), name)
+    number = runs[-1][0] if runs else 0
+    again = (chosen.resume or chosen.force or chosen.inference) and number
+    number = number if again else number + 1
+    name = safe_name(name)
+    return chosen.model_copy(update={"run_id": name if number <= 1 else f"{name}-{number}"})
 
 
 def _locked(path: Path) -> FileLock:

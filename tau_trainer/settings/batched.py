@@ -182,7 +182,7 @@ class BatchedSettings(Section):
     """Whether stepping and acting are compiled."""
     seed: Int = -1
     """Of everything random; -1: a random one."""
-    checkpoint_settings: CheckpointSettings = CheckpointSettings(run_id="batch")
+    checkpoint_settings: CheckpointSettings = CheckpointSettings()
     """Where the run is kept."""
     torch_settings: TorchSettings = TorchSettings()
     """Where everything is computed."""

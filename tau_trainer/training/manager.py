@@ -18,6 +18,7 @@ from tau_trainer.errors import TauError
 from tau_trainer.metrics import Recorder, RunReport, RunSnapshot, TerminalMode
 from tau_trainer.runs.callbacks import Callback
 from tau_trainer.runs.collector import Collector
+from tau_trainer.runs.folder import called
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import Begin, Session, start
 from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
@@ -47,6 +48,8 @@ class ParallelTrainerManager:
     ) -> Session:
         """Begin a run in the background: of pairs, of recordings, or of a batched environment, as the settings say.
 
+        One that nobody has called anything is called after its behavior or environment, with a number.
+
         ``recorders`` makes them from the run's folder; by default log.jsonl, TensorBoard, and the terminal in mode
         ``terminal``. ``callbacks``: told of the run, after those that the settings name.
 
@@ -58,10 +61,10 @@ class ParallelTrainerManager:
         if isinstance(settings, BatchedSettings):
             from tau_trainer.training.batched.api import collector_of
 
-            settings = resolve_batched_seed(settings)
+            settings = resolve_batched_seed(_called(settings))
             configuration, seed, begin = dump_batched(lasting(settings)), settings.seed, partial(collector_of, settings)
         else:
-            settings = resolve_seed(settings)
+            settings = resolve_seed(_called(settings))
             configuration, seed = dump_settings(lasting(settings)), settings.env_settings.seed
             offline = command == "learn" and is_offline(settings)
             begin = partial(_recordings, settings) if offline else partial(_pairs, command, settings)
@@ -139,6 +142,16 @@ def _starting(plan: RunPlan) -> str:
     of = f" of {plan.pairs}" if plan.max_concurrent < plan.pairs else ""
     engines = f"starting {plan.max_concurrent}{of} engine{'s' if plan.pairs > 1 else ''} ({plan.environment})"
     return f"{f'preparing for {plan.environment}' if plan.source.invitation else engines}, seed {plan.seed}"
+
+
+def _called(settings: SettingsT) -> SettingsT:
+    """With a run id: where nobody chose one, after what is played or learned, with a number."""
+    if isinstance(settings, BatchedSettings):
+        name = settings.environment.name.rpartition(":")[2]
+    else:
+        name = next(iter(settings.behaviors), settings.checkpoint_settings.run_id)
+    chosen = called(settings.checkpoint_settings, name)
+    return settings.model_copy(update={"checkpoint_settings": chosen})
 
 
 def lasting(settings: SettingsT) -> SettingsT:

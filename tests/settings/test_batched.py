@@ -113,11 +113,6 @@ def test_summaries_of_short_runs_are_more(file: Path) -> None:
         ("policies:", "policies: {}\nx:", "policies must have at least 1 entries"),
         ("environment:", "environments:", "environment is missing and has no default; add it"),
         ("environment:", "seed: 1\nseed: 2\nenvironment:", "tag.yaml:2: seed stands twice; remove one of the two"),
-        (
-            "policies:",
-            "checkpoint_settings: {inference: true}\npolicies:",
-            "checkpoint_settings.inference is for engines",
-        ),
     ],
 )
 def test_mistakes_are_told_where_they_stand(file: Path, old: str, new: str, sentence: str) -> None:

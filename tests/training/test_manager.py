@@ -16,7 +16,7 @@ from tau_trainer.settings import load_settings
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.parallel import ParallelTrainer
 from tests.bridge.conftest import free_port
-from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train, until
+from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, begin, tau_settings, train, until
 
 LONG: dict[str, Any] = {"behaviors__TauAgent__max_steps": 1_000_000}
 
@@ -238,3 +238,18 @@ def test_a_failed_start_keeps_the_engines_log_and_says_where(tmp_path: Path, rep
         assert str(failure.value).endswith(f"; the engine's whole log is kept in {kept}")
         assert "--connect-seconds" in (kept / "Player-0.log").read_text("utf-8")
         assert (tmp_path / "results" / "run").exists() == replaced
+
+
+def test_runs_that_nobody_calls_anything_are_called_after_what_they_learn(stage: Stage, tmp_path: Path) -> None:
+    overrides = {
+        "checkpoint_settings.results_dir": str(tmp_path),
+        "behaviors.*.max_steps": 64,
+        "env_settings.env_path": "headless:basic",
+    }
+    manager = ParallelTrainerManager()
+    for _ in range(2):
+        manager.start(load_settings("Basic", overrides), "learn").wait(WAIT_S)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Basic", "Basic-2"] == list(manager.sessions)
+    again = manager.start(load_settings("Basic", overrides | {"checkpoint_settings.force": True}), "learn")
+    again.wait(WAIT_S)
+    assert again.run_id == "Basic-2", "the newest is replaced"
