@@ -58,7 +58,7 @@ DEFECTS: dict[int, tuple[str, tuple[str, ...]]] = {
         "the last checkpoint replaces the good one even when its weights are NaN",
         (
             "tests/training/test_run.py::test_nan_again_and_again_ends_the_run_without_a_nan_on_disk",
-            "tests/training/test_checkpoints.py::test_numbers_that_are_not_finite_never_reach_a_checkpoint",
+            "tests/runs/test_checkpoints.py::test_numbers_that_are_not_finite_never_reach_a_checkpoint",
         ),
     ),
     7: (
