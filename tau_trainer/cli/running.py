@@ -33,10 +33,10 @@ def train(command: RunKind, settings: RunSettings | BatchedSettings, shown: Outp
     """Train, and show how it goes; returns the exit code."""
     if settings.debug:
         set_up_logging(debug=True, quiet=shown.quiet)
-    from tau_trainer.training import api
+    from tau_trainer.training.api import train as run
 
     mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
-    return api.train(settings, command, terminal=mode, command_line=["tau-train", *sys.argv[1:]]).exit_code
+    return run(settings, command, terminal=mode, command_line=["tau-train", *sys.argv[1:]]).exit_code
 
 
 def writable(path: Path, force: bool, flag: str = "--output") -> Path:

@@ -178,7 +178,7 @@ class Run:
         models, failures = self._export(found)
         self.store.write_status({model.name: model.steps for model in found.exports if model.steps is not None})
         if found.evaluation is not None:
-            content = {**found.evaluation, **self._speeds()}
+            content = {**found.evaluation, "decisions": collector.steps, **self._speeds()}
             found = found._replace(evaluation=content)
             try:
                 atomic_write_json(self.folder.evaluation, content)

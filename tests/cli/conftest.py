@@ -60,7 +60,7 @@ class FakeTraining:
         assert isinstance(settings, RunSettings)
         return settings
 
-    def _run(self, command: str, settings: RunSettings, terminal: str, command_line: list[str]) -> FakeReport:
+    def _run(self, settings: RunSettings, command: str, *, terminal: str, command_line: list[str]) -> FakeReport:
         self.calls.append((command, settings, {"terminal": terminal, "command_line": command_line}))
         if self.error is not None:
             raise self.error
@@ -78,16 +78,15 @@ class FakeTraining:
             self.calls.append(("export", folder, {"output": output, "export": export}))
             return [(output or folder / "TauAgent.onnx", f"the {export or 'best'} policy")]
 
-        vars(api).update(run_in_foreground=self._run)
-        vars(stored).update(evaluate_run=evaluate_run, export_run=export_run)
+        vars(api).update(train=self._run)
+        others = {"evaluate_copies": lambda folder: None}
+        vars(stored).update(evaluate_run=evaluate_run, export_run=export_run, **others)
         return {module.__name__: module for module in (api, stored)}
 
 
 @pytest.fixture
 def training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTraining:
     """Training replaced by a note of the call, in an empty folder."""
-    import tau_trainer.training.offline  # noqa: F401, takes from one of the modules what is not in the fake
-
     fake = FakeTraining()
     for name, module in fake.modules().items():
         monkeypatch.setitem(sys.modules, name, module)

@@ -66,8 +66,16 @@ def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) ->
     assert main(["plot", "one"]) == 0
     assert Path("results/one/plot.png").is_file()
     capsys.readouterr()
-    assert main(["export", "results/one"]) == 2
-    assert "is of a batched environment; its models are there already" in capsys.readouterr().err
+    model = Path("results/one/agent.onnx").read_bytes()
+    Path("results/one/agent.onnx").unlink()
+    assert main(["export", "results/one"]) == 0
+    assert Path("results/one/agent.onnx").read_bytes() == model
+    assert main(["evaluate", "one"]) == 0
+    assert "agent        Evaluation/Episode return" in capsys.readouterr().out
+    assert main(["evaluate", "one", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agent"]["Evaluation/Episode return"] > 1.0
+    assert main(["record", "one", "-o", "one.demo"]) == 2
+    assert "its policies play in no other; see them play with: tau-train batch --inference" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
