@@ -22,7 +22,7 @@ class Job:
         """Nothing is started yet. ``limit_s``: what it may take, from its start on."""
         self.process: Process | None = None
         self._target, self._limit_s, self._place = target, limit_s, place or Here()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may stop it while the same thread launches it
         self._stopped = False
 
     def stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -165,14 +166,16 @@ class PairsCollector(Collector):
 
     async def _advance(self) -> bool:
         """Let the event loop run; False: pairs have come to their ends, and learners have learned what they had."""
-        if not self._tasks:
+        begins = not self._tasks
+        if begins:
             self.run.callbacks.begin()
             if self.run.asked.is_set() or self.run.error is not None:  # before there was a loop to ask
                 self.parallel.finish()
             parts = (self.parallel.run(), self._supervise(), self._compare())
             self._tasks = tuple(asyncio.create_task(part) for part in parts)
         collecting, supervising, comparing = self._tasks
-        done, _ = await asyncio.wait({collecting, supervising}, timeout=_SLICE_S, return_when=asyncio.FIRST_COMPLETED)
+        seconds = 0.0 if begins else _SLICE_S  # the run shows itself before it waits
+        done, _ = await asyncio.wait({collecting, supervising}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             return True
         try:
@@ -209,8 +212,9 @@ class PairsCollector(Collector):
         """Pairs end after the exchange they are in, or at once."""
         if self._tasks:
             grace = {"grace_s": 0.0} if self.run.hurried.is_set() else {}
-            loop = self._loop.get_loop()
-            loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self.parallel.cancel(**grace)))
+            with contextlib.suppress(RuntimeError):  # it has come to its end meanwhile
+                loop = self._loop.get_loop()
+                loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self.parallel.cancel(**grace)))
 
     @override
     def save(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tau_trainer.algorithms import off_policy, on_policy
+from tau_trainer.algorithms import off_policy, policy_update
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.errors import NonFiniteError
@@ -74,7 +74,7 @@ def costs(learner: PPO | SAC, work: WorkData) -> tuple[Watch, int]:
 
 
 def test_an_update_of_ppo_makes_floats_of_minibatches_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_policy, "_FORWARD_NUMBERS", 40 * (PIXELS + 7))
+    monkeypatch.setattr(policy_update, "_NUMBERS", 40 * (PIXELS + 7))
     learner = ppo(SPEC, experience.settings(batch_size=30, buffer_size=ROWS, updates_per_buffer=1))
     work = work_of(learner)
     assert work["obs_2"].dtype == work["final.obs_2"].dtype == np.uint8

@@ -14,8 +14,8 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.remote.process import Message
 from tau_trainer.runs.callbacks import EvaluationInfo
+from tau_trainer.training.actors.actor import plain_parameters
 from tau_trainer.training.actors.link import ActorProcess, Board
-from tau_trainer.training.actors.process import plain_parameters
 from tau_trainer.training.learner import Learner
 
 

@@ -19,8 +19,8 @@ from tau_trainer.remote.process import NO_ARRAYS, Message, Place, Process, Publi
 from tau_trainer.remote.weights import layout_of
 from tau_trainer.specs import StepBatch
 from tau_trainer.training import behavior_json
+from tau_trainer.training.actors.actor import TOO_SLOW, plain_parameters
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
-from tau_trainer.training.actors.process import TOO_SLOW, plain_parameters
 from tau_trainer.training.actors.rounds import Rounds
 from tau_trainer.training.learner import Learner
 from tau_trainer.training.lessons import Lessons
@@ -144,7 +144,7 @@ class ActorProcess:
             self._process.end()
         arguments = {"index": self.index, "evaluates": self._evaluates}
         target = Target(
-            "tau_trainer.training.actors.process",
+            "tau_trainer.training.actors.actor",
             self._board.arguments | arguments,
             self.name,
             ActorError,

@@ -1,7 +1,7 @@
 """Actors: pairs that play in processes of their own, and the ActorManager that starts, watches and joins them.
 
 To whoever runs pairs an :class:`ActorPair` is one of them: it has a state, decisions, episodes and an end. What it does
-is done by :mod:`.process`; here its messages arrive, and a process that dies is replaced within its budget.
+is done by :mod:`.actor`; here its messages arrive, and a process that dies is replaced within its budget.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tau_trainer.remote.process import Message, Publisher
 from tau_trainer.rewards import EngineReward
 from tau_trainer.runs.callbacks import EpisodeInfo
 from tau_trainer.specs import Aggregation, FloatArray
+from tau_trainer.training.actors.actor import plain_parameters
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.actors.evaluator import Evaluator
 from tau_trainer.training.actors.link import ActorProcess, Board
 from tau_trainer.training.actors.pace import Push
-from tau_trainer.training.actors.process import plain_parameters
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
 from tau_trainer.training.agents import AgentTrainer, ExperienceSink, TauAgent
 from tau_trainer.training.learner import Learner

@@ -333,9 +333,9 @@ def test_a_killed_trainer_takes_its_actors_along(tmp_path: Path) -> None:
     )
     logs = tmp_path / "run" / "run_logs"
     try:
-        until(lambda: (tmp_path / "run" / "log.jsonl").is_file() and processes("actor_process", trainer.pid), LONG_S)
+        until(lambda: (tmp_path / "run" / "log.jsonl").is_file() and processes("actor", trainer.pid), LONG_S)
         until(lambda: '"Training"' in (tmp_path / "run" / "log.jsonl").read_text(), LONG_S)
-        actors = processes("actor_process", trainer.pid)
+        actors = processes("actor", trainer.pid)
         assert len(actors) == 1
     finally:
         trainer.kill()
