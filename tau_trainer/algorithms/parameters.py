@@ -197,8 +197,8 @@ class FlatParameters:
     def span(self, *prefixes: str) -> slice:
         """Where in the vector the parts lie that names with these prefixes are in, one behind the other."""
         names = [name for name in self._offsets if name.startswith(prefixes)]
-        last = max(names, key=self._offsets.__getitem__)
-        end = self._offsets[last] + -(-self._shapes[last].numel() // _ALIGNMENT) * _ALIGNMENT
+        # The last one may share its place with one of no numbers.
+        end = max(self._offsets[name] + -(-self._shapes[name].numel() // _ALIGNMENT) * _ALIGNMENT for name in names)
         return slice(min(self._offsets[name] for name in names), end)
 
     def part(self, prefix: str) -> OptimizerState:

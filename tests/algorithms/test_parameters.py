@@ -226,3 +226,13 @@ FlatParameters(torch.nn.Linear(2, 2), torch.device("cpu")).descend(1e-3)
 sys.exit("torch._dynamo" in sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_span_ends_after_its_last_parameter_also_where_one_of_no_numbers_shares_its_place() -> None:
+    part = torch.nn.Module()
+    for name, shape in {"weight": (3, 3), "empty": (0,), "bias": (5,)}.items():
+        part.register_parameter(name, torch.nn.Parameter(torch.ones(shape)))
+    module = torch.nn.Module()
+    module.part = part
+    parameters = FlatParameters(module, torch.device("cpu"), PPOHyperparameters())
+    assert float(parameters.optimizer.parameters[parameters.span("part.")].sum()) == 9 + 5
