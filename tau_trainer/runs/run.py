@@ -150,12 +150,13 @@ class Run:
         collector = self.collector
         collector.announce()
         self.callbacks.tell("on_train_begin", self.told())
+        begun = time.monotonic()
         try:
             while collector.advance():
                 self.show()
         except Exception as error:
             self.error = error if self.error is None else self.error
-        self._clock.learning_s = self._clock.elapsed_s
+        self._clock.learning_s = time.monotonic() - begun
         self.seen = self.snapshot()
         self.hub.snapshot(self.seen)
         if self.plays or not collector.learned:
