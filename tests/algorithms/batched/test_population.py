@@ -256,3 +256,21 @@ def test_it_goes_on_bit_for_bit_from_its_state(stacked: bool) -> None:
 def test_what_cannot_be_one_computation_is_refused(own: PPOTrainerSettings, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         population(SEEDS[:2], own)
+
+
+@BOTH
+def test_who_has_learned_enough_rests_and_is_not_frozen(stacked: bool) -> None:
+    learner = population(SEEDS, options(LEVELS), stacked=stacked)
+    learner.learn(lived(learner, SEEDS, 0), 0.0)
+    learner.resting[1] = True
+    before = [{name: np.array(values) for name, values in member.state()[0].items()} for member in learner.members]
+    told = learner.learn(lived(learner, SEEDS, 1), 0.1)
+    assert not learner.frozen.any()
+    assert torch.isnan(told[keys.POLICY_LOSS]).tolist() == learner.resting.tolist()
+    for number, member in enumerate(learner.members):
+        same = [
+            np.array_equal(values, member.state()[0][name])
+            for name, values in before[number].items()
+            if "weight" in name
+        ]
+        assert all(same) == (number == 1)

@@ -18,8 +18,9 @@ from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
 from tau_trainer.runs.moments import Moment
-from tau_trainer.settings.batched import load_batched
+from tau_trainer.settings.batched import PPOPolicySettings, load_batched
 from tau_trainer.training.batched import train_batched
+from tau_trainer.training.batched.playing import Seat
 from tau_trainer.training.batched.run import CopiesCollector
 
 pytestmark = pytest.mark.timeout(120)
@@ -452,3 +453,15 @@ def test_a_summary_says_how_returns_are_spread(file: Path, monkeypatch: pytest.M
             assert one["mean"] == pytest.approx(np.mean(returns))
             assert one["std"] == pytest.approx(np.std(returns), abs=1e-6)
         assert max(one["std"] for one in told) > 0.1
+
+
+def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough() -> None:
+    seat = Seat("A", PPOPolicySettings(trial_count=10, criterion=4.0), [0], None, None)  # type: ignore[arg-type]
+    means = []
+    for mean in (1.0, 3.0, 4.5):
+        seat.count(6, mean)
+        means.append(seat.recent_return)
+    assert means == [None, 2.0, 3.75], "too few; and those before are out of it"
+    assert not seat.stopped
+    seat.count(20, 4.0)
+    assert (seat.newest, seat.stopped) == ([(20, 4.0)], True)
