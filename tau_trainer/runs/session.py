@@ -90,7 +90,7 @@ class Session:
                 pass
         except BaseException:  # Ctrl-C
             self._given_up = True
-            self._run.stop(at_once=True)
+            self._run.asked.set()  # nothing is said of saving: there is nothing to save
             self._thread.join()
             raise
         if self._failure is not None and not self.running:
