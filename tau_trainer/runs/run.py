@@ -5,6 +5,7 @@ How that is done is a :class:`~tau_trainer.runs.collector.Collector`; everything
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -22,6 +23,7 @@ from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.store import Store
 
+_log = logging.getLogger(__name__)
 ENDING, HURRYING = "saving, evaluating; press again to skip", "saving; evaluation and export are left out"
 """What Ctrl-C is answered at once, and the second one."""
 _SNAPSHOT_S = 0.25
@@ -156,6 +158,8 @@ class Run:
                 self.show()
         except Exception as error:
             self.error = error if self.error is None else self.error
+            if not isinstance(error, TauError):  # a defect of ours: what was learned is kept, and --debug says where
+                _log.debug("what ended the run", exc_info=error)
         self._clock.learning_s = time.monotonic() - begun
         self.seen = self.snapshot()
         self.hub.snapshot(self.seen)

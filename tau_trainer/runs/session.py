@@ -134,7 +134,7 @@ class Session:
         Once: what was begun is finished, saved, evaluated and exported. Twice: it is saved without waiting. Where a
         saved run is played there is nothing to save.
         """
-        with on_interrupt(lambda: self.cancel()):
+        with on_interrupt(self.cancel):
             return self.wait()
 
 

@@ -72,7 +72,6 @@ class Board:
         spec = behavior_json.from_json(facts["behavior"])
         learner = self.pool.learner(pair, spec)
         trainer = self.trainers.get(learner.name)
-        trainer = self.trainers.get(learner.name)
         if trainer is None:
             if len(self.trainers) == _BOARDS:
                 raise SettingsError(
