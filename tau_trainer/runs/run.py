@@ -133,9 +133,10 @@ class Run:
     def collect_by(self, collector: Collector) -> None:
         """Let it begin. Raises RunFinishedError where nothing is left to do."""
         if collector.done:
+            early = collector.steps < collector.max_steps
+            had, flag = ("learned enough", "criterion") if early else (f"had all its {collector.unit}", "max-steps")
             raise RunFinishedError(
-                f"the run in '{self.folder.path}' has had all its {collector.unit}, so there was nothing to do; raise "
-                "--max-steps to go on"
+                f"the run in '{self.folder.path}' has {had}, so there was nothing to do; raise --{flag} to go on"
             )
         self.collector, self._clock = collector, _Clock(began_at=collector.steps)
         self.seen = self.snapshot()

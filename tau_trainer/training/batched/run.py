@@ -238,16 +238,21 @@ class CopiesCollector(Collector):
 
     def checkpoint(self) -> None:
         """Write a checkpoint of every policy that learns: one moment."""
-        self._saved = self._written = self.steps
-        self._best = {seat.name: _rank(seat) for seat in self.playing.learning}
+        self._saved = self.steps
+        before, self._best = self._best, {seat.name: _rank(seat) for seat in self.playing.learning}
         models = not self.run.hurried.is_set()
-        self.run.store.save([self._kept(seat) for seat in self.playing.learning], models=models)
+        if self.run.store.save([self._kept(seat) for seat in self.playing.learning], models=models):
+            self._written = self.steps
+        else:
+            self._best = before
 
     @property
     def _better(self) -> bool:
         """Whether a checkpoint is worth it: always, but where all policies keep their best alone and none became so."""
         return any(
-            not seat.settings.save_best_only or _rank(seat) > self._best.get(seat.name, -math.inf)
+            not seat.settings.save_best_only
+            or seat.name not in self._best  # the first is worth it whatever it is
+            or _rank(seat) > self._best[seat.name]
             for seat in self.playing.learning
         )
 

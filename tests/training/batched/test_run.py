@@ -18,10 +18,12 @@ from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
 from tau_trainer.runs.moments import Moment
+from tau_trainer.runs.store import Store
 from tau_trainer.settings.batched import PPOPolicySettings, load_batched
 from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.playing import Seat
 from tau_trainer.training.batched.run import CopiesCollector
+from tau_trainer.training.stored import evaluate_copies
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -465,3 +467,38 @@ def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough() -> None:
     assert not seat.stopped
     seat.count(20, 4.0)
     assert (seat.newest, seat.stopped) == ([(20, 4.0)], True)
+
+
+def test_the_first_is_kept_whatever_it_is_and_then_what_is_better(file: Path) -> None:
+    """Episodes of this game have returns that the policies cannot change, and here are never enough to judge by."""
+    both = {f"policies__{name}__save_best_only": True for name in ("left", "right")}
+    few = {f"policies__{name}__trial_count": 10**6 for name in ("left", "right")}
+    report = train(file, "best", keep_checkpoints=0, **both, **few)
+    assert {path.name for path in (report.folder / "checkpoints").iterdir()} == {"left-128", "right-128"}
+    said = [record for record in read_log(report.folder / "log.jsonl") if "save_best_only" in str(record)]
+    assert len([record for record in said if record.get("kind") == "checkpoint"]) == 2
+
+
+def test_a_checkpoint_that_failed_is_tried_again_at_the_end(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = [True]
+    save = Store.save
+
+    def once(self: Store, *given: Any, **more: Any) -> bool:
+        return False if full and full.pop() else save(self, *given, **more)
+
+    monkeypatch.setattr(Store, "save", once)
+    report = cut(file, "cut", steps=16)  # at which a checkpoint is due
+    assert {path.name for path in (report.folder / "checkpoints").iterdir()} == {"left-128", "right-128"}
+
+
+def test_what_has_learned_enough_says_what_to_raise(file: Path) -> None:
+    enough = {f"policies__{name}__criterion": -1000.0 for name in ("left", "right")}
+    enough |= {f"policies__{name}__trial_count": 1 for name in ("left", "right")}
+    assert train(file, "enough", **enough).decisions < 640
+    with pytest.raises(RunFinishedError, match="has learned enough, so there was nothing to do; raise --criterion"):
+        train(file, "enough", checkpoint_settings__resume=True, **enough)
+
+
+def test_a_run_without_an_evaluation_can_be_evaluated(file: Path) -> None:
+    report = train(file, "blind", evaluation__episodes=0, evaluation__interval=0, evaluation__trace=False)
+    assert (evaluate_copies(report.folder) or {}).keys() == {"left", "right"}
