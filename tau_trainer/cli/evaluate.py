@@ -39,7 +39,7 @@ def evaluate_command(
     show_status(f"evaluating {folder}")
     from tau_trainer.training.stored import evaluate_copies, evaluate_run
 
-    scores = evaluate_copies(folder)
+    scores = evaluate_copies(folder, export)
     if scores is not None:
         if json:
             show_json(scores)

@@ -40,8 +40,11 @@ class Request:
     name: str = ""
     """What the run is called, with a number, where nobody says."""
 
-    def resume_from(self, results: Path, run_id: str | None) -> None:
-        """Take the settings that ``run_id`` was started with, if there are any; None: the newest run of this name."""
+    def resume_from(self, results: Path, run_id: str | None, flag: str, *, batched: bool = False) -> None:
+        """Take the settings that ``run_id`` was started with, if there are any; None: the newest run of this name.
+
+        Raises SettingsError where another command goes on with it than the one that has this ``flag``.
+        """
         if run_id is None:
             from tau_trainer.runs.folder import numbered
 
@@ -49,6 +52,7 @@ class Request:
             run_id = runs[-1][1] if runs else None
         path = results / (run_id or "") / "configuration.yaml"
         if run_id is not None and path.is_file():
+            _check_kind(path, flag, batched=batched)
             self.config, self.resumed = path, True
             self.overrides["checkpoint_settings.run_id"] = run_id
             self.overrides["checkpoint_settings.results_dir"] = str(results)
@@ -89,7 +93,7 @@ def learn_request(
         request.put("checkpoint_settings.run_id", run.initialize_from, "--initialize-from")
     request.name = Path(config).stem if config else _played(engines.env)
     if config is None and (run.resume or run.inference or legacy.load):
-        request.resume_from(_results(run), request.overrides.get("checkpoint_settings.run_id"))
+        request.resume_from(_results(run), request.overrides.get("checkpoint_settings.run_id"), _again(run))
     return request
 
 
@@ -132,7 +136,7 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
     request = _request(config, run, engines, others)
     request.name = Path(config).stem if config else DEFAULT_CONFIG
     if config is None and (run.resume or run.inference):
-        request.resume_from(_results(run), run.run_id)
+        request.resume_from(_results(run), run.run_id, _again(run))
     if request.config is None:
         request.config = find_config(DEFAULT_CONFIG)
     if engines.env is None and not _names_engine(request.config) and not request.resumed:
@@ -154,7 +158,7 @@ def batched_settings(config: str | None, run: BatchFlags, shown: OutputFlags) ->
         key, value = _assignment(assignment)
         request.put(key, value, f"--set {key}")
     if config is None and (run.resume or run.inference) and run.run_id is not None:
-        request.resume_from(_results(run), run.run_id)
+        request.resume_from(_results(run), run.run_id, _again(run), batched=True)
         if request.config is None:
             raise SettingsError(f"--run-id {run.run_id}: there is no such run in '{_results(run)}' to go on with")
     if request.config is None:
@@ -165,8 +169,6 @@ def batched_settings(config: str | None, run: BatchFlags, shown: OutputFlags) ->
             else f"{again} needs the run's --run-id, or the file that it began with"
         )
     request.name = request.config.stem
-    if request.resumed:
-        _check_kind(request.config, batched=True)
     settings = with_run_id(load_batched(request.config, request.overrides, request.flags), request)
     return resolve_batched_seed(one_of_resume_and_force(settings, request, batched=True))
 
@@ -212,8 +214,9 @@ def one_of_resume_and_force(settings: SettingsT, request: Request, *, batched: b
     Raises SettingsError.
     """
     chosen = settings.checkpoint_settings
-    if chosen.resume:
-        _check_kind(Path(chosen.results_dir, chosen.run_id, "configuration.yaml"), batched=batched)
+    if chosen.resume or chosen.inference:
+        flag = "--resume" if chosen.resume else "--inference"
+        _check_kind(Path(chosen.results_dir, chosen.run_id, "configuration.yaml"), flag, batched=batched)
     if chosen.inference and "checkpoint_settings.force" in request.overrides:
         raise SettingsError("--inference plays the run that is there, and --force would replace it; give one of them")
     if not (chosen.resume and chosen.force):
@@ -242,7 +245,12 @@ def _results(run: RunFlags | BatchFlags) -> Path:
     return Path(run.results_dir or "results")
 
 
-def _check_kind(configuration: Path, *, batched: bool) -> None:
+def _again(run: RunFlags | BatchFlags) -> str:
+    """The flag that asks for a run that is there."""
+    return "--inference" if run.inference else "--resume"
+
+
+def _check_kind(configuration: Path, flag: str, *, batched: bool) -> None:
     """Raises SettingsError where the run with this file is one that another command goes on with."""
     from tau_trainer.settings.batched import is_batched
     from tau_trainer.settings.document import read_document
@@ -251,8 +259,8 @@ def _check_kind(configuration: Path, *, batched: bool) -> None:
         run = configuration.parent
         command = "learn" if batched else "batch"
         raise SettingsError(
-            f"--resume: '{run}' is not a run of tau-train {'batch' if batched else 'learn or parallel'}; go on with it "
-            f"by: tau-train {command} --resume --run-id {run.name}, or choose another --run-id"
+            f"{flag}: '{run}' is not a run of tau-train {'batch' if batched else 'learn or parallel'}; go on with it "
+            f"by: tau-train {command} {flag} --run-id {run.name}, or choose another --run-id"
         )
 
 

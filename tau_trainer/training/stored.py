@@ -132,7 +132,13 @@ def evaluate_run(run: Path, export: ExportChoice | None = None) -> Candidate:
     return best
 
 
-def evaluate_copies(run: Path) -> dict[str, dict[str, float]] | None:
+def _last_alone(export: ExportChoice | None) -> None:
+    """Raises SettingsError where another policy is asked for than the last, which is all that a batched run keeps."""
+    if export == "best":
+        raise SettingsError("--export best: a batched run keeps its last policies alone; leave it out")
+
+
+def evaluate_copies(run: Path, export: ExportChoice | None = None) -> dict[str, dict[str, float]] | None:
     """What the policies of a batched run are worth in copies of its environment, by policy and metric key.
 
     Returns:
@@ -143,6 +149,7 @@ def evaluate_copies(run: Path) -> dict[str, dict[str, float]] | None:
     folder = RunFolder(run, resumed=True)
     if not _batched(folder):
         return None
+    _last_alone(export)
     from tau_trainer.training.batched.stored import evaluate_batched
 
     return evaluate_batched(folder)
@@ -169,6 +176,7 @@ def export_run(run: Path, output: Path | None = None, export: ExportChoice | Non
     if _batched(RunFolder(run, resumed=True)):
         from tau_trainer.training.batched.stored import export_batched
 
+        _last_alone(export)
         return export_batched(RunFolder(run, resumed=True), output)
     folder, settings = _open(run)
     candidates = _candidates(folder, settings, export, None)

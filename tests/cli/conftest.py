@@ -79,7 +79,7 @@ class FakeTraining:
             return [(output or folder / "TauAgent.onnx", f"the {export or 'best'} policy")]
 
         vars(api).update(train=self._run)
-        others = {"evaluate_copies": lambda folder: None}
+        others = {"evaluate_copies": lambda folder, export: None}
         vars(stored).update(evaluate_run=evaluate_run, export_run=export_run, **others)
         return {module.__name__: module for module in (api, stored)}
 

@@ -74,6 +74,13 @@ def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) ->
     assert "agent        Evaluation/Episode return" in capsys.readouterr().out
     assert main(["evaluate", "one", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agent"]["Evaluation/Episode return"] > 1.0
+    for words in (["export", "results/one"], ["evaluate", "one"]):
+        assert main([*words, "--export", "best"]) == 2
+        assert "a batched run keeps its last policies alone; leave it out" in capsys.readouterr().err
+    for flag in ("--resume", "--inference"):
+        for command in ("learn", "parallel"):
+            assert main([command, flag, "--run-id", "one"]) == 2
+            assert f"go on with it by: tau-train batch {flag} --run-id one" in capsys.readouterr().err
     assert main(["record", "one", "-o", "one.demo"]) == 2
     assert "is of batched environments" in capsys.readouterr().err
 
