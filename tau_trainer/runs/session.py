@@ -54,9 +54,12 @@ class Session:
         self._run, self._begin, self._record = run, begin, record
         self._report: RunReport | None = None
         self._failure: BaseException | None = None
-        self._begun, self._given_up = threading.Event(), False
+        self._has_begun = self._given_up = False
+        self._begun = threading.Event()
+        """Set once it plays, or never will."""
+        self._ended = threading.Event()
+        """Set once nothing of it goes on."""
         self._thread = threading.Thread(target=self._work, name=f"run {run.run_id}", daemon=True)
-        self._thread.start()
 
     def _work(self) -> None:
         run = self._run
@@ -65,6 +68,7 @@ class Session:
                 if not self._given_up:
                     run.collect_by(collector)
                     self._record()
+                    self._has_begun = True
                     self._begun.set()
                     self._report = run.to_end()
         except BaseException as error:
@@ -75,6 +79,7 @@ class Session:
                 self._discard()
             run.folder.release()
             self._begun.set()
+            self._ended.set()
 
     def _discard(self) -> None:
         """Nothing was learned, so no folder is left; but what an engine wrote that failed may say why."""
@@ -84,16 +89,17 @@ class Session:
             self._failure = type(error)(f"{error}; the engine's whole log is kept in {logs}")
 
     def begin(self) -> None:
-        """Wait until the run has begun. Raises what it could not begin by, and nothing of it is left."""
+        """Start it, and wait until it has begun. Raises what it could not begin by, and nothing of it is left."""
         try:
+            self._thread.start()
             while not self._begun.wait(_POLL_S):
                 pass
         except BaseException:  # Ctrl-C
             self._given_up = True
             self._run.asked.set()  # nothing is said of saving: there is nothing to save
-            self._thread.join()
+            self._ended.wait()
             raise
-        if self._failure is not None and not self.running:
+        if not self._has_begun and self._failure is not None:
             raise self._failure
 
     @property
@@ -104,10 +110,6 @@ class Session:
     def status(self) -> RunSnapshot:
         """The run as it was a moment ago: it is looked at a few times a second. Call from any thread."""
         return self._run.seen
-
-    def say(self, message: str) -> None:
-        """Show the person who watches a line. Call from any thread."""
-        self._run.hub.event("note", message=message)
 
     def cancel(self, *, at_once: bool = False) -> None:
         """Let what was begun come to its end, save, evaluate and export; twice, or ``at_once``: save alone, now."""

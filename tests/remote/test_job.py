@@ -9,6 +9,7 @@ import pytest
 
 from tau_trainer.errors import LearnerError, TauError
 from tau_trainer.remote import forking
+from tau_trainer.remote.here import Here
 from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import Target
 
@@ -75,3 +76,16 @@ def test_whoever_takes_too_long_is_killed() -> None:
         hangs.run(silent)
     assert hangs.process is not None
     assert hangs.process.exit_code == -signal.SIGKILL
+
+
+def test_it_may_be_stopped_by_a_signal_while_it_is_launched() -> None:
+    """The handler runs in the thread that launches it, and must not wait for that."""
+
+    class Interrupted(Here):
+        def launch(self, target: Target, take: Any = None) -> Any:
+            asked.stop()
+            return super().launch(target, take)
+
+    target = Target("tests.remote.asked", {"how": "waits"}, "the job", LearnerError, several=True)
+    asked = Job(target, place=Interrupted())
+    assert asked.run(silent)["stopped"]

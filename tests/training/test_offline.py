@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from tau_trainer.algorithms import offline as algorithms_offline
 from tau_trainer.algorithms.offline import Offline
@@ -246,3 +247,28 @@ def test_the_name_may_be_the_recordings(file: Path) -> None:
     text = file.read_text().replace("behaviors:\n  CartPole-v1:\n", "default_settings:\n")
     file.write_text(text)
     assert (learn(file, "named").folder / "CartPole-v1.onnx").is_file()
+
+
+def test_a_behavior_that_never_began_is_not_saved(file: Path) -> None:
+    """Behaviors are learned one after the other, and this run is ended while it is at the first."""
+    values = yaml.safe_load(file.read_text())
+    values["behaviors"] = dict.fromkeys(("A", "B"), values["behaviors"]["CartPole-v1"])
+    file.write_text(yaml.safe_dump(values))
+    learn_on = Offline.train
+
+    def end(self: Offline, steps: int, progress: float) -> dict[str, float]:
+        runs[0].run.asked.set()
+        return learn_on(self, steps, progress)
+
+    runs: list[RecordingsCollector] = []
+    make = RecordingsCollector.__init__
+
+    def noted(self: RecordingsCollector, *given: Any) -> None:
+        runs.append(self)
+        make(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Offline, "train", end)
+        patch.setattr(RecordingsCollector, "__init__", noted)
+        report = learn(file, "cut")
+    assert [path.name for path in (report.folder / "checkpoints").iterdir()] == ["A-100"]

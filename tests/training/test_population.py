@@ -18,8 +18,10 @@ from tau_trainer.metrics import PairState, RunReport, keys, read_log
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.moments import Moment
 from tau_trainer.settings import RunSettings
+from tau_trainer.specs import FloatArray
 from tau_trainer.tau.batched import TauBatched
 from tau_trainer.tau.task import TauTask
+from tau_trainer.training.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.population import PopulationTrainer
@@ -289,3 +291,32 @@ def test_pairs_of_engines_do_not_become_a_population_but_may_begin_one(tmp_path:
         train(settings(tmp_path, "engines", checkpoint_settings__resume=True))
     begun = train(settings(tmp_path, "begun", checkpoint_settings__initialize_from="engines"))
     assert begun.outcome == "completed"
+
+
+def test_a_pair_that_has_learned_enough_stands_elsewhere_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, restore = Learner.ended, Learner.restore
+
+    def enough(self: Learner, returns: FloatArray) -> None:
+        ended(self, returns)
+        if self.name.endswith("pair0") and len(returns):
+            self.stop()
+
+    def restored(self: Learner, *given: Any) -> None:
+        restore(self, *given)
+        self.stopped = self.name.endswith("pair0")
+
+    monkeypatch.setattr(TauTask, "batched_env", _short_episodes)
+    monkeypatch.setattr(Learner, "ended", enough)
+    first = train(settings(tmp_path))
+    stood = [newest(first, pair) for pair in (0, 1)]
+    assert stood[0].manifest["learner"]["decisions"] < stood[1].manifest["learner"]["decisions"]
+    monkeypatch.setattr(Learner, "restore", restored)
+    resumed = train(settings(tmp_path, behaviors__TauAgent__max_steps=2 * STEPS, checkpoint_settings__resume=True))
+    goes_on = [newest(resumed, pair) for pair in (0, 1)]
+    assert resumed.outcome == "completed"
+    assert goes_on[1].manifest["learner"]["decisions"] == 2 * STEPS
+    name = "model.action.weight"
+    np.testing.assert_array_equal(goes_on[0].tensors[name], stood[0].tensors[name])
+    assert not np.array_equal(goes_on[1].tensors[name], stood[1].tensors[name])

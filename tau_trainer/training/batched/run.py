@@ -77,7 +77,7 @@ class CopiesCollector(Collector):
     def _choose(self, mode: Compile) -> bool:
         playing = self.playing
         left = (self.max_steps - self.steps) // (playing.copies * playing.env.num_agents)
-        if self.run.plays or (mode == "auto" and not playing.ranks.alone):  # these would have to find the same
+        if mode == "auto" and not playing.ranks.alone:  # they would have to find the same
             mode = "off"
         compiled, said = choose(mode, playing.env, [seat.learner for seat in playing.seats], left)
         if said:

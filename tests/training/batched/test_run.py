@@ -21,7 +21,7 @@ from tau_trainer.runs.moments import Moment
 from tau_trainer.runs.store import Store
 from tau_trainer.settings.batched import PPOPolicySettings, load_batched
 from tau_trainer.training.batched import train_batched
-from tau_trainer.training.batched.playing import Seat
+from tau_trainer.training.batched.playing import Playing, Seat
 from tau_trainer.training.batched.run import CopiesCollector
 from tau_trainer.training.stored import evaluate_copies
 
@@ -502,3 +502,26 @@ def test_what_has_learned_enough_says_what_to_raise(file: Path) -> None:
 def test_a_run_without_an_evaluation_can_be_evaluated(file: Path) -> None:
     report = train(file, "blind", evaluation__episodes=0, evaluation__interval=0, evaluation__trace=False)
     assert (evaluate_copies(report.folder) or {}).keys() == {"left", "right"}
+
+
+def test_who_plays_explores_nothing(file: Path) -> None:
+    dqn = {"agents": ["right"], "trainer_type": "dqn", "hyperparameters": {"batch_size": 8}} | SMALL
+    playing = Playing(load_batched(file, {"policies.right": dqn}))
+    asked: dict[str, list[bool]] = {"left": [], "right": []}
+
+    def watched(seat: Seat) -> Any:
+        act = seat.learner.act
+
+        def noted(*given: Any, deterministic: bool = False) -> Any:
+            asked[seat.name].append(deterministic)
+            return act(*given, deterministic=deterministic)
+
+        return noted
+
+    for seat in playing.seats:
+        seat.learner.act = watched(seat)  # type: ignore[method-assign]
+    playing.explore_nothing()
+    playing.play()
+    assert all(asked["right"]), "values are tried out with chance"
+    assert asked["left"]
+    assert not any(asked["left"]), "a distribution is drawn from"
