@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -54,13 +54,11 @@ def launch(
     arguments: Sequence[str] = (),
     *,
     errors: IO[bytes],
-    environment: Mapping[str, str] | None = None,
-    folder: Path | None = None,
     shared: Sequence[int] = (),
     several: bool = False,
     preload: Sequence[str] = (),
 ) -> Launched:
-    """Start ``python -m module arguments``; it finds the same modules as this process. Raises OSError.
+    """Start ``python -m module arguments`` with this process's modules, variables and folder. Raises OSError.
 
     On Windows Ctrl-C at the console does not reach it.
 
@@ -68,8 +66,6 @@ def launch(
         module: has a function ``main``, which may return an exit code, and calls it where it is ``__main__``.
         arguments: its own.
         errors: where its standard error goes.
-        environment: its variables; None: this process's.
-        folder: its working directory; None: this process's.
         shared: open files that it gets under the same numbers, not on Windows.
         several: there will be more like it, so that the first had better be forked already.
         preload: modules that it will load late, and finds loaded where it is forked.
@@ -77,10 +73,10 @@ def launch(
     global _launched
     _launched += 1
     # as the command line has it; and a second thread could not be forked
-    variables = {"OPENBLAS_NUM_THREADS": "1", **(os.environ if environment is None else environment)}
+    variables = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
     paths = list(filter(None, sys.path))
     if forking.POSSIBLE and (several or _launched > 1):
-        request = forking.Request(module, arguments, variables, folder or Path.cwd(), paths, shared, preload)
+        request = forking.Request(module, arguments, variables, Path.cwd(), paths, shared, preload)
         forked = forking.fork(request, errors)
         if forked is not None:
             return Launched(*forked)
@@ -93,7 +89,6 @@ def launch(
         stdout=subprocess.PIPE,
         stderr=errors,
         env=variables | {"PYTHONPATH": os.pathsep.join(paths)},
-        cwd=folder,
         **options,
     )
     assert process.stdin is not None

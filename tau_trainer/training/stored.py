@@ -73,11 +73,6 @@ def load_policy(
     return ScoredPolicy(algorithm.snapshot(), learner["decisions"]), best, spec
 
 
-def run_settings(run: Path) -> RunSettings:
-    """The settings that a run was started with. Raises SettingsError for a folder that is none."""
-    return _open(run)[1]
-
-
 def stored_policies(run: Path, settings: RunSettings) -> dict[str, Policy]:
     """The policy of each behavior of a run, by short name: the best one where there is one and it is what is exported.
 

@@ -49,10 +49,12 @@ def test_what_a_process_is_given(forks: bool, tmp_path: Path, monkeypatch: pytes
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     with open(os.devnull, "rb") as shared:
-        environment = {**os.environ, "TAU_TEST": "it", "CUDA_VISIBLE_DEVICES": "3"}
-        how: dict[str, Any] = {"shared": [shared.fileno()], "folder": tmp_path, "several": True}
+        monkeypatch.setenv("TAU_TEST", "it")
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+        monkeypatch.chdir(tmp_path)
+        how: dict[str, Any] = {"shared": [shared.fileno()], "several": True}
         try:
-            with launched("end", "two words", environment=environment, **how) as (started, facts):
+            with launched("end", "two words", **how) as (started, facts):
                 assert started.process.wait(30.0) == 7
                 assert facts["forked"] == forks
                 assert facts["arguments"] == ["two words"]
@@ -93,23 +95,18 @@ def _forked() -> bool:
         return bool(facts["forked"])
 
 
-def test_variables_that_libraries_read_at_their_start_take_effect() -> None:
+def test_variables_that_libraries_read_at_their_start_take_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads of torch are counted when it is loaded, which the server has done."""
+    before = os.environ["OMP_NUM_THREADS"]
     for threads in ("1", "2"):
-        environment = {**os.environ, "OMP_NUM_THREADS": threads}
-        with launched("torch", several=True, environment=environment) as (_, facts):
-            assert facts["forked"] == (threads == os.environ["OMP_NUM_THREADS"])
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        with launched("torch", several=True) as (_, facts):
+            assert facts["forked"] == (threads == before)
             assert facts["threads"] == int(threads)
 
 
-def test_what_is_too_much_for_a_packet_is_started() -> None:
-    environment = {**os.environ, "TAU_TEST": "x" * forking.MOST_BYTES}
-    assert len(environment["TAU_TEST"]) == forking.MOST_BYTES
-    with launched("end", several=True, environment=_cut(environment)) as (_, facts):
+def test_what_is_too_much_for_a_packet_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in range(4):  # one variable alone may not be as large as that, on Linux
+        monkeypatch.setenv(f"TAU_TEST_{part}", "x" * (forking.MOST_BYTES // 4))
+    with launched("end", several=True) as (_, facts):
         assert not facts["forked"]
-
-
-def _cut(environment: dict[str, str]) -> dict[str, str]:
-    """One variable alone may not be as large as that, on Linux."""
-    value = environment.pop("TAU_TEST")
-    return environment | {f"TAU_TEST_{i}": value[i::4] for i in range(4)}

@@ -27,14 +27,13 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Aggregation, BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.parent import TrainerLink
-from tau_trainer.training.actors.pusher import Pusher
+from tau_trainer.training.actors.pusher import EVERYTHING, Pusher
 from tau_trainer.training.agents import AgentTrainer, TauAgent
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pair import AgentTrainerPair
 from tau_trainer.training.task import task_of
 
 _BEAT_S = 0.25
-_EVERYTHING = 1
 TOO_SLOW = "raise --timeout-wait if it is this slow"
 
 
@@ -83,7 +82,7 @@ class _Player:
             else:
                 await self._collect()
             for pusher in self._pushers.values():
-                pusher.push(_EVERYTHING)
+                pusher.push(EVERYTHING)
             self._trainer.wait()
             await self.pair.stop()
             seconds = time.monotonic() - began

@@ -77,11 +77,7 @@ class Evaluator:
             await self._process.kill()
 
     async def _launch(self) -> None:
-        self._process.launch()
-        async with self._board.starting:
-            self._process.begin(self._parameters(self._process.index))
-            while (await self._next())[0] != "started":
-                pass
+        await self._process.start(lambda: self._parameters(self._process.index), self._next)
         self._launched = True
 
     async def _next(self) -> Message:

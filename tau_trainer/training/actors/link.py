@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,7 @@ class ActorProcess:
         """Of its process, while there is one."""
         return self._process.pid if self._process is not None else None
 
-    def launch(self) -> None:
+    def _launch(self) -> None:
         """Start a process, which waits to be told to begin. Raises ActorError."""
         if self._process is not None:
             self._process.end()
@@ -159,11 +159,15 @@ class ActorProcess:
 
         self._inbox, self._process = inbox, self._board.place.launch(target, take)
 
-    def begin(self, parameters: Parameters) -> None:
-        """Let it start its environment."""
-        now = {"launches": self.launches, "generation": self._board.generation()}
-        self.launches += 1
-        self.tell("begin", now | {"parameters": plain_parameters(parameters)})
+    async def start(self, parameters: Callable[[], Parameters], hear: Callable[[], Awaitable[Message]]) -> None:
+        """Start a process and, when it is its turn, its environment; ``hear``: the next message. Raises ActorError."""
+        self._launch()
+        async with self._board.starting:
+            now = {"launches": self.launches, "generation": self._board.generation()}
+            self.launches += 1
+            self.tell("begin", now | {"parameters": plain_parameters(parameters())})
+            while (await hear())[0] != "started":
+                pass
 
     def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
         """Say something; a process that is gone is found by its silence."""

@@ -108,11 +108,7 @@ class ActorPair(AgentTrainerPair):
         await self.process.revive(error, self._launch)
 
     async def _launch(self) -> None:
-        self.process.launch()
-        async with self._board.starting:
-            self.process.begin(self._parameters_now())
-            while (await self._next())[0] != "started":
-                pass
+        await self.process.start(self._parameters_now, self._next)
         self.process.waits_for = f"actor {self.id} to play"
 
     async def start(self) -> None:

@@ -17,7 +17,7 @@ from tau_trainer.specs import FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.parent import TrainerLink
 
-_EVERYTHING = 1
+EVERYTHING = 1
 
 
 class Pusher:
@@ -94,7 +94,7 @@ class Pusher:
         if self._weights.written > self._seen:
             self.sync()
         old = self._weights.opts - self._pushed_at >= max(self._async.max_policy_lag // 2, 1)
-        self.push(_EVERYTHING if old or self._decisions >= self.left else self._async.n_buffer)
+        self.push(EVERYTHING if old or self._decisions >= self.left else self._async.n_buffer)
 
     def sync(self) -> None:
         """Act with the newest weights from now on."""
@@ -113,7 +113,7 @@ class Pusher:
         if work is None and self._decisions >= self.left:
             work = Work({})
         if work is None:
-            if least == _EVERYTHING:
+            if least == EVERYTHING:
                 self._trainer.tell("current", {"name": self.name, "version": self.actor.policy.version})
                 self._pushed_at = self._opts
             return
