@@ -242,6 +242,10 @@ def _where(mask: torch.Tensor, these: torch.Tensor, those: torch.Tensor) -> torc
     return torch.where(mask.view(-1, *[1] * (these.dim() - 1)), these, those)
 
 
+Played = tuple[dict[str, NDArray[Any]], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]
+"""Of one copy: state of the game, rewards [A], terminated [A], truncated [A], as :class:`Outcome` has them."""
+
+
 class Twin(Protocol):
     """One copy of the same game in plain numpy, written to be read: what a batched environment is compared with.
 
@@ -249,10 +253,8 @@ class Twin(Protocol):
     arrays without ``E``; ``state["step"]`` counts the step already. Nothing is drawn.
     """
 
-    def advance(
-        self, state: dict[str, NDArray[Any]], actions: NDArray[Any]
-    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
-        """State of the game, rewards [A], terminated [A], truncated [A], as :class:`Outcome` has them."""
+    def advance(self, state: dict[str, NDArray[Any]], actions: NDArray[Any]) -> Played:
+        """One step."""
 
     def observe(self, state: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """[A, *obs]."""

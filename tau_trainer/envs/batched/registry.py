@@ -17,8 +17,8 @@ from tau_trainer.errors import SettingsError, TauError, is_out_of_memory
 from tau_trainer.settings.problems import did_you_mean
 
 _TWINS = {
-    "tag_gridworld": "tau_trainer.envs.batched.twins.tag_gridworld:TagGridworldTwin",
-    "tag_continuous": "tau_trainer.envs.batched.twins.tag_continuous:TagContinuousTwin",
+    "tag_gridworld": "tau_trainer.envs.batched.twins.tag:TagGridworldTwin",
+    "tag_continuous": "tau_trainer.envs.batched.twins.tag:TagContinuousTwin",
     "cartpole": "tau_trainer.envs.batched.twins.classic_control:CartPoleTwin",
     "acrobot": "tau_trainer.envs.batched.twins.classic_control:AcrobotTwin",
     "mountain_car": "tau_trainer.envs.batched.twins.classic_control:MountainCarTwin",
