@@ -25,11 +25,10 @@ from pathlib import Path
 import numpy as np
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
-from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
-from tau_trainer.bridge.agent_encoder import AgentEncoder
 from tau_trainer.bridge.agent_records import AgentDecoder
-from tau_trainer.bridge.codec import read_action_spec
-from tau_trainer.bridge.image_order import DECLARED, RECORDED, ImageOrder
+from tau_trainer.bridge.codec import ActionEncoder, read_action_spec
+from tau_trainer.bridge.engine_codec import ActionDecoder, AgentEncoder
+from tau_trainer.bridge.package import DECLARED, RECORDED, ImageOrder
 from tau_trainer.bridge.protocol import UnityMessage
 from tau_trainer.bridge.records import BYTES, FIXED32, VARINT, delimited, fields, read_varint, varint
 from tau_trainer.errors import DataError, DecodeError

@@ -53,9 +53,7 @@ class PettingZooSource:
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> PettingZooEnvironment:
         """The environment of pair ``index``, not yet started."""
         env = self._env
-        budget = RestartBudget(
-            env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s, on_event
-        )
+        budget = RestartBudget.of(env, on_event)
         return PettingZooEnvironment(index, self._make, env.seed + index * env.num_areas, budget)
 
     def _make(self) -> Copies:

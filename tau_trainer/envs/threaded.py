@@ -177,11 +177,11 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
             await asyncio.sleep(0)  # nothing was waited for, and others want their turn
         self.exchanges += 1
         self._steps += 1
-        self._budget.worked(self._steps)
         return batches
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
         """Make a fresh one, within the budget."""
+        self._budget.worked(self._steps)
         return await self._budget.revive(error, lambda: self.start(self._parameters))
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
-from tau_trainer.bridge.image_order import order_of_recordings
+from tau_trainer.bridge.package import order_of_recordings
 from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
+from tau_trainer.bridge.codec import ActionEncoder
 from tau_trainer.bridge.demonstrations import (
     Demonstration,
     demonstration_files,
@@ -15,6 +15,7 @@ from tau_trainer.bridge.demonstrations import (
     read_demonstrations,
     write_demonstration,
 )
+from tau_trainer.bridge.engine_codec import ActionDecoder
 from tau_trainer.errors import DataError
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.bridge.demos import HYBRID, made_up

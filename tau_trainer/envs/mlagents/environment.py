@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.bridge.engine import Engine, EngineOptions
-from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT, COMMUNICATION_VERSION, EDITOR_PORT
 from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, SideChannelHub

@@ -226,11 +226,12 @@ class PolyhedraTwin:
         return HOSTS[self._game.opponent](points)
 
     def _paid(self, over: bool, cut: bool, valid: bool, gone: int) -> float:
-        if self._game.rewards == "trainer":
-            return (1.0 if self._game.role == "host" else -1.0) * over
-        if self._game.role == "agent":
-            return (1.0 if not over else 0.0) if valid else self._game.invalid_move_penalty
-        return over + gone * self._game.reward_based_on_point_reduction - (self._game.step_threshold or 0) * cut
+        game = self._game
+        if game.rewards == "trainer":
+            return (1.0 if game.role == "host" else -1.0) * over
+        if game.role == "agent":
+            return float(not over) if valid else float(game.invalid_move_penalty)
+        return float(over + gone * game.reward_based_on_point_reduction - (game.step_threshold or 0) * cut)
 
 
 def _any_of(choices: list[Any], state: dict[str, NDArray[Any]], stream: int) -> Any:
