@@ -123,6 +123,15 @@ def read_action_spec(brain: Any) -> ActionSpec:
     return actions
 
 
+def describe(brain: Any, spec: BehaviorSpec) -> None:
+    """The reverse: a behavior's name and actions."""
+    brain.brain_name = spec.name
+    brain.action_spec.SetInParent()
+    brain.action_spec.num_continuous_actions = spec.actions.continuous_size
+    brain.action_spec.num_discrete_actions = spec.actions.discrete_size
+    brain.action_spec.discrete_branch_sizes.extend(spec.actions.discrete_branches)
+
+
 def parse_engine_message(data: bytes) -> EngineMessage:
     """Read the envelope of an engine's message. Raises DecodeError."""
     message = parsed(data)
@@ -137,6 +146,15 @@ def parse_engine_message(data: bytes) -> EngineMessage:
         result.agent_lists = dict(output.rl_output.agent_infos)
         result.side_channel = output.rl_output.side_channel
     return result
+
+
+def objection(message: bytes) -> str | None:
+    """Why a first message is none of an engine's; None: an engine introduces itself."""
+    try:
+        introduced = parse_engine_message(message).initialization is not None
+    except DecodeError as error:
+        return str(error)
+    return None if introduced else "its first message is no introduction"
 
 
 def encode_initialization(initialization: TrainerInitialization) -> bytes:

@@ -16,6 +16,7 @@ from tau_trainer.bridge.codec import (
     TrainerInitialization,
     encode_close,
     encode_initialization,
+    objection,
     parse_engine_message,
 )
 from tau_trainer.bridge.launcher import EngineOptions, EngineProcess, LaunchSpec
@@ -30,7 +31,6 @@ from tau_trainer.bridge.protocol import (
 )
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.errors import (
-    DecodeError,
     EngineDisconnectedError,
     EngineError,
     EngineExitedError,
@@ -93,12 +93,11 @@ class Engine:
         self._on_event = on_event
         self._codec = TrainerCodec()
         self._server = options.server()
-        self._server.objection = _objection
+        self._server.objection = objection
         self._server.on_stranger = self._refused
         self._watcher: asyncio.Task[None] | None = None
-        self._wait = _Wait(
-            "connect" if options.tls is None else "connect with TLS (which ML-Agents' own client cannot)"
-        )
+        how = "" if options.tls is None else " with TLS (which ML-Agents' own client cannot)"
+        self._wait = _Wait(f"connect{how}")
 
     @property
     def specs(self) -> Mapping[str, BehaviorSpec]:
@@ -343,12 +342,3 @@ class Engine:
             self._watcher = None
         if self._wait.message is not None:
             self._wait.message.cancel()
-
-
-def _objection(message: bytes) -> str | None:
-    """Why a first message is none of an engine's; None: an engine introduces itself."""
-    try:
-        introduced = parse_engine_message(message).initialization is not None
-    except DecodeError as error:
-        return str(error)
-    return None if introduced else "its first message is no introduction"

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerInitialization, parsed, read, write
+from tau_trainer.bridge.codec import (
+    Capabilities,
+    EngineInitialization,
+    TrainerInitialization,
+    describe,
+    parsed,
+    read,
+    write,
+)
 from tau_trainer.bridge.images import CHANNELS, write_pngs
 from tau_trainer.bridge.protocol import STATUS_OK, AgentAction, AgentInfo, Command, Observation, UnityMessage
 from tau_trainer.bridge.records import (
@@ -55,11 +62,6 @@ def _floats_head(spec: ObservationSpec) -> bytes:
     size = 4 * spec.size
     floats = varint(1 << 3 | BYTES) + varint(size)
     return _shape(spec) + varint(Observation.FLOATS << 3 | BYTES) + varint(len(floats) + size) + floats
-
-
-def _images_head(spec: ObservationSpec) -> bytes:
-    """What stands before the PNG files of one ``ObservationProto``."""
-    return _shape(spec) + varint(Observation.COMPRESSION << 3) + varint(1)
 
 
 def _shape(spec: ObservationSpec) -> bytes:
@@ -137,10 +139,8 @@ class AgentEncoder:
         for i in self._images:
             sensor = self._spec.observations[i]
             mapping = b"".join(varint(channel % 2**64) for channel in _mapping(sensor.shape[0]))
-            heads[i] = (
-                _images_head(sensor),
-                (delimited(Observation.MAPPING, mapping) if mapping else b"") + _tail(sensor),
-            )
+            tail = (delimited(Observation.MAPPING, mapping) if mapping else b"") + _tail(sensor)
+            heads[i] = _shape(sensor) + varint(Observation.COMPRESSION << 3) + varint(1), tail
             files[i] = write_pngs(batch.terminals.obs[i]) + write_pngs(batch.obs[i])
         records = []
         for number, row in enumerate(rows):
@@ -310,27 +310,19 @@ def encode_engine_message(
     if initialization is not None:
         write(message.engine_output.rl_initialization_output, initialization)
     for spec in specs:
-        _announce(message.engine_output.rl_initialization_output.brain_parameters.add(), spec)
+        brain = message.engine_output.rl_initialization_output.brain_parameters.add()
+        brain.is_training = True
+        describe(brain, spec)
     if steps is not None:
         output = message.engine_output.rl_output
         output.SetInParent()
         output.side_channel = side_channel
         for step in steps:
             spec = (observation_specs or {})[step.behavior]
-            encoder = _encoders.get((spec, trainer))
-            if encoder is None:
-                encoder = _encoders[spec, trainer] = AgentEncoder(spec, trainer, channels_last=True)
-            output.agent_infos[step.behavior] = encoder.encode(step)
+            if (spec, trainer) not in _encoders:
+                _encoders[spec, trainer] = AgentEncoder(spec, trainer, channels_last=True)
+            output.agent_infos[step.behavior] = _encoders[spec, trainer].encode(step)
     return bytes(message.SerializeToString())
-
-
-def _announce(brain: Any, spec: BehaviorSpec) -> None:
-    brain.brain_name = spec.name
-    brain.is_training = True
-    brain.action_spec.SetInParent()
-    brain.action_spec.num_continuous_actions = spec.actions.continuous_size
-    brain.action_spec.num_discrete_actions = spec.actions.discrete_size
-    brain.action_spec.discrete_branch_sizes.extend(spec.actions.discrete_branches)
 
 
 def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:

@@ -37,10 +37,7 @@ _WIRE_FLOAT = np.dtype("<f4")
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read a varint at ``position``; return its value and the position after it. Raises DecodeError at the end.
-
-    Seven bits a byte, the lowest first; the top bit says that another byte follows, ten at most.
-    """
+    """The varint at ``position``, seven bits a byte, and the position after it. Raises DecodeError at the end."""
     value = shift = 0
     while True:
         if position >= len(data) or shift > 63:

@@ -15,9 +15,10 @@ from tau_trainer.bridge import demonstrations
 from tau_trainer.bridge.agent_records import AgentLayout
 from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerCodec
 from tau_trainer.bridge.codec import parse_engine_message as parsed
-from tau_trainer.bridge.demonstrations import Demonstration, read_demonstration, write_demonstration
+from tau_trainer.bridge.demonstrations import Demonstration, read_demonstration
 from tau_trainer.bridge.engine_codec import AgentEncoder, encode_engine_message
 from tau_trainer.bridge.package import ImageOrder, order_of, order_of_recordings
+from tau_trainer.bridge.recordings import write_demonstration
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, FloatArray, ObservationSpec
 from tests.bridge.oracle import PACKED, UNPACKED, Messages, announce, expected, unity_png
