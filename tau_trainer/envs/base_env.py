@@ -144,7 +144,7 @@ def _spec(name: str, spec: Any) -> BehaviorSpec:
         ObservationSpec(
             sensor.name,
             tuple(sensor.shape),
-            tuple(DimensionProperty(int(one)) for one in sensor.dimension_property),
+            tuple(DimensionProperty(int(flags)) for flags in sensor.dimension_property),
             ObservationType(sensor.observation_type.value),
         )
         for sensor in spec.observation_specs

@@ -190,8 +190,8 @@ class TagContinuous(BatchedEnv):
     def observe(self, state: State) -> torch.Tensor:
         """See ``use_full_observation``."""
         alive = state["alive"]
-        own = torch.stack([state[name] for name in _SEEN], dim=1) / self._scale
-        features = torch.cat((own, self.is_tagger.expand_as(alive)[:, None], alive[:, None]), dim=1)  # [E, 7, A]
+        movement = torch.stack([state[name] for name in _SEEN], dim=1) / self._scale
+        features = torch.cat((movement, self.is_tagger.expand_as(alive)[:, None], alive[:, None]), dim=1)  # [E, 7, A]
         seen = features.new_empty(*alive.shape, *self.observation_space.shape)
         seen[..., -1] = (state["step"] / self.episode_length)[:, None] * alive
         found = seen[..., :-1].view(*alive.shape, 7, -1)  # the same memory, [E, A, 7, O]
@@ -200,11 +200,11 @@ class TagContinuous(BatchedEnv):
             nearest, there = self._neighbours(state["x"], state["y"], alive)
             everybody = features[:, None].expand(-1, self.num_agents, -1, -1)
             found[:] = everybody.gather(3, nearest[:, :, None].expand(found.shape))
-            relative -= own.mT[..., None]
+            relative -= movement.mT[..., None]
             found *= (there & alive[..., None])[:, :, None]
         else:
             torch.where(self._before, features[:, None, :, :-1], features[:, None, :, 1:], out=found)
-            relative -= own.mT[..., None]
+            relative -= movement.mT[..., None]
             relative *= alive[..., None, None]
         return seen
 
@@ -238,7 +238,7 @@ class TagContinuous(BatchedEnv):
     def _chunks(self, pairs: int, *values: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
         """Copies, as many at once as their ``pairs`` of agents allow."""
         size = max(1, (_PAIRS if self.device.type == "cpu" else _PAIRS_ELSEWHERE) // pairs)
-        return zip(*(torch.split(one, size) for one in values), strict=True)
+        return zip(*(torch.split(tensor, size) for tensor in values), strict=True)
 
     def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
         """Taggers red, within the ring that catches; runners blue; who is out, faint; time the bar below."""

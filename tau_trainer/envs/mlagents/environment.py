@@ -70,9 +70,9 @@ _ARGUMENTS: Final = {"--timeout-wait": "timeout_wait", "give --env": "give file_
 class UnityEnvironment(BaseEnv):
     """A Unity build, a scene of the headless engine (``headless:balance``), or the Unity editor.
 
-    Images are [C, H, W]. The numbers of uncompressed ones are taken in the order of their shape, as mlagents-envs takes
-    them. Packages 3.0.0-exp.1 to 4.0.0 write them in another, so that of several channels the picture is not the one in
-    the game; ``obs.reshape(-1, H, W, C).transpose(0, 3, 1, 2)`` is. PNG images are right with every package.
+    Images are [C, H, W]. Numbers of uncompressed ones are taken in the order of their shape, as mlagents-envs does.
+    Packages 3.0.0-exp.1 to 4.0.0 write them in another: of several channels ``obs.reshape(-1, H, W, C).transpose(0, 3,
+    1, 2)`` is the game's picture. PNG images are right with every package.
     """
 
     API_VERSION = COMMUNICATION_VERSION
