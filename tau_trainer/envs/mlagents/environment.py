@@ -103,8 +103,8 @@ class UnityEnvironment(BaseEnv):
             no_graphics: start it without a display.
             no_graphics_monitor: the same for all workers but 0.
             timeout_wait: the longest wait for one answer, in seconds.
-            additional_args: the engine's own arguments, appended to its command line.
-            side_channels: what is to be told and heard beside observations and actions.
+            additional_args: the engine's own, appended to its command line.
+            side_channels: what is told and heard beside observations and actions.
             log_folder: where ``Player-<worker_id>.log`` goes; None: nowhere.
             num_areas: copies of the training area, in games that can multiply it.
 
@@ -342,10 +342,8 @@ async def _made(index: int, port: int, launch: LaunchSpec | None, options: Engin
     return Engine(index, port, launch, options, hub, on_event=_log.warning)
 
 
-def _launch(
-    file_name: str | None, no_graphics: bool, arguments: Sequence[str], log_folder: str | None
-) -> LaunchSpec | None:
+def _launch(file_name: str | None, hidden: bool, arguments: Sequence[str], log_folder: str | None) -> LaunchSpec | None:
     if file_name is None:
         return None
-    folder = None if log_folder is None else Path(log_folder)
-    return LaunchSpec.of(str(file_name), no_graphics=no_graphics, env_args=tuple(arguments), log_folder=folder)
+    folder = Path(log_folder) if log_folder is not None else None
+    return LaunchSpec.of(str(file_name), no_graphics=hidden, env_args=tuple(arguments), log_folder=folder)
