@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError as ProtobufDecodeError
@@ -50,6 +51,8 @@ VERSION, NAME, STEPS, EPISODES, MEAN_REWARD = range(1, 6)
 """Fields of ``DemonstrationMetaProto``."""
 OWN_ACTIONS = 1000
 """Field of the behavior's description that only we write: a record's action answers its own observation."""
+_COLUMNS = "reward", "begins", "ended", "truncated"
+"""Of a :class:`Demonstration`."""
 
 _log = logging.getLogger(__name__)
 
@@ -89,9 +92,9 @@ class Demonstration:
         """The episodes that are kept, bool [e]."""
         rows = kept[np.cumsum(self.begins) - 1]
         obs, mask = tuple(sensor[rows] for sensor in self.obs), None if self.mask is None else self.mask[rows]
-        columns = (column[rows] for column in (self.reward, self.begins, self.ended, self.truncated))
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
         actions = Actions(self.actions.continuous[rows], self.actions.discrete[rows])
-        return Demonstration(self.spec, obs, *columns, actions, mask)
+        return Demonstration(self.spec, obs, **columns, actions=actions, mask=mask)
 
     def fitting(self, spec: BehaviorSpec, where: str) -> Demonstration:
         """The same for the agents of ``spec``. Raises DataError where sensors or actions are others."""
@@ -129,10 +132,10 @@ def joined(parts: Sequence[Demonstration]) -> Demonstration:
         masks = [np.zeros((len(part), size), np.bool_) if part.mask is None else part.mask for part in parts]
         mask = np.concatenate(masks)
     obs = tuple(np.concatenate(sensor) for sensor in zip(*(part.obs for part in parts), strict=True))
-    columns = ([getattr(part, name) for part in parts] for name in ("reward", "begins", "ended", "truncated"))
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
     continuous = np.concatenate([part.actions.continuous for part in parts])
     discrete = np.concatenate([part.actions.discrete for part in parts])
-    return Demonstration(first.spec, obs, *map(np.concatenate, columns), Actions(continuous, discrete), mask)
+    return Demonstration(first.spec, obs, **columns, actions=Actions(continuous, discrete), mask=mask)
 
 
 def demonstration_files(paths: Iterable[str | Path]) -> list[Path]:
