@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tau_trainer.bridge import demonstrations
+from tau_trainer.bridge import recordings
 from tau_trainer.bridge.agent_records import AgentLayout
 from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerCodec
 from tau_trainer.bridge.codec import parse_engine_message as parsed
@@ -267,9 +267,9 @@ class TestRecordings:
         made = Demonstration(spec, (self.IMAGES,), np.zeros(3, np.float32), begins, ended, none, actions)
         with monkeypatch.context() as patch:
             if unitys:
-                patch.setattr(demonstrations, "_OWN_ACTIONS", 1001)
+                patch.setattr(recordings, "OWN_ACTIONS", 1001)
             if last:
-                patch.setattr(demonstrations, "AgentEncoder", lambda of: AgentEncoder(of, channels_last=True))
+                patch.setattr(recordings, "AgentEncoder", lambda of: AgentEncoder(of, channels_last=True))
             write_demonstration(path, made)
         return path
 
