@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from tau_trainer.models import ActorCritic
-from tau_trainer.models.action_head import ACTION_LIMIT
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, Observations
 
 ROUNDING = 1e-5

@@ -22,9 +22,9 @@ from tau_trainer.export.reference import ROUNDING, Reference, ReferenceOutput, V
 from tau_trainer.export.session import Outputs, run_case, session_of
 from tau_trainer.models import ActorCritic, Policy
 from tau_trainer.models import tensor_names as names
-from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.actor_critic import MEMORY
-from tau_trainer.models.masks import branch_bounds
+from tau_trainer.models.distributions import branch_bounds
+from tau_trainer.models.heads import ActionHead
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 
 

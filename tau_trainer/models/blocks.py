@@ -1,8 +1,7 @@
 """What networks are made of: every block computes in torch and writes the same as nodes of an ONNX graph.
 
 Plug-ins bring encoders and recurrent memories under a name (:mod:`tau_trainer.plugins`); our own encoders are in
-:mod:`.encoders`, and what every network has in :mod:`.normalizer`, :mod:`.mlp`, :mod:`.action_head` and
-:mod:`.value_head`.
+:mod:`.encoders`, and what every network has in :mod:`.normalizer`, :mod:`.mlp` and :mod:`.heads`.
 """
 
 from __future__ import annotations

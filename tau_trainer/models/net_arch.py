@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tau_trainer.models.mlp import kaiming_normal_
-from tau_trainer.models.noisy import Noise
+from tau_trainer.models.mlp import Noise, kaiming_normal_
 from tau_trainer.settings.networks import expanded
 
 if TYPE_CHECKING:

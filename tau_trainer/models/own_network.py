@@ -16,12 +16,10 @@ from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
 from tau_trainer.errors import ExportError, SettingsError, TauError
-from tau_trainer.exploration import make_exploration
-from tau_trainer.models.action_head import ActionHead
-from tau_trainer.models.actor_critic import CLOCK, ActorCritic, Answer
-from tau_trainer.models.noisy import Noise
-from tau_trainer.models.normalizer import Normalizer
-from tau_trainer.models.observation_encoder import Inputs, sensors_of
+from tau_trainer.models.actor_critic import ActorCritic, Answer
+from tau_trainer.models.heads import Acting, ActionHead
+from tau_trainer.models.mlp import Noise
+from tau_trainer.models.observation_encoder import Inputs
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
@@ -45,23 +43,14 @@ class OwnNetwork(ActorCritic):
         self, spec: BehaviorSpec, module: torch.nn.Module, *, normalize: bool, exploration: ExplorationSettings | None
     ) -> None:
         torch.nn.Module.__init__(self)
-        self.spec = spec
-        self.towers = 1
-        self.noisy = False
+        self._see(spec, 1, normalize=normalize)
         self.module = module
-        self._vectors, self._encoded = sensors_of(spec)
-        vectors = sum(spec.observations[i].size for i in self._vectors)
-        self.normalizer = Normalizer(vectors) if normalize and vectors else None
-        self.encoders, self.memories = torch.nn.ModuleList(), torch.nn.ModuleList()
         size = spec.actions.continuous_size + spec.actions.mask_size
-        self.action = ActionHead(size, spec.actions, torch.Generator(), deterministic=True)
+        self.action = ActionHead(size, spec.actions, torch.Generator(), acting=Acting(deterministic=True))
         with torch.no_grad():  # it hands on what the module says
             self.action.weight.copy_(torch.eye(size))
         self.action.requires_grad_(False)
-        self.exploration = None
-        if exploration is not None:
-            self.exploration = make_exploration(exploration, spec.actions)
-            self.register_buffer(CLOCK, torch.from_numpy(self.exploration.clock()))
+        self._explore(exploration)
 
     @property
     @override
@@ -101,14 +90,11 @@ class OwnNetwork(ActorCritic):
 
     @override
     def write(self, graph: GraphWriter, observations: Sequence[str], state: str | None) -> str | None:
-        x = graph.concat([observations[i] for i in self._vectors], "observation") if self._vectors else ""
-        if self.normalizer is not None:
-            x = self.normalizer.write(graph, x)
-        names = [x, *(observations[i] for i in self._encoded)]
+        names = [self._write_vectors(graph, observations), *(observations[i] for i in self._encoded)]
         weight, sensors = self.action.weight, [self.spec.observations[i] for i in self._encoded]
         inputs = [
             torch.zeros(2, sum(self.spec.observations[i].size for i in self._vectors), dtype=weight.dtype),
-            *(torch.zeros(2, *one.shape, dtype=weight.dtype) for one in sensors),
+            *(torch.zeros(2, *sensor.shape, dtype=weight.dtype) for sensor in sensors),
         ]
         with torch.no_grad(), _Writer(graph, self.module, dict(zip(names, inputs, strict=True))) as writer:
             outputs = self.outputs(inputs)

@@ -12,7 +12,7 @@ from tau_trainer.export.cases import Case, random_mask, random_observations
 from tau_trainer.export.reference import Reference
 from tau_trainer.export.session import run_case
 from tau_trainer.models import tensor_names as names
-from tau_trainer.models.action_head import ACTION_LIMIT
+from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.specs import BehaviorSpec, Float64Array, FloatArray
 
 SAMPLES = 4096

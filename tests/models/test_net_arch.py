@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.actor_critic import ActorCritic
+from tau_trainer.models.heads import Acting
 from tau_trainer.models.net_arch import BatchNorm, Dense, NetArch, Residual
 from tau_trainer.settings import NetworkSettings
 from tau_trainer.settings.networks import expanded
@@ -174,4 +175,4 @@ def test_networks_have_such_a_body() -> None:
     assert not network.plain
     assert network.action.weight.shape == (4, 3)
     with pytest.raises(SettingsError, match="noisy"):
-        ActorCritic(spec, NetworkSettings(net_arch=[9]), {}, noisy=True, generator=generator)
+        ActorCritic(spec, NetworkSettings(net_arch=[9]), {}, acting=Acting(noisy=True), generator=generator)
