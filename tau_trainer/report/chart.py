@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tau_trainer.metrics.charts import Chart, Line, thin, thin_band
 from tau_trainer.metrics.history import Curve
 from tau_trainer.metrics.plot import spread
-from tau_trainer.report.curves import Chart, Line, thin, thin_band
 from tau_trainer.report.html import Markup, element, join
 from tau_trainer.report.numbers import Shown, compact, exact, percent
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 
 from tau_trainer import __version__
+from tau_trainer.metrics.charts import ACCURACY, LESSONS, REWARD, Chart, charts
 from tau_trainer.report import course, scores, setup
 from tau_trainer.report.chart import Detail, draw
-from tau_trainer.report.curves import ACCURACY, LESSONS, REWARD, Chart, charts
 from tau_trainer.report.html import Markup, element, join
 from tau_trainer.report.records import RunRecord
 
