@@ -49,12 +49,6 @@ class ReferenceOutput:
         clipped = np.clip(self.mu.value, -ACTION_LIMIT, ACTION_LIMIT)
         return Value(clipped / ACTION_LIMIT, self.mu.error / ACTION_LIMIT)
 
-    def probabilities(self, branch: int) -> Float64Array:
-        """[n, branch size]: softmax of the masked logits."""
-        logits = self.branches[branch].value
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float64)
-
 
 class Reference:
     """The network's own module, asked about observations. Both copies stay as they are when it learns on."""

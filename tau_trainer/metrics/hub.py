@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,34 @@ from numpy.typing import ArrayLike
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.recorder import Dispatcher, Recorder
 from tau_trainer.metrics.snapshot import BaselineScore, RunReport, RunSnapshot
-from tau_trainer.metrics.summary import Event, Series, Statistics, Summary, summarize, together
+from tau_trainer.metrics.summary import Event, Statistics, Summary, summarize, together
 from tau_trainer.metrics.timers import Clock, Timer, eta_seconds
 from tau_trainer.specs import Aggregation
 
 PairId = int | str
+
+
+class Series:
+    """Every value of one key since the last flush, as float64 in one growing block of memory."""
+
+    __slots__ = ("aggregation", "values")
+
+    def __init__(self, aggregation: Aggregation) -> None:
+        self.aggregation = aggregation
+        self.values = array("d")
+
+    def add(self, value: float | ArrayLike) -> None:
+        """Append a number, or all numbers of an array of any shape (copied: the caller may reuse its memory)."""
+        if type(value) is float:
+            self.values.append(value)
+        else:
+            self.values.frombytes(np.asarray(value, np.float64).tobytes())
+
+    def statistics(self) -> Statistics:
+        """Aggregate. The series must not grow any more."""
+        return summarize(np.frombuffer(self.values, np.float64), self.aggregation)
+
+
 _SeriesByKey = dict[tuple[str | None, str], Series]
 
 

@@ -91,8 +91,8 @@ class Recurrent(torch.nn.Module, ABC):
     def along(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
         """``T`` steps, one after the other: features [T, n, size] from inputs [T, n, inputs] and the state [n, M]."""
         said = []
-        for one in x:
-            features, state = self(one, state)
+        for step in x:
+            features, state = self(step, state)
             said.append(features)
         return torch.stack(said)
 

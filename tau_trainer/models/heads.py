@@ -179,7 +179,7 @@ class ActionHead(Head):
         """
         branches = self.actions.discrete_branches
         first = self.logits + self.choices.mask_size - self.actions.mask_size
-        one, masked = graph.scalar("one", 1.0), graph.scalar("masked_logit", -MASKED_LOGIT)
+        allowed_all, masked = graph.scalar("one", 1.0), graph.scalar("masked_logit", -MASKED_LOGIT)
         samples: list[str] = []
         best: list[str] = []
         for i, (begin, end) in enumerate(branch_bounds(branches)):
@@ -191,7 +191,7 @@ class ActionHead(Head):
                 else graph.columns(names.ACTION_MASKS, f"branch_{i}.mask", slice(begin, end))
             )
             allowed = graph.add("Mul", [logits, mask], f"branch_{i}.allowed")
-            forbidden = graph.add("Sub", [one, mask], f"branch_{i}.forbidden")
+            forbidden = graph.add("Sub", [allowed_all, mask], f"branch_{i}.forbidden")
             penalty = graph.add("Mul", [forbidden, masked], f"branch_{i}.penalty")
             logits = graph.add("Sub", [allowed, penalty], f"branch_{i}.masked")
             self._write_choice(graph, logits, f"branch_{i}", samples, best)
@@ -204,7 +204,7 @@ class ActionHead(Head):
         from onnx import TensorProto
 
         count = self.actions.continuous_size
-        step, one = graph.scalar("level_step", 2.0 / (levels - 1)), graph.scalar("level_zero", 1.0)
+        step, zero_level = graph.scalar("level_step", 2.0 / (levels - 1)), graph.scalar("level_zero", 1.0)
         samples: list[str] = []
         best: list[str] = []
         for i, (begin, end) in enumerate(branch_bounds((levels,) * count)):
@@ -213,7 +213,7 @@ class ActionHead(Head):
         for chosen, name in ((samples, names.CONTINUOUS), (best, names.DETERMINISTIC_CONTINUOUS)):
             index = graph.concat(chosen, f"{name}.levels")
             real = graph.add("Cast", [index], f"{name}.real", to=int(TensorProto.FLOAT))
-            graph.add("Sub", [graph.add("Mul", [real, step], f"{name}.from_zero"), one], name)
+            graph.add("Sub", [graph.add("Mul", [real, step], f"{name}.from_zero"), zero_level], name)
         graph.output_constant(names.CONTINUOUS_SHAPE, [count])
 
     def _write_choice(self, graph: GraphWriter, logits: str, name: str, samples: list[str], best: list[str]) -> None:

@@ -162,7 +162,7 @@ class _Writer(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result, kind = func(*args, **(kwargs or {})), str(getattr(func, "__name__", func))
         flat = [*args[0], *args[1:]] if args and isinstance(args[0], list | tuple) else [*args]
-        if not any(self.name(one) for one in (*flat, *(kwargs or {}).values())) or kind in _FACTS:
+        if not any(self.name(value) for value in (*flat, *(kwargs or {}).values())) or kind in _FACTS:
             return result
         name = self._written(kind, args, kwargs or {}, f"own.{len(self._kept)}")
         self._kept.append(result)
@@ -179,14 +179,14 @@ class _Writer(TorchFunctionMode):
         if kind == "silu":
             return graph.swish(self._of(args[0], output), output)
         if kind == "cat" and (*args, options.get("dim", 0))[1] in (1, -1):
-            return graph.concat([self._of(one, f"{output}.{i}") for i, one in enumerate(args[0])], output)
-        told = dict(zip(("input", "dim", "keepdim"), args, strict=False)) | dict(options)
-        if kind == "mean" and told.get("dim") in (1, -1) and told.get("keepdim") is True:
+            return graph.concat([self._of(part, f"{output}.{i}") for i, part in enumerate(args[0])], output)
+        known = dict(zip(("input", "dim", "keepdim"), args, strict=False)) | dict(options)
+        if kind == "mean" and known.get("dim") in (1, -1) and known.get("keepdim") is True:
             return graph.add("ReduceMean", [self._of(args[0], output)], output, axes=[1], keepdims=1)
         if all(_DEFAULTS.get(name, value) == value for name, value in options.items()):
             if kind in _UNCHANGED:
                 return self._of(args[0], output)
-            given = [self._of(one, f"{output}.{i}") for i, one in enumerate(args)]
+            given = [self._of(value, f"{output}.{i}") for i, value in enumerate(args)]
             if kind in _SWAPPED:
                 return graph.add(_SWAPPED[kind], given[::-1], output)
             if kind == "softplus" and [*args[1:]] in ([], [1.0, 20.0]):

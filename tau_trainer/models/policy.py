@@ -138,9 +138,7 @@ class _ActorPolicy(Policy):
     def __init__(self, template: ActorCritic, weights: Arrays, version: int) -> None:
         for values in weights.values():
             values.flags.writeable = False
-        self.spec = template.spec
-        self.weights = weights
-        self.version = version
+        self.spec, self.weights, self.version = template.spec, weights, version
         self.state_columns = template.state_columns
         self._template = template
         self._exploration = template.exploration
@@ -209,18 +207,14 @@ class _ActorPolicy(Policy):
         """What the action head says, logits unmasked, and the state after the decision; None: without any noise."""
 
     def _sample_squashed(self, gaussians: FloatArray, rng: np.random.Generator | None) -> FloatArray:
-        """Draw from the Gaussians (the mean without ``rng``) and squash what came: actions [n, c] from [n, 2c].
-
-        Deterministic ones are the mean's tanh, [n, c] from [n, c].
-        """
+        """Draw from Gaussians [n, 2c] (the mean without ``rng``) and squash: actions [n, c]; or from means [n, c]."""
         mean = gaussians[:, : self._size]
         if rng is None or self._action.deterministic:
             return np.tanh(mean)
-        sigma: FloatArray = np.exp(gaussians[:, self._size :].clip(*LOG_SIGMA_RANGE))
-        sigma *= rng.standard_normal(mean.shape, dtype=np.float32)
-        sigma += mean
-        squashed: FloatArray = np.tanh(sigma, out=sigma)
-        return squashed
+        sample: FloatArray = np.exp(gaussians[:, self._size :].clip(*LOG_SIGMA_RANGE))  # sigma
+        sample *= rng.standard_normal(mean.shape, dtype=np.float32)
+        sample += mean
+        return np.tanh(sample, out=sample)
 
     def _sample_continuous(self, mean: FloatArray, log_prob: FloatArray, rng: np.random.Generator | None) -> FloatArray:
         """Draw from the Gaussians (the mean without ``rng``) and write the log-probabilities to their columns."""

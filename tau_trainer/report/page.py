@@ -75,12 +75,12 @@ def _sections(
         yield "Curves", element("p", "No value has been logged yet.")
     for group, those in drawn.items():
         large = group in (REWARD, ACCURACY)
-        bands = {one.band for one in those if one.band}
+        bands = {chart.band for chart in those if chart.band}
         across = "Across: agent decisions. " if left == MOST_CHARTS else ""
         common = bands if len(bands) == 1 else ()
         figures = [
-            draw(one, last, detail, large=large and i == 0, band_told=bool(common))
-            for i, one in enumerate(those[:left])
+            draw(chart, last, detail, large=large and i == 0, band_told=bool(common))
+            for i, chart in enumerate(those[:left])
         ]
         note = element("p", across, *common, class_="note") if across or common else None
         more = len(those) - len(figures)
@@ -88,9 +88,9 @@ def _sections(
         rest = (
             element("p", f"{more:,} scalars more are in log.jsonl and in TensorBoard.", class_="note") if more else None
         )
-        told = course.lessons(runs) if group == LESSONS else None
+        lessons = course.lessons(runs) if group == LESSONS else None
         if figures or rest:
-            yield group, join([note, element("div", *figures, class_="charts"), told, rest])
+            yield group, join([note, element("div", *figures, class_="charts"), lessons, rest])
     yield "Pairs", course.pairs(runs)
     yield "Checkpoints", course.checkpoints(runs)
     yield "Time", course.time(runs)

@@ -50,7 +50,9 @@ def check_distribution(
             if not (fault <= 0).all():
                 raise ExportError(f"The {what} of '{names.CONTINUOUS}' is off by {fault.max():.3g} beyond chance.")
     for branch, size in enumerate(spec.actions.discrete_branches):
-        p = expected.probabilities(branch)[0]
+        logits = expected.branches[branch].value[0]
+        powers = np.exp(logits - logits.max())
+        p = powers / powers.sum()
         frequency = np.bincount(outputs[names.DISCRETE][:, branch], minlength=size) / SAMPLES
         fault = np.abs(frequency - p) - _SIGMAS * (np.sqrt(p * (1 - p) / SAMPLES) + 1 / SAMPLES)
         if not (fault <= 0).all():

@@ -111,11 +111,11 @@ def test_an_infinite_width_is_refused() -> None:
     with torch.no_grad():
         head.log_sigma.fill_(100.0)
     with pytest.raises(NonFiniteError, match="log_sigma reaches 100"):
-        head.write(GraphWriter(9), "x")
+        head.write(GraphWriter(), "x")
     with torch.no_grad():
         head.log_sigma.fill_(float("nan"))
     with pytest.raises(NonFiniteError, match="policy's sigma"):
-        head.write(GraphWriter(9), "x")
+        head.write(GraphWriter(), "x")
 
 
 def test_streams_stand_side_by_side() -> None:
