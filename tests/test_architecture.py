@@ -7,6 +7,8 @@ import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from tools import house
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tau_trainer"
 FOLDERS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
@@ -74,3 +76,16 @@ def test_torch_is_loaded_by_those_who_compute() -> None:
 
 def test_there_are_no_circles() -> None:
     TopologicalSorter(imported()).prepare()
+
+
+def test_there_are_no_circles_between_files_either() -> None:
+    """What is imported when a module is loaded; an ``__init__`` only hands names on."""
+    modules = [module for module in house.read(PACKAGE) if not module.path.endswith("__init__.py")]
+    known = {module.path for module in modules}
+    TopologicalSorter({module.path: house.imports(module, known) for module in modules}).prepare()
+
+
+def test_the_shell_of_a_run_knows_no_way_to_gather_experience() -> None:
+    """Collectors, evaluation, export and report are handed to it: it is written once, whatever they are."""
+    for folder in ("algorithms", "collection", "envs", "evaluation", "export", "report", "training"):
+        assert folder not in allowed()["runs"]
