@@ -1,7 +1,7 @@
 """Deep Q-learning (Mnih et al. 2015) with the switches that Rainbow gathered (Hessel et al. 2018).
 
 - ``double``: the network chooses the action that the target scores (van Hasselt et al. 2016). ``dueling``: see
-  :mod:`tau_trainer.models.action_values`. ``noisy``: see :mod:`tau_trainer.models.noisy`. ``n_step`` and
+  :mod:`tau_trainer.models.action_values`. ``noisy``: see :mod:`tau_trainer.models.mlp`. ``n_step`` and
   ``prioritized`` belong to every off-policy algorithm. All together are Rainbow but for its distribution.
 - With several branches there is a number for each value of each branch, and a whole action is worth the mean over its
   branches, as with SAC's Qs. What was forbidden when the next decision was made is no candidate there.
@@ -29,8 +29,8 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.actor_critic import ActorCritic
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
-from tau_trainer.models.noisy import Noise
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.mlp import Noise
 from tau_trainer.specs import FloatArray
 
 if TYPE_CHECKING:

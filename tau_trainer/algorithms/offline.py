@@ -22,9 +22,8 @@ from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.memory import Replay, Rollout, Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
-from tau_trainer.models.action_head import ACTION_LIMIT
-from tau_trainer.models.distributions import evaluate_actions
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds, evaluate_actions
+from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.models.soft_actor_critic import TwinQ
 from tau_trainer.settings import OfflineCriticHyperparameters, OfflineTrainerSettings
 

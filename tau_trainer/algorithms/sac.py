@@ -34,9 +34,13 @@ from tau_trainer.algorithms.fused_sac import FusedSoftSteps, SoftNumbers
 from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.transitions import Transitions, minibatches, values_after
 from tau_trainer.metrics import keys
-from tau_trainer.models.action_head import LOG_SIGMA_RANGE
-from tau_trainer.models.distributions import GAUSSIAN_ENTROPY, squashed_log_prob
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import (
+    GAUSSIAN_ENTROPY,
+    LOG_SIGMA_RANGE,
+    MASKED_LOGIT,
+    branch_bounds,
+    squashed_log_prob,
+)
 from tau_trainer.models.soft_actor_critic import SoftActorCritic
 
 if TYPE_CHECKING:

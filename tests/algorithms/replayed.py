@@ -13,7 +13,7 @@ from tau_trainer.algorithms.dqn import DQN
 from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.memory import WorkData
-from tau_trainer.models.masks import effective_mask
+from tau_trainer.models.distributions import effective_mask
 from tau_trainer.settings import DQNHyperparameters, NetworkSettings, RewardSignalSettings, SACHyperparameters
 from tau_trainer.settings.trainers import DQNTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec

@@ -19,7 +19,7 @@ from tau_trainer.export.build import build_model
 from tau_trainer.export.verify import verify
 from tau_trainer.models import MLPPolicy, ModulePolicy
 from tau_trainer.models.actor_critic import CLOCK
-from tau_trainer.models.masks import branch_bounds
+from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.models.mlp import MLP
 from tau_trainer.settings import MemorySettings
 from tau_trainer.settings.exploration import BoltzmannGumbelSettings, EpsGreedySettings, GreedySettings

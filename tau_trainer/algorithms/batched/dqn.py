@@ -32,7 +32,7 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import Policy, make_policy
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.actor_critic import CLOCK
-from tau_trainer.models.masks import branch_bounds
+from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.settings.exploration import (
     BoltzmannSettings,
     ExplorationSettings,
