@@ -109,7 +109,7 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
         run.say(_starting(plan))
         import torch
 
-        from tau_trainer.training.run import PairsCollector
+        from tau_trainer.training.pairs.collector import PairsCollector
 
         # Small networks gain nothing from a second thread inside one operation. torch keeps this number by thread.
         torch.set_num_threads(1)

@@ -3,7 +3,7 @@
 Actors push into a bounded channel; who finds it full waits. Here it is drained, transition by transition in the order
 of arrival, and gradient steps are taken: as many as ``samples_per_update`` allows, so that whichever side is ahead
 waits (:mod:`.pace`); in lock step :class:`.Rounds` says instead when what is learned from.
-The update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learner.Learner`).
+The update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learning.learner.Learner`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tau_trainer.remote.process import Publisher
 from tau_trainer.settings import AsyncTrainerSettings
 from tau_trainer.training.actors.figures import Figures
 from tau_trainer.training.actors.pace import Pace, Push
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 
 
 class AsyncTrainer:

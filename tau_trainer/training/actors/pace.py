@@ -15,7 +15,7 @@ from tau_trainer.settings import AsyncTrainerSettings, OffPolicyHyperparameters
 from tau_trainer.specs import IntArray
 
 if TYPE_CHECKING:
-    from tau_trainer.training.learner import Learner
+    from tau_trainer.training.learning.learner import Learner
 
 _MOST_STEPS = 64
 """Gradient steps in one update: large enough for full speed, and new transitions are soon taken in."""

@@ -32,8 +32,8 @@ def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
     import torch
 
     from tau_trainer.training.batched import hironaka
+    from tau_trainer.training.batched.ranks import device_of, gathered
     from tau_trainer.training.batched.run import CopiesCollector
-    from tau_trainer.training.ranks import device_of, gathered
 
     kind = hironaka.HironakaCollector if played.name == "hironaka" else CopiesCollector
     if kind is not CopiesCollector:

@@ -17,7 +17,7 @@ from tau_trainer.remote.weights import WeightMemory, layout_of
 from tau_trainer.settings import AsyncTrainerSettings, SACTrainerSettings
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.actors.pace import Push
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 from tests.memory.test_rollout import SENSORS
 from tests.training.fakes import Memory
 

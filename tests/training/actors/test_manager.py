@@ -29,7 +29,7 @@ from tau_trainer.training.actors.evaluator import Evaluator
 from tau_trainer.training.actors.link import Board
 from tau_trainer.training.actors.manager import ActorPair
 from tau_trainer.training.actors.pusher import exploring
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
 from tests.remote.threads import Threads
 from tests.trainers import processes

@@ -18,20 +18,20 @@ from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.specs import Aggregation
-from tau_trainer.training import finish
 from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.agents import AgentTrainer
-from tau_trainer.training.checkpointing import Checkpointer
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.pairs import finish
+from tau_trainer.training.pairs.checkpointing import Checkpointer
+from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.parallel import ParallelTrainer
+from tau_trainer.training.pairs.population import PopulationTrainer
+from tau_trainer.training.pairs.snapshots import Snapshots
+from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import RunPlan
-from tau_trainer.training.pool import LearnerPool
-from tau_trainer.training.population import PopulationTrainer
-from tau_trainer.training.snapshots import Snapshots
 from tau_trainer.training.task import Task
-from tau_trainer.training.watchdog import watch
 
 _SLICE_S = 0.25
 """That the event loop runs before the run looks up."""

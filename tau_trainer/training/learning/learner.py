@@ -34,10 +34,10 @@ from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, EvaluationInfo, UpdateInfo
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
-from tau_trainer.training.early_stop import EpisodeReturns
-from tau_trainer.training.handles import LearnerHandle
-from tau_trainer.training.parameters_only import whole
-from tau_trainer.training.scores import LastRewards
+from tau_trainer.training.learning.handles import LearnerHandle
+from tau_trainer.training.learning.parameters_only import whole
+from tau_trainer.training.learning.returns import EpisodeReturns
+from tau_trainer.training.learning.scores import LastRewards
 
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
