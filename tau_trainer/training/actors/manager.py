@@ -231,18 +231,16 @@ class ActorManager(ParallelTrainer):
         *,
         done: Callable[[AgentTrainerPair], bool],
         parameters: Callable[[int], Parameters],
-        save: Callable[[Learner], Any],
-        after_round: Callable[[bool], Awaitable[bool]],
+        after_round: Callable[[], Awaitable[bool]],
         generation: Callable[[], int],
         evaluate: Callable[[AgentTrainerPair], Any] | None = None,
     ) -> None:
-        """``save`` writes a checkpoint of a learner; ``after_round``: in lock step, see :class:`Rounds`.
+        """``after_round``: in lock step, see :class:`Rounds`.
 
         ``generation``: how often all environments began anew; the others as in :class:`ParallelTrainer` and its pairs.
         """
         self.board = board
         self.evaluator = Evaluator(board, parameters)
-        self._save = save
         board.make_trainer, board.generation = self._make_trainer, generation
         if board.plan.lock_step:
             board.rounds = Rounds(board.trainers, self._expected, after_round)
@@ -266,7 +264,6 @@ class ActorManager(ParallelTrainer):
             self.board.own,
             self.board.hub,
             weights,
-            save=self._save,
             evaluate=self._have_played,
             on_done=self.wake,
         )

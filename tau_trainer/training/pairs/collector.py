@@ -281,7 +281,6 @@ class PairsCollector(Collector):
             self.lessons,
             done=self._done,
             parameters=self._parameters,
-            save=lambda learner: self.checkpointer.save([learner], self.parallel.pairs),
             after_round=self._after_round,
             generation=lambda: self.checkpointer.generation,
             evaluate=self._evaluate,
@@ -379,12 +378,9 @@ class PairsCollector(Collector):
             except Exception as error:
                 self.run.hub.warning(f"the run goes on without baselines: {type(error).__name__}: {error}")
 
-    async def _after_round(self, wanted: bool = False) -> bool:
-        """In a run that can be repeated, whether a checkpoint was written and environments shall begin anew.
-
-        ``wanted``: whether one is due for another reason than its own interval.
-        """
-        due = wanted or any(self.checkpointer.due(learner) for learner in self.learners)
+    async def _after_round(self) -> bool:
+        """In a run that can be repeated, whether a checkpoint was written and environments shall begin anew."""
+        due = any(self.checkpointer.due(learner) for learner in self.learners)
         if due:
             await self.checkpointer.save_generation(self.learners, self.parallel.pairs)
         return due
