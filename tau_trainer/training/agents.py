@@ -31,7 +31,7 @@ from tau_trainer.specs import (
     Observations,
     StepBatch,
 )
-from tau_trainer.training.states import allowed
+from tau_trainer.training.pairs.states import allowed
 
 OnEpisodes = Callable[[str, FloatArray], None]
 """Called with a behavior's short name and the undiscounted returns [k] of its episodes that ended."""
@@ -202,7 +202,7 @@ class AgentTrainer:
     """Answers every step of one environment: rewards, episodes and experience of all its behaviors.
 
     Attributes:
-        state: where it stands; see :class:`~tau_trainer.training.states.PairState`.
+        state: where it stands; see :class:`~tau_trainer.training.pairs.states.PairState`.
         decisions: decisions of its agents, earlier runs that were resumed included.
         error: one sentence once it has failed.
     """

@@ -54,7 +54,7 @@ class DQNLearner(BatchedLearner):
     def __init__(self, setup: LearnerSetup) -> None:
         if isinstance(setup.action_space, spaces.Box):
             raise SettingsError(
-                f"policies.{setup.spec.name}: dqn chooses among discrete actions, and these are continuous; "
+                f"behaviors.{setup.spec.name}: dqn chooses among discrete actions, and these are continuous; "
                 "use trainer_type: ppo"
             )
         self._setup, self.device, self._gamma = setup, setup.device, setup.settings.gamma

@@ -95,9 +95,9 @@ class OnPolicyLearner(BatchedLearner):
         self.horizon = gathered // each
         if self.horizon < 1:
             raise SettingsError(
-                f"policies.{setup.spec.name}: hyperparameters.buffer_size {own.buffer_size:,} is less than one step of "
-                f"{setup.num_envs:,} copies with {setup.agents:,} agents each; raise it to a multiple of {each:,}, or "
-                "lower environment.num_envs (--num-envs)"
+                f"behaviors.{setup.spec.name}: hyperparameters.buffer_size {own.buffer_size:,} is less than one step "
+                f"of {setup.num_envs:,} copies with {setup.agents:,} agents each; raise it to a multiple of {each:,}, "
+                "or lower environment.num_envs (--num-envs)"
             )
         self._setup, self._settings = setup, setup.settings
         self.device = setup.device

@@ -18,7 +18,7 @@ from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.exploration import make_exploration
 from tau_trainer.metrics import keys
 from tau_trainer.models.normalizer import Normalizer
-from tau_trainer.settings import NetworkSettings
+from tau_trainer.settings import NetworkSettings, RewardSignalSettings
 from tau_trainer.settings.batched import DQNPolicySettings
 from tau_trainer.settings.hyperparameters import BatchedDQNHyperparameters
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
@@ -41,7 +41,9 @@ def learner_of(
     given: dict[str, Any] = {"batch_size": 16, "buffer_size": 200, "steps_per_update": 6.0, "learning_rate": 0.01}
     given |= {"learning_rate_schedule": "constant", "buffer_init_steps": 0, **numbers}
     settings = DQNPolicySettings(
-        hyperparameters=BatchedDQNHyperparameters.model_validate(given), network_settings=network, gamma=gamma
+        hyperparameters=BatchedDQNHyperparameters.model_validate(given),
+        network_settings=network,
+        reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
     )
     space = space or spaces.Discrete(3)
     branches = (3,) if isinstance(space, spaces.Discrete) else tuple(space.nvec.tolist())  # type: ignore[attr-defined]
@@ -372,7 +374,7 @@ def test_what_is_not_there_is_refused(given: dict[str, Any]) -> None:
 def test_continuous_actions_are_refused() -> None:
     settings = DQNPolicySettings(hyperparameters=BatchedDQNHyperparameters())
     spec = BehaviorSpec("host", (ObservationSpec("observation", (2,)),), ActionSpec(1, ()))
-    with pytest.raises(SettingsError, match=r"policies\.host: dqn chooses among discrete actions"):
+    with pytest.raises(SettingsError, match=r"behaviors\.host: dqn chooses among discrete actions"):
         DQNLearner(LearnerSetup(spec, spaces.Box(-1, 1, (1,)), settings, 3, 2, 10, 0, torch.device("cpu")))
 
 

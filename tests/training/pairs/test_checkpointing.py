@@ -20,9 +20,9 @@ from tau_trainer.runs.callbacks import NOBODY
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.moments import Moment
 from tau_trainer.runs.store import Store
-from tau_trainer.training.checkpointing import Checkpointer
-from tau_trainer.training.learner import Learner
-from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs.checkpointing import Checkpointer
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
 from tests.training.learners import collect, make_learner
@@ -102,7 +102,7 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
     ]
     learned(learner, 400)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tau_trainer.training.checkpointing.export_onnx", refuse)
+        patch.setattr("tau_trainer.training.pairs.checkpointing.export_onnx", refuse)
         asyncio.run(checkpointer.save([learner], pairs(400)))
     hub.drain(5.0)
     assert memory.warnings == ["the model of checkpoint Agent-400 was not written: no room"]

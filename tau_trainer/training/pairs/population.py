@@ -36,12 +36,12 @@ from tau_trainer.rewards import RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import Actions, BoolArray, FloatArray, IntArray
 from tau_trainer.training.actors.manager import DistantTrainer
-from tau_trainer.training.handles import MemberLearner
-from tau_trainer.training.learner import Learner
-from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.learning.handles import MemberLearner
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.pool import LearnerPool
+from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.plan import RunPlan
-from tau_trainer.training.pool import LearnerPool
 
 _WORLD = "world."
 """What the names of a pair's copies begin with in its checkpoints."""

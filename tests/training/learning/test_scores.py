@@ -4,7 +4,7 @@ import json
 import math
 
 from tau_trainer.metrics import MetricsHub, keys
-from tau_trainer.training.scores import LastRewards
+from tau_trainer.training.learning.scores import LastRewards
 
 
 def test_the_last_word_is_the_last_summary_that_has_one() -> None:

@@ -10,10 +10,10 @@ from tau_trainer.evaluation.candidates import Candidate, best_of, make_candidate
 from tau_trainer.export import export_onnx
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Conclusion, Export
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 
 if TYPE_CHECKING:
-    from tau_trainer.training.run import PairsCollector
+    from tau_trainer.training.pairs.collector import PairsCollector
 
 
 async def save(pairs: PairsCollector) -> None:

@@ -20,9 +20,9 @@ from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.runs.callbacks import NOBODY, Callbacks
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.agents import TauAgent
-from tau_trainer.training.handles import LearnerHandle, LocalLearner, MemberLearner
-from tau_trainer.training.learner import Learner, Validator
-from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
+from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
+from tau_trainer.training.learning.learner import Learner, Validator
+from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner
 from tau_trainer.training.plan import RunPlan
 
 _MOST_THREADS = 4

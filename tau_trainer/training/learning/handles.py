@@ -1,7 +1,7 @@
 """Where an algorithm learns: in a thread of this process, or in a process of its own.
 
 A handle's methods block; they are called from one worker thread at a time. What differs is who holds the interpreter's
-lock while an update computes: a thread shares it with the event loop, a process (:mod:`.learner_process`) does not.
+lock while an update computes: a thread shares it with the event loop, a process (:mod:`.process`) does not.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LocalLearner:
 
 
 class MemberLearner:
-    """Learns with many others as one computation, which is not this object's (:mod:`.population`).
+    """Learns with many others as one computation, which is not this object's (:class:`.PopulationTrainer`).
 
     Attributes:
         algorithm: what it was made with; it learns nothing by itself.

@@ -15,9 +15,9 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.rewards import EngineReward
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
-from tau_trainer.training.learner_process import RemoteLearner
+from tau_trainer.training.learning.pool import LearnerPool
+from tau_trainer.training.learning.process import RemoteLearner
 from tau_trainer.training.plan import make_plan
-from tau_trainer.training.pool import LearnerPool
 from tests.training.fakes import Memory, tau_settings
 
 SPEC = BehaviorSpec(
@@ -167,7 +167,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[FakeProcess]:
         made.append(FakeProcess(log, threads))
         return made[-1]
 
-    monkeypatch.setattr("tau_trainer.training.pool.LearnerProcess", make)
+    monkeypatch.setattr("tau_trainer.training.learning.pool.LearnerProcess", make)
     return made
 
 
@@ -179,7 +179,7 @@ def hold_lock(monkeypatch: pytest.MonkeyPatch, holds: Iterator[bool]) -> None:
         algorithm.holds_lock = next(holds)
         return algorithm
 
-    monkeypatch.setattr("tau_trainer.training.pool.make_algorithm", made)
+    monkeypatch.setattr("tau_trainer.training.learning.pool.make_algorithm", made)
 
 
 def where(pool: LearnerPool, *pairs: int) -> list[str]:

@@ -17,8 +17,8 @@ from tau_trainer.runs import run
 from tau_trainer.settings import load_settings
 from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.tau.task import TauTask
-from tau_trainer.training import finish
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs import finish
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
 

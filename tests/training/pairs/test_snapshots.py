@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from tau_trainer.metrics import MetricsHub, PairMetrics, PairState, RateMeter, TaskKeys, keys
-from tau_trainer.training import snapshots as module
+from tau_trainer.training.learning.scores import LastRewards
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.run import PairsCollector
-from tau_trainer.training.scores import LastRewards
-from tau_trainer.training.snapshots import Snapshots
+from tau_trainer.training.pairs import snapshots as module
+from tau_trainer.training.pairs.collector import PairsCollector
+from tau_trainer.training.pairs.snapshots import Snapshots
 
 
 def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, **more: Any) -> Any:

@@ -15,10 +15,10 @@ from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.moments import newest_moment
 from tau_trainer.runs.origins import Origins
 from tau_trainer.runs.store import Kept, Store
-from tau_trainer.training import parameters_only
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning import parameters_only
+from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 
 
 class Checkpointer:

@@ -21,10 +21,10 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.specs import FloatArray
 from tau_trainer.tau.batched import TauBatched
 from tau_trainer.tau.task import TauTask
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
+from tau_trainer.training.pairs.population import PopulationTrainer
 from tau_trainer.training.plan import make_plan
-from tau_trainer.training.population import PopulationTrainer
 from tau_trainer.training.stored import evaluate_run, export_run
 from tests.training.fakes import Memory, begin, sac_settings, tau_settings, train
 

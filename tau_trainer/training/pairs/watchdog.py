@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from tau_trainer.errors import StalledError
-from tau_trainer.training.learner import Learner
-from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 
 _LOOK_S = 1.0
 

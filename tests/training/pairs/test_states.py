@@ -7,7 +7,7 @@ import pytest
 
 from tau_trainer.errors import DataError, sentence_of
 from tau_trainer.metrics import PairMetrics, PairState, RunReport
-from tau_trainer.training.states import allowed
+from tau_trainer.training.pairs.states import allowed
 
 
 def report(outcome: str, *states: PairState) -> RunReport:

@@ -41,7 +41,7 @@ class LearnerProcess:
             place: where it runs; None: here.
         """
         self._lock = threading.Lock()
-        module, name = "tau_trainer.training.learner_process", "the process that learns"
+        module, name = "tau_trainer.training.learning.process", "the process that learns"
         target = Target(module, {"threads": threads}, name, LearnerError, log, lends=True)
         self._process = (place or Here()).launch(target)
 
@@ -81,7 +81,7 @@ class LearnerProcess:
 
 
 class RemoteLearner:
-    """Learns in a :class:`LearnerProcess`. Fulfils :class:`~tau_trainer.training.handles.LearnerHandle`."""
+    """Learns in a :class:`LearnerProcess`. Fulfils :class:`~tau_trainer.training.learning.handles.LearnerHandle`."""
 
     def __init__(self, process: LearnerProcess, name: str, setup: Setup, algorithm: Algorithm) -> None:
         """``algorithm``: the instance that collects; it makes policies of the weights that come."""

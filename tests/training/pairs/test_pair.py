@@ -12,7 +12,7 @@ from tau_trainer.metrics import PairState
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 
 
 class FakeEnvironment:

@@ -12,8 +12,8 @@ import torch
 
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError
-from tau_trainer.training import ranks as module
-from tau_trainer.training.ranks import device_of, gathered
+from tau_trainer.training.batched import ranks as module
+from tau_trainer.training.batched.ranks import device_of, gathered
 from tests.trainers import processes
 from tests.training.ranks_at_work import add
 

@@ -14,7 +14,7 @@ import pytest
 from tau_trainer.errors import RunFinishedError
 from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.runs.callbacks import LambdaCallback
-from tau_trainer.training.early_stop import EpisodeReturns
+from tau_trainer.training.learning.returns import EpisodeReturns
 from tau_trainer.training.manager import ParallelTrainerManager
 from tests.training.fakes import WAIT_S, Memory, Stage, ppo_settings, tau_settings, train
 from tests.training.learners import make_learner

@@ -36,11 +36,11 @@ from tau_trainer.runs.run import Run
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
-from tau_trainer.training.learner import Learner
-from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs.collector import PairsCollector
+from tau_trainer.training.pairs.parallel import ParallelTrainer
+from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import make_plan
-from tau_trainer.training.run import PairsCollector
-from tau_trainer.training.watchdog import watch
 from tests.training.fakes import (
     RAINBOW,
     Memory,
@@ -597,7 +597,7 @@ def test_an_export_that_cannot_work_is_told_at_the_start(
         await asyncio.sleep(0.02)
 
     stage.before_step = pause
-    monkeypatch.setattr("tau_trainer.training.run.check_export", fails)
+    monkeypatch.setattr("tau_trainer.training.pairs.collector.check_export", fails)
     settings = tau_settings(
         tmp_path / "results",
         behaviors__TauAgent__max_steps=100_000,
@@ -833,7 +833,7 @@ def test_state_is_carried_over_a_whole_run(stage: Stage, tmp_path: Path, monkeyp
 
     stage.before_step = fail_once
     monkeypatch.setattr(PPO, "learn", noted)
-    for place in ("run.check_export", "finish.export_onnx", "checkpointing.export_onnx"):
+    for place in ("pairs.collector.check_export", "pairs.finish.export_onnx", "checkpointing.export_onnx"):
         monkeypatch.setattr(f"tau_trainer.training.{place}", lambda *_: None)
     settings = plain_settings(
         tmp_path,

@@ -17,8 +17,8 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import WorkData
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
-from tau_trainer.training import learner as learner_module
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning import learner as learner_module
+from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import Memory
 from tests.training.learners import collect, make_learner
 

@@ -34,10 +34,10 @@ from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, EvaluationInfo, UpdateInfo
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
-from tau_trainer.training.early_stop import EpisodeReturns
-from tau_trainer.training.handles import LearnerHandle
-from tau_trainer.training.parameters_only import whole
-from tau_trainer.training.scores import LastRewards
+from tau_trainer.training.learning.handles import LearnerHandle
+from tau_trainer.training.learning.parameters_only import whole
+from tau_trainer.training.learning.returns import EpisodeReturns
+from tau_trainer.training.learning.scores import LastRewards
 
 _MOST_SKIPPED = 3
 """Updates in a row that may fail on NaN before the run is given up."""
@@ -126,6 +126,8 @@ class Learner:
         """Whether the experience of those runs is still there."""
         self.record: Callable[[Mapping[str, float]], None] = partial(hub.add_all, name)
         """Takes the statistics of every update."""
+        self.before_summary: Callable[[], None] = lambda: None
+        """Tells what there is to tell with every summary."""
         self.after_update: Callable[[Learner], Awaitable[None]] | None = None
         """Awaited after every update, before the next begins (to write a checkpoint, say)."""
         self.returns = EpisodeReturns(setup.settings)
@@ -226,6 +228,7 @@ class Learner:
 
     def flush(self) -> None:
         """Write a summary now."""
+        self.before_summary()
         self._next_summary = (self.decisions // self._summary_freq + 1) * self._summary_freq
         self.rewards.take(self._hub.flush(self.name, self.decisions, training=not self.done))
 

@@ -8,10 +8,10 @@ import pytest
 
 from tau_trainer.errors import StalledError
 from tau_trainer.metrics import PairState
-from tau_trainer.training import watchdog
-from tau_trainer.training.learner import Learner
-from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.watchdog import watch, who_waits
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs import watchdog
+from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.watchdog import watch, who_waits
 
 STALL_S = 100.0
 

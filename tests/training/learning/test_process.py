@@ -25,8 +25,8 @@ from tau_trainer.remote import forking
 from tau_trainer.remote.process import GoneError, Message, Parent
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, ObservationSpec
-from tau_trainer.training import learner_process
-from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner, _Host, _made
+from tau_trainer.training.learning import process as learner_process
+from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner, _Host, _made
 from tests.remote.threads import Threads
 from tests.training.fakes import (
     Memory,
@@ -253,7 +253,7 @@ PARENT = """
     import sys, time
     from pathlib import Path
     from tau_trainer.algorithms import Setup, make_algorithm
-    from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
+    from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner
     from tests.training.fakes import ppo_settings, vector_spec
 
     process = LearnerProcess(Path(sys.argv[1]))

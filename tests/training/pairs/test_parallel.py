@@ -10,8 +10,8 @@ import pytest
 from tau_trainer.errors import EngineExitedError
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.agents import AgentTrainer
-from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.training.fakes import Memory
 
 

@@ -18,20 +18,20 @@ from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.specs import Aggregation
-from tau_trainer.training import finish
 from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.agents import AgentTrainer
-from tau_trainer.training.checkpointing import Checkpointer
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.pairs import finish
+from tau_trainer.training.pairs.checkpointing import Checkpointer
+from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.parallel import ParallelTrainer
+from tau_trainer.training.pairs.population import PopulationTrainer
+from tau_trainer.training.pairs.snapshots import Snapshots
+from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import RunPlan
-from tau_trainer.training.pool import LearnerPool
-from tau_trainer.training.population import PopulationTrainer
-from tau_trainer.training.snapshots import Snapshots
 from tau_trainer.training.task import Task
-from tau_trainer.training.watchdog import watch
 
 _SLICE_S = 0.25
 """That the event loop runs before the run looks up."""
@@ -281,7 +281,6 @@ class PairsCollector(Collector):
             self.lessons,
             done=self._done,
             parameters=self._parameters,
-            save=lambda learner: self.checkpointer.save([learner], self.parallel.pairs),
             after_round=self._after_round,
             generation=lambda: self.checkpointer.generation,
             evaluate=self._evaluate,
@@ -379,12 +378,9 @@ class PairsCollector(Collector):
             except Exception as error:
                 self.run.hub.warning(f"the run goes on without baselines: {type(error).__name__}: {error}")
 
-    async def _after_round(self, wanted: bool = False) -> bool:
-        """In a run that can be repeated, whether a checkpoint was written and environments shall begin anew.
-
-        ``wanted``: whether one is due for another reason than its own interval.
-        """
-        due = wanted or any(self.checkpointer.due(learner) for learner in self.learners)
+    async def _after_round(self) -> bool:
+        """In a run that can be repeated, whether a checkpoint was written and environments shall begin anew."""
+        due = any(self.checkpointer.due(learner) for learner in self.learners)
         if due:
             await self.checkpointer.save_generation(self.learners, self.parallel.pairs)
         return due

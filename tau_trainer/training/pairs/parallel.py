@@ -9,7 +9,7 @@ from functools import partial
 
 from tau_trainer.errors import sentence_of
 from tau_trainer.metrics import MetricsHub, PairState
-from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 
 FINISH_S = 5.0
 """How long pairs may take to finish the exchange they are in before they are cancelled."""

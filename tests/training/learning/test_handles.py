@@ -16,8 +16,8 @@ from tau_trainer.memory import Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
-from tau_trainer.training.handles import LearnerHandle, LocalLearner
-from tau_trainer.training.learner_process import LearnerProcess, RemoteLearner
+from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner
+from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner
 from tests.training.fakes import ppo_settings, vector_spec
 from tests.training.learners import experience
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tau_trainer.metrics import BehaviorSnapshot, PairMetrics, PairState, RateMeter, keys
-from tau_trainer.training.learner import Learner
-from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 
 if TYPE_CHECKING:
-    from tau_trainer.training.run import PairsCollector
+    from tau_trainer.training.pairs.collector import PairsCollector
 
 
 _ACTING = (PairState.TRAINING, PairState.PLAYING)
