@@ -24,6 +24,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.fused_dqn import FusedValueSteps, ValueNumbers
 from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.parameters import follower
 from tau_trainer.algorithms.transitions import Transitions, minibatches, values_after
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
@@ -102,7 +103,7 @@ class DQN(OffPolicy):
         super().__init__(setup)
         self._clip = math.inf if self._own.clip_td_err is None else self._own.clip_td_err
         self._limit = min(math.inf if self._own.loss == "mse" else 1.0, self._clip)
-        self._pairs = list(zip(self.module.target.parameters(), self.module.network.parameters(), strict=True))
+        self._follow = follower(self.module.target, self.module.network)
         self._fused = FusedValueSteps(self.module, self.parameters) if fused and self.network.plain else None
         self.large = len(self.network.encoders) > 0
         self.holds_lock = self._fused is None or not self._fused.scripted
@@ -153,8 +154,7 @@ class DQN(OffPolicy):
             batch.errors.copy_(size.clamp(max=self._clip))
         self.parameters.descend(learning_rate)
         if int(optimizer.step) % self._own.target_update_interval == 0:
-            for target, source in self._pairs:
-                target.lerp_(source, self._own.tau)
+            self._follow(self._own.tau)
         # Huber: x²/2, and beyond the limit d (x - d/2)
         loss = (limited.abs() * (size - 0.5 * limited.abs()) * weights).mean()
         return torch.stack((loss, values.mean()))

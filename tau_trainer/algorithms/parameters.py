@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch.optim.adam import adam
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
+from tau_trainer.models.actor_critic import CLOCK
 
 if TYPE_CHECKING:
     from tau_trainer.settings import Hyperparameters
@@ -283,6 +284,18 @@ class FlatParameters:
         """What the optimizer goes on from, by name, as checkpoints have it."""
         state = self.optimizer._asdict() | {"mu_product": self._products}
         return {f"optimizer.{name}": state[name] for name in _KEPT[self.optimizer.kind]}
+
+
+def follower(target: torch.nn.Module, source: torch.nn.Module) -> Callable[[float], None]:
+    """What moves a target network by ``tau`` towards its source (Lillicrap et al. 2016, algorithm 1).
+
+    The running statistics of its layers move with its parameters: by others it would say something else.
+    """
+    sources = dict(source.named_parameters()) | dict(source.named_buffers())
+    targets = dict(target.named_parameters()) | dict(target.named_buffers())
+    targets.pop(CLOCK, None)  # nobody explores with it
+    followed = [sources[name] for name in targets]
+    return lambda tau: torch._foreach_lerp_(list(targets.values()), followed, tau)
 
 
 def fitting(arrays: Arrays, name: str, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -23,23 +23,18 @@ from tau_trainer.algorithms.batched.acting import forbidden_of
 from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, LearnerSetup, TensorRollout
 from tau_trainer.algorithms.batched.ring import Ring
 from tau_trainer.algorithms.dqn import temporal_differences
-from tau_trainer.algorithms.parameters import FlatParameters, fitting
+from tau_trainer.algorithms.parameters import FlatParameters, fitting, follower
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.algorithms.transitions import Transitions
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.exploration.values import Greedy
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy, make_policy
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.actor_critic import CLOCK
-from tau_trainer.models.masks import branch_bounds
-from tau_trainer.settings.exploration import (
-    BoltzmannSettings,
-    ExplorationSettings,
-    GumbelSoftmaxSettings,
-    MaxBoltzmannSettings,
-)
 from tau_trainer.settings.hyperparameters import BatchedDQNHyperparameters
+from tau_trainer.specs import FloatArray
 
 _REPLAY, _TARGET = "replay.", "target."
 
@@ -70,9 +65,11 @@ class DQNLearner(BatchedLearner):
             generator=torch.Generator().manual_seed(setup.seed),
         ).to(self.device)
         self._network = self._both.network
+        assert self._network.exploration is not None
+        self._exploration = self._network.exploration
+        self._greedy = Greedy(own.exploration, setup.spec.actions)
         self.parameters = FlatParameters(self._network, self.device, own)
-        self.target = FlatParameters(self._both.target, self.device)
-        """Laid out alike, so it follows in one operation."""
+        self._follow = follower(self._both.target, self._network)
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         """Of exploration and of what is drawn from the ring."""
         self.ring: Ring | None = None
@@ -92,8 +89,11 @@ class DQNLearner(BatchedLearner):
     @property
     def epsilon(self) -> float:
         """How often any action is taken, now; 0 where exploration has no such number that changes."""
-        numbers = cast("Any", self._network.exploration).numbers(self._steps, np.zeros(0))
-        return float(numbers[0]) if len(numbers) else 0.0
+        return float(self._numbers()[0]) if len(self._numbers()) else 0.0
+
+    def _numbers(self) -> FloatArray:
+        """What of exploration changes with time, now."""
+        return self._exploration.numbers(self._steps, np.zeros(0))
 
     @property
     @override
@@ -116,13 +116,8 @@ class DQNLearner(BatchedLearner):
         if mask is not None:
             forbidden = forbidden_of(mask.reshape(envs * agents, -1), self._branches)
         values = self._network.outputs(self._network.normalize([rows]))
-        parts = [
-            choose(self._own.exploration, self.epsilon, values[:, own], forbidden[:, own], self.generator)
-            if not deterministic
-            else _best(values[:, own], forbidden[:, own])
-            for own in (slice(*bounds) for bounds in branch_bounds(self._branches))
-        ]
-        chosen = torch.stack(parts, dim=1)
+        exploration = self._greedy if deterministic else self._exploration
+        chosen = exploration.decide(values, forbidden, self._numbers(), self.generator)
         space = self._setup.action_space
         shape = space.nvec.shape if isinstance(space, spaces.MultiDiscrete) else ()
         return Acted(chosen.view(envs, agents, *shape))
@@ -196,21 +191,12 @@ class DQNLearner(BatchedLearner):
         if own.max_grad_norm is not None:
             gradient.mul_(torch.clamp(own.max_grad_norm / (norm + 1e-6), max=1.0))
         self.parameters.descend(rate)
-        self._follow()
+        self._taken += 1
+        if self._taken % own.target_update_interval == 0:
+            self._follow(own.tau)
         # Huber: x²/2, and beyond the limit d (x - d/2)
         loss = (limited.abs() * (wrong.detach().abs() - 0.5 * limited.abs())).mean()
         return torch.stack((loss, values.mean(), norm))
-
-    def _follow(self) -> None:
-        """Let the target follow, with the running statistics of its layers."""
-        tau = self._own.tau
-        self._taken += 1
-        if self._taken % self._own.target_update_interval:
-            return
-        self.target.optimizer.parameters.lerp_(self.parameters.optimizer.parameters, tau)
-        sources = dict(self._network.named_buffers())
-        for name, kept in self._both.target.named_buffers():
-            kept.lerp_(sources[name], tau)
 
     def _transitions(self, drawn: Mapping[str, torch.Tensor]) -> Transitions:
         nothing = drawn["reward"].new_zeros(0)
@@ -313,50 +299,3 @@ class DQNLearner(BatchedLearner):
             "forbidden_after": torch.zeros(1, sum(self._branches), dtype=torch.bool),
         }
         return Ring(self._own.buffer_size, {name: rows[name].to(self.device) for name in rows if name in names})
-
-
-def choose(
-    exploration: ExplorationSettings,
-    epsilon: float,
-    values: torch.Tensor,
-    forbidden: torch.Tensor,
-    generator: torch.Generator,
-) -> torch.Tensor:
-    """One of each row that is not forbidden, int64 [n]: what :mod:`tau_trainer.exploration.values` does, as tensors.
-
-    Args:
-        exploration: how.
-        epsilon: how often any, for the two that have one which changes.
-        values: [n, k].
-        forbidden: bool [n, k], nowhere a whole row.
-        generator: of the values' device.
-    """
-
-    def uniform(*shape: int) -> torch.Tensor:
-        return torch.rand(*shape, device=values.device, generator=generator)
-
-    def drawn(logarithms: torch.Tensor) -> torch.Tensor:
-        exponential = torch.empty_like(values).exponential_(generator=generator)
-        return _best(logarithms - exponential.clamp(min=1e-30).log(), forbidden)
-
-    def mixed(share: float, seldom: torch.Tensor, often: torch.Tensor) -> torch.Tensor:
-        return torch.where(uniform(len(values)) < share, seldom, often)
-
-    match exploration:
-        case MaxBoltzmannSettings():
-            warm = drawn((values / exploration.tau).clamp(*exploration.clip))
-            return mixed(exploration.eps, warm, _best(values, forbidden))
-        case BoltzmannSettings():
-            return drawn((values / exploration.tau).clamp(*exploration.clip))
-        case GumbelSoftmaxSettings():
-            return mixed(exploration.eps, _best(uniform(*values.shape), forbidden), drawn(values))
-    match exploration.type:
-        case "softmax":
-            return drawn(values)
-        case "greedy":
-            return _best(values, forbidden)
-    return mixed(epsilon, _best(uniform(*values.shape), forbidden), _best(values, forbidden))
-
-
-def _best(values: torch.Tensor, forbidden: torch.Tensor) -> torch.Tensor:
-    return values.masked_fill(forbidden, -math.inf).argmax(dim=1)

@@ -12,10 +12,9 @@ from gymnasium import spaces
 from pydantic import ValidationError
 
 from tau_trainer.algorithms.batched.contract import LearnerSetup, TensorRollout
-from tau_trainer.algorithms.batched.dqn import DQNLearner, choose
+from tau_trainer.algorithms.batched.dqn import DQNLearner
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.exploration import make_exploration
 from tau_trainer.metrics import keys
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.settings import NetworkSettings
@@ -252,34 +251,6 @@ def test_exploration_follows_the_steps_of_the_run() -> None:
     assert float(told[keys.POLICY_EPSILON]) == pytest.approx(0.5 * 0.99**100 + 0.1 * (1 - 0.99**100))
     policy = learner.policy(3)
     assert policy.weights["clock"][0] == 100  # who acts with it elsewhere explores as much
-
-
-EXPLORATIONS: list[dict[str, Any]] = [
-    {"type": "greedy"},
-    {"type": "eps_greedy", "eps": 0.4},
-    {"type": "adaptive_eps_greedy", "initial_eps": 0.7, "min_eps": 0.1, "decay_rate": 0.01},
-    {"type": "softmax"},
-    {"type": "boltzmann", "tau": 0.5},
-    {"type": "max_boltzmann", "tau": 0.5, "eps": 0.3},
-    {"type": "gumbel_softmax", "eps": 0.2},
-]
-
-
-@pytest.mark.parametrize("given", EXPLORATIONS, ids=lambda given: given["type"])
-def test_explores_as_the_house_does(given: dict[str, Any]) -> None:
-    settings = BatchedDQNHyperparameters.model_validate({"exploration": given}).exploration
-    rows = 60000
-    values = np.tile(np.array([[0.3, 1.2, -0.5, 0.9]], np.float32), (rows, 1))
-    forbidden = np.tile(np.array([[False, False, False, True]]), (rows, 1))
-    house = make_exploration(settings, ActionSpec(0, (4,)))
-    numbers = house.numbers(30.0, np.zeros(0))
-    wanted = np.bincount(house.decide(values, forbidden, numbers, np.random.default_rng(0))[:, 0], minlength=4)
-    epsilon = float(numbers[0]) if len(numbers) else 0.0
-    generator = torch.Generator().manual_seed(0)
-    chosen = choose(settings, epsilon, torch.from_numpy(values), torch.from_numpy(forbidden), generator)
-    found = np.bincount(chosen.numpy(), minlength=4)
-    assert found[3] == 0
-    assert np.abs(found - wanted).max() < 6 * np.sqrt(rows / 4)
 
 
 def test_acts_greedily_among_what_is_allowed() -> None:
