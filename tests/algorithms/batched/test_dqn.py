@@ -107,7 +107,7 @@ def test_who_has_left_is_not_taken_in() -> None:
     """What stands where no agent is changes nothing of the statistics; a rollout of nobody leaves them alone."""
     learner, rollout = learner_of(NetworkSettings(net_arch=[8], normalize=True), batch_size=200), rollout_of()
     learner.learn(rollout, 0.0)
-    normalizer = learner._network.normalizer
+    normalizer = learner.network.normalizer
     assert normalizer is not None
     there = rollout.observations[rollout.present]
     assert 20 < len(there) < rollout.present.numel()
@@ -123,7 +123,7 @@ class Textbook:
     """One gradient step after the other in float64, row by row, with Adam's own formulas."""
 
     def __init__(self, learner: DQNLearner) -> None:
-        self.own: Any = learner._own
+        self.own: Any = learner._hyperparameters
         self.module = copy.deepcopy(learner.module).double()
         network = self.module.network
         self.names = [name for name, _ in network.named_parameters()]
@@ -230,7 +230,7 @@ def test_gradient_steps_are_earned_by_decisions() -> None:
     taken = []
     for _ in range(5):
         learner.learn(rollout_of(5), 0.0)
-        taken.append(learner._taken)
+        taken.append(int(learner.parameters.optimizer.step))
     assert taken == [0, 1, 2, 3, 4]  # 30 decisions are too few; then 30, 60, 90, 120 over 27
     assert learner._owed == pytest.approx(120 / 27 - 4)
 
@@ -301,7 +301,7 @@ def test_begins_from_what_was_learned_alone() -> None:
         for network in (fresh.module.network, fresh.module.target):
             if name != "clock":
                 torch.testing.assert_close(network.state_dict()[name], values)
-    assert (fresh.epsilon, fresh._taken, fresh.ring) == (1.0, 0, None)
+    assert (fresh.epsilon, fresh.ring) == (1.0, None)
     assert fresh.module.network.get_buffer("clock").tolist() == [0.0]
 
 
