@@ -59,12 +59,10 @@ def dqn_settings(
     )
 
 
-def dqn(
-    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
-) -> DQN:
+def dqn(spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu") -> DQN:
     """A learner, of a behavior that sees two vectors unless told otherwise."""
     spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    return DQN(Setup(spec, options or dqn_settings(), seed, device=device), fused=fused)
+    return DQN(Setup(spec, options or dqn_settings(), seed, device=device))
 
 
 class Collector:
