@@ -1,7 +1,7 @@
 """Experience from recordings: no engine, no pairs, and the folder of any other run.
 
-What is written is what :class:`~tau_trainer.training.run.PairsCollector` writes, so that such a run can be played
-(``--inference``), exported, reported on, and begun from (``--initialize-from``).
+What is written is what :class:`.PairsCollector` writes, so that such a run can be played (``--inference``), exported,
+reported on, and begun from (``--initialize-from``).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from tau_trainer.specs import (
     empty_terminals,
 )
 from tau_trainer.training.manager import ParallelTrainerManager
-from tau_trainer.training.run import PairsCollector
+from tau_trainer.training.pairs.collector import PairsCollector
 
 WAIT_S = 50.0
 _version, _git_state = cache(metadata.version), cache(provenance.git_state)
