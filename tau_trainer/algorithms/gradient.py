@@ -172,9 +172,9 @@ class GradientAlgorithm(Algorithm):
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         other = facts.get("optimizer", "adam") != self.facts()["optimizer"]
-        if other and "version" not in facts:  # moments of another optimizer are of no use
-            moments = {name: tensor.numpy(force=True) for name, tensor in self.parameters.moments().items()}
-            arrays, facts = {**arrays, **moments}, {**facts, "optimizer": self.facts()["optimizer"]}
+        moments = not other or "version" in facts  # those of another optimizer are of no use
+        if not moments:
+            facts = {**facts, "optimizer": self.facts()["optimizer"]}
         older = {"streams": self.facts()["streams"], "optimizer": "adam"}  # than these facts are some checkpoints
         for key, wanted in self.facts().items():
             if facts.get(key, older.get(key)) != wanted:
@@ -188,7 +188,7 @@ class GradientAlgorithm(Algorithm):
             for signal in self.signals:
                 signal.load(arrays, fresh="version" not in facts)
             with torch.no_grad():
-                self.parameters.load(arrays)
+                self.parameters.load(arrays, moments=moments)
         except CheckpointError:
             for signal, saved in zip(self.signals, backups, strict=True):
                 signal.restore(saved)

@@ -30,7 +30,7 @@ from tau_trainer.columns import GROUP, MOMENT, Column, Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Links, Replay, Rollout, Work
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.observation_encoder import Seen
 from tau_trainer.settings.exploration import NOISES, GaussianWhiteNoiseSettings, GumbelSoftmaxSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, IndexArray, IntArray, ObservationSpec

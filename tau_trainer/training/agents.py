@@ -20,7 +20,7 @@ from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.runs.callbacks import NOBODY, Callbacks, EpisodeInfo
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, StepBatch, Terminals
-from tau_trainer.training.states import allowed
+from tau_trainer.training.pairs.states import allowed
 
 OnEpisodes = Callable[[str, FloatArray], None]
 """Called with a behavior's short name and the undiscounted returns [k] of its episodes that ended."""
@@ -83,7 +83,7 @@ class AgentTrainer:
     """Answers every step of one environment: rewards, episodes and experience of all its behaviors.
 
     Attributes:
-        state: where it stands; see :class:`~tau_trainer.training.states.PairState`.
+        state: where it stands; see :class:`~tau_trainer.training.pairs.states.PairState`.
         decisions: decisions of its agents, earlier runs that were resumed included.
         error: one sentence once it has failed.
     """

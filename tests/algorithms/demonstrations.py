@@ -12,7 +12,8 @@ from gymnasium.vector import AutoresetMode
 
 from tau_trainer.algorithms import Counters
 from tau_trainer.algorithms.on_policy import OnPolicy
-from tau_trainer.bridge.demonstrations import Demonstration, write_demonstration
+from tau_trainer.bridge.demonstrations import Demonstration
+from tau_trainer.bridge.recordings import write_demonstration
 from tau_trainer.memory import Known
 from tau_trainer.models import Policy
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec

@@ -13,7 +13,7 @@ from tau_trainer.algorithms.dqn import DQN
 from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.memory import Known, WorkData
-from tau_trainer.models.masks import effective_mask
+from tau_trainer.models.distributions import effective_mask
 from tau_trainer.settings import DQNHyperparameters, NetworkSettings, RewardSignalSettings, SACHyperparameters
 from tau_trainer.settings.trainers import DQNTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
@@ -59,12 +59,10 @@ def dqn_settings(
     )
 
 
-def dqn(
-    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
-) -> DQN:
+def dqn(spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu") -> DQN:
     """A learner, of a behavior that sees two vectors unless told otherwise."""
     spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    return DQN(Setup(spec, options or dqn_settings(), seed, device=device), fused=fused)
+    return DQN(Setup(spec, options or dqn_settings(), seed, device=device))
 
 
 class Collector:

@@ -100,7 +100,7 @@ def make(trainer: str, sensors: tuple[ObservationSpec, ...], network: dict[str, 
     spec = BehaviorSpec("Small?team=0", sensors, ActionSpec(0, (ANSWERS,)))
     if trainer == "ppo":
         numbers = PPOHyperparameters(
-            batch_size=64, buffer_size=256, learning_rate=3e-3, num_epoch=6, learning_rate_schedule="constant"
+            batch_size=64, buffer_size=256, learning_rate=1e-3, num_epoch=6, learning_rate_schedule="constant"
         )
         return PPO(Setup(spec, PPOTrainerSettings(hyperparameters=numbers, time_horizon=64, **common), seed=1))
     soft = SACHyperparameters(batch_size=64, learning_rate=1e-3, steps_per_update=8, init_entcoef=0.1)

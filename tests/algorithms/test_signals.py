@@ -15,7 +15,7 @@ from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
-from tau_trainer.bridge.image_order import RECORDED, ImageOrder
+from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, SettingsError
 from tau_trainer.memory import Known, Rollout
 from tau_trainer.settings import trainer_type

@@ -15,8 +15,8 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
-from tau_trainer.training.handles import LocalLearner
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.handles import LocalLearner
+from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import ppo_settings, vector_spec
 
 SPEC = vector_spec()

@@ -29,7 +29,7 @@ from tau_trainer.specs import (
 )
 from tau_trainer.tau.rewarder import RewardComputer
 from tau_trainer.training.agents import AgentTrainer
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import Memory, ended, step, vector_spec
 from tests.training.learners import FakeLearner, FixedPolicy
 

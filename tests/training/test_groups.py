@@ -24,7 +24,7 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import BehaviorSpec, Observations, StepBatch, Terminals, empty_terminals
 from tau_trainer.training.agents import AgentTrainer
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import Memory, Stage, ended, step, train, vector_spec
 from tests.training.learners import FakeLearner
 

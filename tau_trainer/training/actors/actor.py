@@ -1,8 +1,7 @@
 """A process that acts: one pair with its environment, which pushes what it experienced to the trainer.
 
-Launched by :mod:`.manager`. It collects as every pair does (:mod:`~tau_trainer.training.pair`); only where a learner
-would be there is a :class:`~tau_trainer.training.actors.pusher.Pusher`: the collecting side of the algorithm, linked to
-it.
+Launched by :mod:`.manager`. It collects as every pair does (:mod:`~tau_trainer.training.pairs.pair`); only where a
+learner would be there is a :class:`.Pusher`: the collecting side of the algorithm, linked to it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from tau_trainer.training.actors.parent import TrainerLink
 from tau_trainer.training.actors.pusher import EVERYTHING, Pusher
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.task import task_of
 
 _BEAT_S = 0.25

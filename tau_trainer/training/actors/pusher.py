@@ -130,8 +130,8 @@ def exploring(settings: TrainerSettings, exploration: Mapping[str, Any] | None) 
     numbers = settings.hyperparameters
     if "exploration" not in type(numbers).model_fields:
         raise SettingsError(
-            f"{settings.trainer_type} explores by its own noise, so async_trainer.exploration, eps_min and eps_max "
-            "do not go with it; remove them"
+            f"{settings.trainer_type} explores by its own noise, so async_trainer.exploration does not go "
+            "with it; remove it"
         )
     changed = type(numbers).model_validate(numbers.model_dump(mode="json") | {"exploration": dict(exploration)})
     return settings.model_copy(update={"hyperparameters": changed})

@@ -1,0 +1,267 @@
+"""What is drawn of one run or of several: which scalars stand together, each as a mean, a band, and thin lines.
+
+A band says how far apart things are that should do the same. In order of what tells more: the lowest to the highest of
+several runs; the lowest to the highest of a run's pairs; where there is but one of both, one standard deviation around
+the mean of the values behind each point. Nothing is smoothed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.metrics import keys
+from tau_trainer.metrics.history import TEST_ACCURACY, TEST_REWARD, Curve, History, mean_curve
+
+REWARD, ACCURACY, LESSONS = "Reward", "Accuracy", "Lessons"
+LOSSES, POLICY, UPDATES, GAME, SPEED = "Losses", "Policy", "Updates", "Environment", "Speed"
+GROUPS = (REWARD, ACCURACY, LESSONS, LOSSES, POLICY, UPDATES, GAME, SPEED)
+"""In the order of the page."""
+_PREFIXES = {
+    keys.lesson_number(""): LESSONS,
+    "Losses/": LOSSES,
+    "Policy/": POLICY,
+    "Train/": UPDATES,
+    "Perf/": SPEED,
+}
+_EPISODES = (keys.CUMULATIVE_REWARD, keys.GROUP_CUMULATIVE_REWARD, keys.EPISODE_LENGTH)
+_REWARD_OF_SIGNAL = re.compile(r"Policy/.+ Reward")
+_NUMBERED = re.compile(r"\b(?P<what>Pair|Agent|Env|Area) \d+\b")
+"""Scalars that games send for each of their parts: one chart for all."""
+_UNITS = {
+    keys.CUMULATIVE_REWARD: "a finished episode",
+    keys.GROUP_CUMULATIVE_REWARD: "a finished episode",
+    keys.EPISODE_LENGTH: "decisions",
+    keys.POLICY_ENTROPY: "nats",
+    keys.APPROXIMATE_KL: "nats",
+    keys.DECISIONS_PER_SECOND: "decisions a second",
+    keys.POLICY_AGE: "versions behind",
+    keys.HELD_SECONDS: "seconds a summary",
+    keys.UPDATE_SECONDS: "seconds",
+    keys.TRAIN_SECONDS: "seconds",
+    keys.CLIP_FRACTION: "share of decisions",
+}
+_SCORES = {"reward": ("Mean reward", "a decision"), "accuracy": ("Accuracy and success", "")}
+"""Title and unit of charts that the baselines' scores stand in."""
+MOST_LINES = 8
+"""Thin lines in a chart; of more only the band is drawn."""
+MOST_BEHAVIORS = 12
+"""Thick lines in a chart; what is beyond is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thick line, its band and what it is the mean of."""
+
+    name: str
+    curve: Curve
+    low: Sequence[float] = ()
+    """Lower end of the band at every point of the curve; empty: no band."""
+    high: Sequence[float] = ()
+    members: Mapping[str, Curve] = field(default_factory=dict)
+    """Thin lines by name."""
+    dotted: bool = False
+    """Points with a thin line between: measured now and then."""
+    star: bool = False
+    """A single point: the exported policy on test rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One picture."""
+
+    title: str
+    """The scalar's name, as TensorBoard has it."""
+    lines: tuple[Line, ...]
+    band: str = ""
+    """What the band means, in words; empty: there is none."""
+    unit: str = ""
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """Baselines by name."""
+    share: bool = False
+    """Whether values are shares from 0 to 1."""
+    left_out: int = 0
+    """Behaviors for which there is no room."""
+
+
+def charts(histories: Sequence[History]) -> dict[str, list[Chart]]:
+    """Every scalar of these runs by group, in the order of :data:`GROUPS`; groups without one are left out."""
+    task = next((history.task for history in histories if history.task), {})
+    known = dict.fromkeys(key for history in histories for key in history.curves)
+    found: dict[str, list[Chart]] = {group: [] for group in GROUPS}
+    placed = set[str]()
+    for group, chart_keys, score in _combined(task):
+        chart = chart_of(histories, chart_keys, score)
+        if chart is not None:
+            found[group].append(chart)
+        placed.update(chart_keys)
+    families: dict[str, list[str]] = {}
+    for key in sorted(known, key=lambda key: (key not in _EPISODES, key)):
+        if key not in placed:
+            families.setdefault(_NUMBERED.sub(r"\g<what> *", key), []).append(key)
+    for title, family in families.items():
+        chart = _family(histories, title, family) if len(family) > 1 else chart_of(histories, {family[0]: ""})
+        if chart is not None:
+            found[group_of(family[0], task)].append(chart)
+    return {group: drawn for group, drawn in found.items() if drawn}
+
+
+def group_of(key: str, task: Mapping[str, str]) -> str:
+    """Where a scalar stands."""
+    if key in _EPISODES or _REWARD_OF_SIGNAL.fullmatch(key):
+        return REWARD
+    if key == task.get("aggregated"):
+        return ACCURACY
+    return next((group for prefix, group in _PREFIXES.items() if key.startswith(prefix)), GAME)
+
+
+def _combined(task: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Charts that show several scalars: group, names of the lines by key, and which of the baselines' scores."""
+    reward, success = task.get("reward", ""), task.get("success", "")
+    yield (
+        REWARD,
+        {reward: "training", keys.VALIDATION_REWARD: "validation", TEST_REWARD: "test, exported policy"},
+        "reward",
+    )
+    yield (
+        ACCURACY,
+        {
+            success: "success in training",
+            keys.VALIDATION_ACCURACY: "validation accuracy",
+            TEST_ACCURACY: "test accuracy, exported policy",
+        },
+        "accuracy",
+    )
+
+
+def learning_charts(history: History) -> list[Chart]:
+    """What ``learning_curve.png`` shows: reward, of decisions where a task counts those, and whatever is binary."""
+    (_, rewards, score), (_, shares, accuracy) = _combined(history.task)
+    if not history.overall(history.task.get("reward", "")):
+        rewards, score = {keys.CUMULATIVE_REWARD: "training", keys.GROUP_CUMULATIVE_REWARD: "of groups"}, ""
+    charts = chart_of([history], rewards, score), chart_of([history], shares, accuracy)
+    return [chart for chart in charts if chart is not None]
+
+
+def chart_of(histories: Sequence[History], names: Mapping[str, str], score: str = "") -> Chart | None:
+    """One chart of the scalars ``names``, and of the baselines' ``score``; None where there is nothing to draw."""
+    lines, bands, left_out = list[Line](), list[str](), 0
+    for key, name in names.items():
+        behaviors = dict.fromkeys(behavior for history in histories for behavior in history.overall(key))
+        for number, behavior in enumerate(behaviors):
+            if number >= MOST_BEHAVIORS:
+                left_out += 1
+                continue
+            parts = [part for part in (name, behavior if len(behaviors) > 1 else "") if part]
+            line, band = _line(histories, key, behavior, ", ".join(parts))
+            lines.append(line)
+            bands.append(band)
+    if not lines:
+        return None
+    levels = {
+        name: scores[score]
+        for history in reversed(histories)
+        for name, scores in history.baselines.items()
+        if score in scores
+    }
+    first = next(key for key in names if any(history.overall(key) for history in histories))
+    title, usual = _SCORES.get(score, (first, ""))
+    band = next(filter(None, bands), "")
+    return Chart(title, tuple(lines), band, _UNITS.get(first, usual), levels, score == "accuracy", left_out)
+
+
+def _line(histories: Sequence[History], key: str, behavior: str, name: str) -> tuple[Line, str]:
+    """The line of one behavior, and what its band means."""
+    having = [history for history in histories if behavior in history.overall(key)]
+    curves = {history.run_id: history.overall(key)[behavior] for history in having}
+    star, dotted = key in (TEST_ACCURACY, TEST_REWARD), key.startswith("Validation/")
+    first = next(iter(curves.values()))
+    if len(curves) > 1:
+        members = curves
+        text = f"Line: mean of {len(curves)} runs. Band: lowest to highest of them."
+        main = mean_curve(list(curves.values()))
+    else:
+        members = {f"pair {pair}": curve for (owner, pair), curve in having[0].pairs(key).items() if owner == behavior}
+        text = f"Band: lowest to highest of {len(members)} pairs."
+        main = first
+    if len(members) > 1:
+        if star:
+            return Line(name, main, members=members if len(members) <= MOST_LINES else {}, star=True), ""
+        low, high = band(list(members.values()), main.x)
+        return Line(name, main, low, high, members if len(members) <= MOST_LINES else {}, dotted=dotted), text
+    spread = having[0].deviations.get(key, {}).get((behavior, None))
+    if spread is not None and (key in _EPISODES or key == having[0].task.get("reward")):
+        by_step = dict(zip(spread.x, spread.y, strict=True))
+        around = [by_step.get(x, 0.0) for x in main.x]
+        low = [y - d for y, d in zip(main.y, around, strict=True)]
+        high = [y + d for y, d in zip(main.y, around, strict=True)]
+        return Line(name, main, low, high), "Band: one standard deviation around the mean."
+    return Line(name, main, dotted=dotted, star=star), ""
+
+
+def _family(histories: Sequence[History], title: str, family: Sequence[str]) -> Chart:
+    """Scalars that differ in a number alone: their mean, and the lowest to the highest."""
+    lines = list[Line]()
+    found = [history.overall(key) for history in histories for key in family]
+    behaviors = dict.fromkeys(name for curves in found for name in curves)
+    for behavior in list(behaviors)[:MOST_BEHAVIORS]:
+        curves = [by_behavior[behavior] for by_behavior in found if behavior in by_behavior]
+        main = mean_curve(curves)
+        low, high = band(curves, main.x)
+        lines.append(Line(behavior if len(behaviors) > 1 else "mean", main, low, high))
+    text = f"Line: mean of {len(family)} scalars. Band: lowest to highest of them."
+    return Chart(title, tuple(lines), text, left_out=max(0, len(behaviors) - MOST_BEHAVIORS))
+
+
+def band(curves: Iterable[Curve], x: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Lowest and highest of ``curves`` at every ``x``, linear in between, over those that reach so far.
+
+    Where none does, the nearest value of any counts: a band has no holes.
+    """
+    values = np.array([np.interp(x, curve.x, curve.y, left=np.nan, right=np.nan) for curve in curves if curve.x])
+    low = np.min(np.where(np.isnan(values), np.inf, values), axis=0)
+    high = np.max(np.where(np.isnan(values), -np.inf, values), axis=0)
+    return _filled(low).tolist(), _filled(high).tolist()
+
+
+def _filled(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Without infinities, each replaced by the nearest number before it, or after it."""
+    whole = np.flatnonzero(np.isfinite(values))
+    if not len(whole):
+        return np.zeros_like(values)
+    return np.asarray(np.interp(np.arange(len(values)), whole, values[whole]))
+
+
+def thin(curve: Curve, most: int) -> Curve:
+    """At most ``most`` points (4 or more) that show the same: the first, the last, and of each stretch the extremes."""
+    count = len(curve.x)
+    if count <= most:
+        return curve
+    y = np.asarray(curve.y)
+    kept = {0, count - 1}
+    for stretch in np.array_split(np.arange(1, count - 1), max(1, (most - 2) // 2)):
+        if len(stretch):
+            kept |= {int(stretch[np.argmin(y[stretch])]), int(stretch[np.argmax(y[stretch])])}
+    chosen = sorted(kept)
+    return Curve([curve.x[i] for i in chosen], [curve.y[i] for i in chosen])
+
+
+def thin_band(
+    x: Sequence[float], low: Sequence[float], high: Sequence[float], most: int
+) -> tuple[list[float], list[float], list[float]]:
+    """At most ``most`` points (3 or more) of a band: the first, the last, and the outermost values of each stretch.
+
+    Returns x, low and high of each.
+    """
+    count = len(x)
+    if count <= most:
+        return list(x), list(low), list(high)
+    stretches = [part for part in np.array_split(np.arange(1, count - 1), most - 2) if len(part)]
+    middle = [x[int(part[len(part) // 2])] for part in stretches]
+    lows = [min(low[int(i)] for i in part) for part in stretches]
+    highs = [max(high[int(i)] for i in part) for part in stretches]
+    return [x[0], *middle, x[-1]], [low[0], *lows, low[-1]], [high[0], *highs, high[-1]]

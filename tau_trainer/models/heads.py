@@ -1,0 +1,246 @@
+"""What an actor says, Gaussians and logits of every discrete branch, and what a critic says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from tau_trainer.errors import NonFiniteError
+from tau_trainer.models import tensor_names as names
+from tau_trainer.models.distributions import LOG_SIGMA_RANGE, MASKED_LOGIT, branch_bounds, effective_mask
+from tau_trainer.models.mlp import Noise, NoisyPart, kaiming_normal_
+from tau_trainer.specs import Actions, ActionSpec, BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from tau_trainer.models.graph import GraphWriter
+    from tau_trainer.settings.exploration import ExplorationSettings
+
+MEAN_GAIN = 0.2
+"""Factor on the layer of Gaussian means: first actions stay near zero (ML-Agents ``distributions.py``)."""
+LOGITS_GAIN = 0.1
+"""Factor on the layers of discrete branches: first choices are nearly uniform."""
+ACTION_LIMIT = 3.0
+"""Raw samples beyond this are clipped; the engine gets the rest divided by it, so [-1, 1] (ML-Agents)."""
+MAX_LOG_SIGMA = 80.0
+"""exp(80) is still far from the largest float32; beyond exp(88.7) the width would be infinite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """How actions come from what a network says. As it stands: continuous ones from Gaussians, branches from logits."""
+
+    squashed: bool = False
+    """Whether continuous actions are; see :class:`ActionHead`."""
+    deterministic: bool = False
+    """Whether they have no sigma; they are squashed, too."""
+    exploration: ExplorationSettings | None = None
+    """Outputs are not sampled from: the best action is disturbed so. None: they are."""
+    noisy: bool = False
+    """Whether the weights of hidden layers and heads are; see :class:`NoisyPart`."""
+
+
+SAMPLED = Acting()
+
+
+class Head(torch.nn.Module):
+    """``x @ weight + bias``, beginning at zero; ``noisy``: with :class:`NoisyPart`."""
+
+    def __init__(self, inputs: int, outputs: int, *, noisy: bool) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(inputs, outputs))
+        self.bias = torch.nn.Parameter(torch.zeros(outputs))
+        self.noisy = NoisyPart(inputs, outputs) if noisy else None
+
+    def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
+        """Outputs [n, outputs] from features [n, inputs]; None: without noise."""
+        outputs = torch.addmm(self.bias, x, self.weight)
+        return outputs if self.noisy is None or noise is None else outputs + self.noisy(x, noise)
+
+
+class ActionHead(Head):
+    """Outputs [n, c + M]: a mean for each continuous action, then logits of all branches.
+
+    The Gaussians' log sigma [c] does not depend on the observation. Where they are *squashed* it does: outputs are
+    [n, 2c + M], a log sigma for each continuous action behind the means, and the action is the sample's tanh. Where
+    they are *deterministic* there is no sigma at all: outputs are [n, c + M], and the action is the mean's tanh.
+
+    Args:
+        inputs: features that go in.
+        actions: sizes.
+        levels: values that a continuous action can take, each of which gets a logit; None = a Gaussian.
+        acting: how actions come from the outputs. With an exploration logits are values, of which a model file takes
+            the best where others would draw.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        actions: ActionSpec,
+        generator: torch.Generator,
+        levels: int | None = None,
+        acting: Acting = SAMPLED,
+    ) -> None:
+        leveled = 0 if levels is None else actions.continuous_size
+        branches = actions.discrete_branches if levels is None else (levels,) * leveled + actions.discrete_branches
+        choices = ActionSpec(actions.continuous_size - leveled, branches)
+        size = choices.continuous_size
+        logits = 2 * size if acting.squashed and not acting.deterministic else size
+        super().__init__(inputs, logits + choices.mask_size, noisy=acting.noisy)
+        self.greedy = acting.exploration is not None
+        self.actions, self.levels = actions, levels
+        self.choices = choices
+        """What is drawn: ``actions``, or with ``levels`` a branch for each continuous action, before the others."""
+        self.leveled = leveled
+        """How many of the branches of :attr:`choices` are continuous actions."""
+        self.deterministic = acting.deterministic and size > 0
+        self.squashed = (acting.squashed or acting.deterministic) and size > 0
+        self.logits = logits
+        """The column of the first logit."""
+        if not self.squashed:
+            self.log_sigma = torch.nn.Parameter(torch.zeros(size))
+        with torch.no_grad():
+            kaiming_normal_(self.weight[:, : self.logits], generator, MEAN_GAIN)
+            kaiming_normal_(self.weight[:, self.logits :], generator, LOGITS_GAIN)
+
+    def forbidden(self, mask: BoolArray) -> BoolArray:
+        """The mask [n, sum of branches] over all of :attr:`choices` as acting and learning use it (``masks.py``)."""
+        mask = effective_mask(mask, self.actions.discrete_branches)
+        free = self.choices.mask_size - self.actions.mask_size
+        return mask if not free else np.concatenate([np.zeros((len(mask), free), np.bool_), mask], axis=1)
+
+    def remembered(self, actions: Actions) -> tuple[FloatArray, IntArray]:
+        """What the environment got [n] as learning keeps it: ``continuous`` and ``discrete`` of :attr:`choices`.
+
+        The reverse of :meth:`Decision.to_env`; what lies outside [-1, 1] counts as its nearest end.
+        """
+        continuous = actions.continuous.clip(-1.0, 1.0)
+        if self.levels is not None:
+            index = np.rint((continuous + 1.0) * (0.5 * (self.levels - 1))).astype(np.int32)
+            return continuous[:, :0], np.concatenate((index, actions.discrete), axis=1)
+        return continuous if self.squashed else continuous * np.float32(ACTION_LIMIT), actions.discrete
+
+    def write(self, graph: GraphWriter, x: str) -> None:
+        """Everything from the features to the actions that Unity reads.
+
+        Raises:
+            NonFiniteError: a weight or a width is no number that a model file can hold.
+        """
+        if self.actions.continuous_size and self.levels is not None:
+            self._write_levels(graph, x, self.levels)
+        elif self.actions.continuous_size:
+            self._write_continuous(graph, x)
+        if self.actions.discrete_size:
+            self._write_discrete(graph, x)
+
+    def _part(self, columns: slice) -> tuple[np.ndarray, np.ndarray]:
+        return self.weight[:, columns].detach().cpu().numpy(), self.bias[columns].detach().cpu().numpy()
+
+    def _write_continuous(self, graph: GraphWriter, x: str) -> None:
+        """``clip(mu + sigma * epsilon, -3, 3) / 3``, or ``tanh`` of the sum, and the same without noise."""
+        size = self.choices.continuous_size
+        mu = graph.linear(*self._part(slice(0, size)), x, "mu")
+        sample = mu
+        if not self.deterministic:
+            epsilon = graph.add("RandomNormalLike", [mu], "epsilon_sample")
+            sample = graph.add("Add", [mu, graph.add("Mul", [epsilon, self._sigma(graph, x)], "noise")], "sample")
+        graph.output_constant(names.CONTINUOUS_SHAPE, [size])
+        outputs = (sample, names.CONTINUOUS), (mu, names.DETERMINISTIC_CONTINUOUS)
+        if self.squashed:
+            for raw, output in outputs:
+                graph.add("Tanh", [raw], output)
+            return
+        limit = graph.scalar("action_limit", ACTION_LIMIT)
+        for raw, output in outputs:
+            graph.add("Div", [graph.clip(raw, f"{raw}_clipped", -ACTION_LIMIT, ACTION_LIMIT), limit], output)
+
+    def _sigma(self, graph: GraphWriter, x: str) -> str:
+        """The Gaussians' widths, which depend on the features ``x`` only where they are squashed."""
+        if self.squashed:
+            part = self._part(slice(self.logits // 2, self.logits))
+            clipped = graph.clip(graph.linear(*part, x, "log_sigma"), "log_sigma_clipped", *LOG_SIGMA_RANGE)
+            return graph.add("Exp", [clipped], "sigma")
+        log_sigma = self.log_sigma.detach().cpu().numpy()
+        if (log_sigma > MAX_LOG_SIGMA).any():
+            raise NonFiniteError(
+                f"The policy's log_sigma reaches {log_sigma.max():.3g}, whose exponential is no number that a model "
+                "file can hold; go back to an earlier checkpoint."
+            )
+        return graph.constant("sigma", np.exp(log_sigma)[None])
+
+    def _write_discrete(self, graph: GraphWriter, x: str) -> None:
+        """Per branch: masked logits, a draw from their softmax, and the most likely action.
+
+        LogSoftmax (known to Barracuda and Sentis) stands where ML-Agents' files have Log(Softmax), which gives minus
+        infinity for what is masked.
+        """
+        branches = self.actions.discrete_branches
+        first = self.logits + self.choices.mask_size - self.actions.mask_size
+        allowed_all, masked = graph.scalar("one", 1.0), graph.scalar("masked_logit", -MASKED_LOGIT)
+        samples: list[str] = []
+        best: list[str] = []
+        for i, (begin, end) in enumerate(branch_bounds(branches)):
+            logits = graph.linear(*self._part(slice(first + begin, first + end)), x, f"branch_{i}.logits")
+            whole = len(branches) == 1
+            mask = (
+                names.ACTION_MASKS
+                if whole
+                else graph.columns(names.ACTION_MASKS, f"branch_{i}.mask", slice(begin, end))
+            )
+            allowed = graph.add("Mul", [logits, mask], f"branch_{i}.allowed")
+            forbidden = graph.add("Sub", [allowed_all, mask], f"branch_{i}.forbidden")
+            penalty = graph.add("Mul", [forbidden, masked], f"branch_{i}.penalty")
+            logits = graph.add("Sub", [allowed, penalty], f"branch_{i}.masked")
+            self._write_choice(graph, logits, f"branch_{i}", samples, best)
+        graph.concat(samples, names.DISCRETE)
+        graph.output_constant(names.DISCRETE_SHAPE, [branches])
+        graph.concat(best, names.DETERMINISTIC_DISCRETE)
+
+    def _write_levels(self, graph: GraphWriter, x: str, levels: int) -> None:
+        """Per continuous action: its levels' logits, then the value of a drawn level and of the most likely one."""
+        from onnx import TensorProto
+
+        count = self.actions.continuous_size
+        step, zero_level = graph.scalar("level_step", 2.0 / (levels - 1)), graph.scalar("level_zero", 1.0)
+        samples: list[str] = []
+        best: list[str] = []
+        for i, (begin, end) in enumerate(branch_bounds((levels,) * count)):
+            logits = graph.linear(*self._part(slice(begin, end)), x, f"levels_{i}.logits")
+            self._write_choice(graph, logits, f"levels_{i}", samples, best)
+        for chosen, name in ((samples, names.CONTINUOUS), (best, names.DETERMINISTIC_CONTINUOUS)):
+            index = graph.concat(chosen, f"{name}.levels")
+            real = graph.add("Cast", [index], f"{name}.real", to=int(TensorProto.FLOAT))
+            graph.add("Sub", [graph.add("Mul", [real, step], f"{name}.from_zero"), zero_level], name)
+        graph.output_constant(names.CONTINUOUS_SHAPE, [count])
+
+    def _write_choice(self, graph: GraphWriter, logits: str, name: str, samples: list[str], best: list[str]) -> None:
+        """A draw from a branch's softmax, and the most likely value, each int64 [n, 1]; of values the best, twice."""
+        from onnx import TensorProto  # only those who write a model file need the package
+
+        best.append(graph.add("ArgMax", [logits], f"{name}.best", axis=1, keepdims=1))
+        if self.greedy:
+            samples.append(best[-1])
+            return
+        log_probs = graph.add("LogSoftmax", [logits], f"{name}.log_probs", axis=1)
+        draw = {"dtype": int(TensorProto.INT64), "sample_size": 1}
+        samples.append(graph.add("Multinomial", [log_probs], f"{name}.sample", **draw))
+
+
+class ValueHead(Head):
+    """Linear values [n, R] of all streams side by side.
+
+    They begin at zero: random ones would be taken for knowledge of what lies behind a horizon, and where rewards are
+    small they send agents the wrong way for good.
+
+    Args:
+        inputs: features that go in.
+        streams: name of each reward stream and its width.
+        noisy: whether weights are; see :class:`NoisyPart`.
+    """
+
+    def __init__(self, inputs: int, streams: Mapping[str, int], *, noisy: bool = False) -> None:
+        super().__init__(inputs, sum(streams.values()), noisy=noisy)
+        self.streams = dict(streams)
