@@ -233,9 +233,9 @@ class MADDPG(DDPG):
     @override
     def policy_loss(self, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
         outputs = self.network.outputs([batch.inputs[0].flatten(0, 1)])
-        own = self._actions(outputs, batch.forbidden, noise[:, 1])
+        actions = self._actions(outputs, batch.forbidden, noise[:, 1])  # [n, N, A], what gradients go through
         others = self._ordered(self._done(batch), batch.weights)[:, :, 1:]
-        q = self._central(self.module.q, batch.inputs[0], torch.cat((own[:, :, None], others), dim=2), frozen=True)
+        q = self._central(self.module.q, batch.inputs[0], torch.cat((actions[:, :, None], others), dim=2), frozen=True)
         weights = batch.weights / batch.weights.sum()
         cost = OUTPUT_COST * outputs.square().mean(dim=1).view_as(weights)
         return ((cost - q[0].mean(dim=2)) * weights).sum()

@@ -169,15 +169,15 @@ class _Rows:
         self._columns: dict[str, list[torch.Tensor]] = defaultdict(list)
 
     def add(self, agents: torch.Tensor, **values: torch.Tensor | None) -> None:
-        for name, one in values.items():
-            if one is not None:
-                self._columns[name].append(_of(one, agents))
+        for name, of_all in values.items():
+            if of_all is not None:
+                self._columns[name].append(_of(of_all, agents))
 
     def rollout(self, agents: torch.Tensor, after: torch.Tensor, after_mask: torch.Tensor | None) -> TensorRollout:
         columns = {name: torch.stack(steps) for name, steps in self._columns.items()}
         return TensorRollout(
             observations=columns["observations"],
-            actions=torch.stack([one.actions for one in self.acted]),
+            actions=torch.stack([acted.actions for acted in self.acted]),
             mask=columns.get("mask"),
             rewards=columns["rewards"],
             terminated=columns["terminated"],
@@ -186,7 +186,7 @@ class _Rows:
             final=columns.get("final"),
             after=_of(after, agents),
             after_mask=_of(after_mask, agents),
-            kept={name: torch.stack([one.kept[name] for one in self.acted]) for name in self.acted[0].kept},
+            kept={name: torch.stack([acted.kept[name] for acted in self.acted]) for name in self.acted[0].kept},
         )
 
 

@@ -71,12 +71,13 @@ class AIRL(LearnedReward):
 
     @override
     def loss(self, own: Experience, expert: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        of_own, of_expert = (self._f(one) - one.log_prob.clamp(min=LEAST_LOG_PROB) for one in (own, expert))
+        # [n] each: the logits f - log pi by which the discriminator tells both sides apart
+        of_own, of_expert = (self._f(side) - side.log_prob.clamp(min=LEAST_LOG_PROB) for side in (own, expert))
         # The logarithm of D over 1 - D is f - log pi, so this is -log D of the expert and -log(1 - D) of the policy.
         loss = torch.nn.functional.softplus(-of_expert).mean() + torch.nn.functional.softplus(of_own).mean()
         loss = loss + GRADIENT_PENALTY * self._steepness(own, expert)
-        told = {LOSS: loss, EXPERT_ESTIMATE: of_expert.sigmoid().mean(), POLICY_ESTIMATE: of_own.sigmoid().mean()}
-        return loss, told
+        statistics = {LOSS: loss, EXPERT_ESTIMATE: of_expert.sigmoid().mean(), POLICY_ESTIMATE: of_own.sigmoid().mean()}
+        return loss, statistics
 
     @override
     def rewards(self, own: Experience) -> torch.Tensor:
@@ -88,21 +89,21 @@ class AIRL(LearnedReward):
         share = torch.rand(len(own.goes_on), 1, generator=self._generator).to(own.goes_on.device)
         pairs = [(own.inputs, expert.inputs), (own.following, expert.following)]
         between = [torch.lerp(mine[0], theirs[0], share).requires_grad_() for mine, theirs in pairs]
-        inputs, following = ([one, *mine[1:]] for one, (mine, _) in zip(between, pairs, strict=True))
+        inputs, following = ([vectors, *mine[1:]] for vectors, (mine, _) in zip(between, pairs, strict=True))
         f = self._f(own._replace(inputs=inputs, following=following))
         slopes = torch.autograd.grad(f.sum(), between, create_graph=True)
         norm = torch.linalg.vector_norm(torch.cat(slopes, dim=1), dim=1)
         penalty: torch.Tensor = (norm - 1.0).square().mean()
         return penalty
 
-    def _f(self, one: Experience) -> torch.Tensor:
+    def _f(self, some: Experience) -> torch.Tensor:
         """[n]."""
-        g, h = self._both(one.inputs)
-        _, h_after = self._both(one.following)
-        return g + self.gamma * one.goes_on * h_after - h
+        g, h = self._both(some.inputs)
+        _, h_after = self._both(some.following)
+        return g + self.gamma * some.goes_on * h_after - h
 
     def _both(self, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        vectors, *others = (one.to(torch.float32) if one.is_floating_point() else one for one in inputs)
+        vectors, *others = (x.to(torch.float32) if x.is_floating_point() else x for x in inputs)
         seen = [vectors if self.normalizer is None else self.normalizer(vectors), *others]
         g, h = self.networks(self.networks.see(seen), vectors.new_zeros(len(vectors), 0))[:, :, 0, 0]
         return g, h

@@ -30,9 +30,9 @@ class Experience(NamedTuple):
         """Some of them: views of a slice, copies by index."""
         inputs, following, *others = self
         return Experience(
-            [one[rows] for one in inputs],
-            [one[rows] for one in following],
-            *(one[rows] if len(one) else one for one in others),
+            [sensor[rows] for sensor in inputs],
+            [sensor[rows] for sensor in following],
+            *(values[rows] if len(values) else values for values in others),
         )
 
 

@@ -77,9 +77,9 @@ def test_the_loss_is_that_of_the_discriminator() -> None:
 
 def test_the_penalty_is_zero_where_the_slope_is_one() -> None:
     made, own, expert = model(), experience(seed=1), experience(seed=2)
-    made._f = lambda one: one.inputs[0][:, 0] * 0.6 + one.following[0][:, 1] * 0.8  # type: ignore[method-assign]
+    made._f = lambda some: some.inputs[0][:, 0] * 0.6 + some.following[0][:, 1] * 0.8  # type: ignore[method-assign]
     assert float(made._steepness(own, expert).detach()) == pytest.approx(0.0, abs=1e-10)
-    made._f = lambda one: 3.0 * one.inputs[0][:, 0] + 0.0 * one.following[0][:, 0]  # type: ignore[method-assign]
+    made._f = lambda some: 3.0 * some.inputs[0][:, 0] + 0.0 * some.following[0][:, 0]  # type: ignore[method-assign]
     assert float(made._steepness(own, expert).detach()) == pytest.approx(4.0, rel=1e-5)
 
 
