@@ -51,8 +51,7 @@ class Configuration:
         try:
             settings = load_settings(path)
         except TauError as error:
-            return cls({one.place: one for one in _plain(path)}, fault=f"{path.name} cannot be read: {error}")
-        found = {place: Setting(place, value, default) for place, value, default in _compared(settings)}
+            return cls(_plain(path), fault=f"{path.name} cannot be read: {error}")
         learning = {
             name: behavior
             for name, behavior in settings.behaviors.items()
@@ -62,24 +61,23 @@ class Configuration:
         played = settings.env_settings.env_path or "the Unity editor"
         if isinstance(settings, BatchedSettings):
             played = f"{settings.environment.num_envs:,} x {settings.environment.name}"
-        return cls(found, played, trainers)
+        return cls(_compared(settings), played, trainers)
 
 
-def _plain(path: Path) -> Iterator[Setting]:
+def _plain(path: Path) -> dict[str, Setting]:
+    """Every value of a file that is no settings, its own default."""
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
+        values = dict(_flat(yaml.safe_load(path.read_text("utf-8")), ""))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
-        return
-    for place, value in _flat(data, ""):
-        if place:
-            yield Setting(place, value, value)
+        return {}
+    return {place: Setting(place, value, value) for place, value in values.items() if place}
 
 
-def _compared(settings: BaseModel) -> Iterator[tuple[str, object, object]]:
-    given, usual = settings.model_dump(mode="json"), _defaults(settings)
-    defaults = dict(_flat(usual, ""))
-    for place, value in _flat(given, ""):
-        yield place, value, defaults.get(place)
+def _compared(settings: BaseModel) -> dict[str, Setting]:
+    """Every value beside its default."""
+    defaults = dict(_flat(_defaults(settings), ""))
+    values = _flat(settings.model_dump(mode="json"), "")
+    return {place: Setting(place, value, defaults.get(place)) for place, value in values}
 
 
 def _defaults(model: BaseModel) -> dict[str, Any]:
@@ -90,8 +88,8 @@ def _defaults(model: BaseModel) -> dict[str, Any]:
         bare = type(model).model_construct()
         if isinstance(value, BaseModel):
             result[name] = _defaults(value)
-        elif isinstance(value, dict) and value and all(isinstance(one, BaseModel) for one in value.values()):
-            result[name] = {key: _defaults(one) for key, one in value.items()}
+        elif isinstance(value, dict) and value and all(isinstance(entry, BaseModel) for entry in value.values()):
+            result[name] = {key: _defaults(entry) for key, entry in value.items()}
         else:
             result[name] = bare.model_dump(mode="json", include={name}, warnings=False).get(name)
     return result

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tau_trainer.collection.decisions import ExperienceSink, TauAgent
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import ActorError, EngineError, sentence_of
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
@@ -28,7 +29,7 @@ from tau_trainer.training.actors.evaluator import Evaluator
 from tau_trainer.training.actors.link import ActorProcess, Board
 from tau_trainer.training.actors.pace import Push
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
-from tau_trainer.training.agents import AgentTrainer, ExperienceSink, TauAgent
+from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons

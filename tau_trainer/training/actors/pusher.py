@@ -21,7 +21,7 @@ EVERYTHING = 1
 
 
 class Pusher:
-    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.training.agents.ExperienceSink`."""
+    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.collection.decisions.ExperienceSink`."""
 
     def __init__(
         self, trainer: TrainerLink, settings: RunSettings, begin: Mapping[str, Any], facts: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Pusher:
         """Made by this process."""
         self._weights = trainer.parent.newest(facts["weights"])
         self._trainer = trainer
-        self._rows = self._decisions = self._moments = 0
+        self._rows = self._decisions = 0
         self._seen, newest = self._weights.written, self._weights.read()
         self._opts = self._pushed_at = newest.opts
         self._words: tuple[int, int] = facts["seed"], begin["index"]
@@ -81,11 +81,6 @@ class Pusher:
 
     def ended(self, returns: FloatArray) -> None:
         """The trainer counts them, of all actors together."""
-
-    def next_moment(self) -> int:
-        """A number for decisions that were made together."""
-        self._moments += 1
-        return self._moments
 
     async def wait_for_learner(self) -> None:
         """Take over newer weights; push transitions where there are enough, or they get old."""

@@ -150,7 +150,6 @@ class Learner:
         if callbacks.wants("on_batch_begin") or callbacks.wants("on_batch_end"):
             handle.watch(self._batch)
         self._rows = 0
-        self._moments = 0
         self._skipped_in_a_row = 0
         self._outstanding = 0
         self._waiting_pairs = 0
@@ -186,11 +185,6 @@ class Learner:
         rows = np.arange(self._rows, self._rows + count)
         self._rows += count
         return rows
-
-    def next_moment(self) -> int:
-        """A number for decisions that were made together."""
-        self._moments += 1
-        return self._moments
 
     def count(self, decisions: int) -> None:
         """Count decisions; write a summary every ``summary_freq`` of them, and at least a few in every run."""
