@@ -8,9 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug, ResultsDir, Run, run_folder
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
-from tau_trainer.cli.running import Force, writable
+from tau_trainer.cli.options import Debug, Force, ResultsDir, Run
+from tau_trainer.cli.running import run_folder, writable
 from tau_trainer.errors import SettingsError
 
 ANIMATION_NAME = "animation.gif"
@@ -53,7 +53,7 @@ def animate_command(
 ) -> int:
     """Play, write the file, and say what was seen; returns the exit code."""
     set_up_logging(debug=debug)
-    folder = run_folder(run, Path(results_dir))
+    folder = run_folder(run, results_dir)
     numbers = {"--episodes": episodes, "--max-steps": max_steps, "--fps": 1.0 if fps is None else fps}
     for flag, value in numbers.items():
         if not 0 < value < float("inf"):

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug, ResultsDir, run_folder
+from tau_trainer.cli.engines import EngineFlags
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
-from tau_trainer.cli.options import EngineFlags
-from tau_trainer.cli.running import Force, Output, writable
+from tau_trainer.cli.options import Debug, Force, Output, ResultsDir
+from tau_trainer.cli.running import run_folder, writable
 from tau_trainer.errors import SettingsError
 
 _SUFFIX = ".demo"
@@ -43,7 +43,7 @@ def record_command(
     if episodes < 1 or (max_steps is not None and max_steps < 1):
         raise SettingsError("--episodes and --max-steps must be at least 1")
     scripted = player == "random" or (":" in player and not Path(player).exists())
-    run = None if scripted else run_folder(player, Path(results_dir))
+    run = None if scripted else run_folder(player, results_dir)
     settings = engine_settings(None if run is None else run / "configuration.yaml", engines or EngineFlags(), seed)
     show_status(f"recording {player} on {settings.env_settings.env_path or 'the Unity editor'}")
     from tau_trainer.runs.session import on_interrupt
@@ -63,9 +63,9 @@ def record_command(
         )
     for path, demonstration in written:
         returns = demonstration.returns
-        told = f", mean return {returns.mean():.4g}, of {returns.min():.4g} to {returns.max():.4g}"
+        earned = f", mean return {returns.mean():.4g}, of {returns.min():.4g} to {returns.max():.4g}"
         decisions = int((~demonstration.ended).sum())
         show_lines(
-            [f"written: {path} ({len(returns):,} episodes, {decisions:,} decisions{told if len(returns) else ''})"]
+            [f"written: {path} ({len(returns):,} episodes, {decisions:,} decisions{earned if len(returns) else ''})"]
         )
     return 0

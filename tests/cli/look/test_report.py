@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.cli import main
-from tau_trainer.cli import report as command
+from tau_trainer.cli.look import report as command
 from tau_trainer.errors import TauError
 from tests.report.conftest import write_run
 

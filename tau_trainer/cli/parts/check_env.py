@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug
 from tau_trainer.cli.messages import set_up_logging, show_status
+from tau_trainer.cli.options import Debug
 from tau_trainer.cli.progress import Progress
 from tau_trainer.errors import SettingsError
 

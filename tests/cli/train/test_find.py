@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tau_trainer.cli import main
-from tau_trainer.cli.find import sentence, variations
+from tau_trainer.cli.train.find import sentence, variations
 
 QUICK = (
     "--set hyperparameters.batch_size=32 --set hyperparameters.buffer_size=128 --set hyperparameters.num_epoch=2 "

@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tau_trainer.cli.learn import Config
 from tau_trainer.cli.messages import show_error, show_json, show_lines
-from tau_trainer.cli.options import ActorFlags, EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
-from tau_trainer.cli.resolving import Request, learn_request, one_of_resume_and_force, with_run_id
+from tau_trainer.cli.options import Config, LearnFlags
+from tau_trainer.cli.resolving import Request, learn_request
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.runs.folder import RunFolder
@@ -26,10 +25,9 @@ from tau_trainer.settings import (
     RunSettings,
     TrainerSettings,
 )
-from tau_trainer.settings.outlook import Outlook, pace
+from tau_trainer.settings.outlook import Finding, Outlook, pace, untrainable
 from tau_trainer.settings.parameters import AnyParameter, Lesson
 from tau_trainer.settings.problems import Problems
-from tau_trainer.settings.trainable import Finding, untrainable
 from tau_trainer.training.plan import make_plan, plan_problems
 
 Rows = list[tuple[str, str]]
@@ -48,29 +46,17 @@ class Report:
     differences: list[str] = field(default_factory=list)
 
 
-def check(
-    config: Config = None,
-    /,
-    *,
-    num_envs: NumEnvs = None,
-    run: RunFlags | None = None,
-    engines: EngineFlags | None = None,
-    learning: LearningFlags | None = None,
-    actors: ActorFlags | None = None,
-    output: OutputFlags | None = None,
-    legacy: LegacyFlags | None = None,
-) -> int:
+def check(config: Config = None, /, *, given: LearnFlags | None = None) -> int:
     """Read the settings, plan the run, and tell; returns the exit code."""
-    shown = prepare(output)
-    flags = (learning or LearningFlags(), actors or ActorFlags(), shown)
-    known = (run or RunFlags(), engines or EngineFlags(), num_envs, legacy or LegacyFlags())
+    flags = given or LearnFlags()
+    prepare(flags.output)
     try:
-        report = examine(learn_request(config, *known, *flags))
+        report = examine(learn_request(config, flags))
     except SettingsError as error:
         report = Report(problems=list(error.problems))
-    if shown.json:
+    if flags.output.json:
         show_json(_plain(report))
-    elif shown.quiet:
+    elif flags.output.quiet:
         for problem in report.problems:
             show_error(problem)
     else:
@@ -89,7 +75,7 @@ def examine(request: Request) -> Report:
     report.without_effect += _sentences(read, outlook.without_effect())
     report.differences += _sentences(read, outlook.differences())
     try:
-        report.settings = one_of_resume_and_force(with_run_id(settings, request), request)
+        report.settings = request.named(settings)
         chosen = report.settings.checkpoint_settings
         folder = Path(chosen.results_dir), chosen.run_id
         if chosen.inference:
@@ -107,22 +93,22 @@ def examine(request: Request) -> Report:
 
 
 def _sentences(read: Problems, findings: Iterable[Finding]) -> list[str]:
-    told = Problems(read.document, read.flags)
+    found = Problems(read.document, read.flags)
     for location, text in findings:
         if location:
-            told.add(location, text)
+            found.add(location, text)
         else:
-            told.sentences.append(text)
-    return told.sentences
+            found.sentences.append(text)
+    return found.sentences
 
 
 def _plain(report: Report) -> dict[str, Any]:
     settings = report.settings
-    told = {name: getattr(report, name) for name in ("problems", "warnings", "without_effect", "differences")}
+    findings = {name: getattr(report, name) for name in ("problems", "warnings", "without_effect", "differences")}
     trainers = dict(_trainers(settings)) if settings else {}
     return {
         "runs": not report.problems,
-        **told,
+        **findings,
         "learning": {name: pace(trainer) for name, trainer in trainers.items()},
         "settings": settings.model_dump(mode="json") if settings else None,
     }
@@ -185,7 +171,10 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
     }
     yield "network", ", ".join([layers, *(text for text, given in extras.items() if given)])
     signals = trainer.reward_signals.items()
-    yield "rewards", ", ".join(f"{name} (gamma {one.gamma:g}, strength {one.strength:g})" for name, one in signals)
+    yield (
+        "rewards",
+        ", ".join(f"{name} (gamma {signal.gamma:g}, strength {signal.strength:g})" for name, signal in signals),
+    )
     yield "memory", f"buffer_size {numbers.buffer_size:,}, batch_size {numbers.batch_size:,}"
     if facts:
         new = facts.get("new_decisions_per_update")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.options import EngineFlags, LearningFlags, OutputFlags, PairFlags, RunFlags
+from tau_trainer.cli.options import ParallelFlags
 from tau_trainer.cli.running import prepare, train
 
 
@@ -17,16 +17,11 @@ def parallel(
     ] = None,
     /,
     *,
-    pairs: PairFlags | None = None,
-    run: RunFlags | None = None,
-    engines: EngineFlags | None = None,
-    learning: LearningFlags | None = None,
-    output: OutputFlags | None = None,
+    given: ParallelFlags | None = None,
 ) -> int:
     """Resolve the settings, train, and show the report; returns the exit code."""
     from tau_trainer.cli.resolving import parallel_settings
 
-    shown = prepare(output)
-    flags = (pairs or PairFlags(), learning or LearningFlags(), shown)
-    settings = parallel_settings(config, run or RunFlags(), engines or EngineFlags(), *flags)
-    return train("parallel", settings, shown)
+    flags = given or ParallelFlags()
+    prepare(flags.output)
+    return train("parallel", parallel_settings(config, flags), flags.output)

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug, Export, ResultsDir, Run, run_folder
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
+from tau_trainer.cli.options import Debug, Export, ResultsDir, Run
+from tau_trainer.cli.running import run_folder
 from tau_trainer.errors import SettingsError
 
 
@@ -28,7 +29,7 @@ def export_command(
 ) -> int:
     """Export and say where to; returns the exit code."""
     set_up_logging(debug=debug)
-    folder = run_folder(run, Path(results_dir))
+    folder = run_folder(run, results_dir)
     target = None if output is None else Path(output)
     if target is not None and not target.is_dir() and not target.parent.is_dir():
         raise SettingsError(f"--output {output}: the folder {target.parent} does not exist; make it first")

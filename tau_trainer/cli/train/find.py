@@ -5,14 +5,25 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from cyclopts import App, Group, Parameter
+from cyclopts import Parameter
 
 from tau_trainer.cli.messages import show_json, show_lines, show_status
-from tau_trainer.cli.options import EngineFlags, LearningFlags, LegacyFlags, NumEnvs, OutputFlags, RunFlags
+from tau_trainer.cli.options import (
+    SEARCH,
+    CompareFlags,
+    Config,
+    FindFlags,
+    LearnFlags,
+    OutputFlags,
+    RunFlags,
+    SettingFlags,
+    TrialFlags,
+    commands,
+)
 from tau_trainer.cli.progress import Progress
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError
@@ -22,63 +33,10 @@ if TYPE_CHECKING:
     from tau_trainer.search.results import Table
     from tau_trainer.settings import RunSettings
 
-SEARCH = Group("Search", sort_key=0)
 _POLL_S = 0.1
 T = TypeVar("T")
 
-app = App(
-    name="find",
-    help_format="plaintext",
-    help="Find a learning rate, an optimizer or the best of several settings by short trials.",
-    group_commands=Group("Commands"),
-    default_parameter=Parameter(negative="", show_default=False),
-)
-
-Config = Annotated[
-    str | None, Parameter(help="ML-Agents YAML file, or the name of a shipped one. [default: ML-Agents' defaults]")
-]
-
-
-@Parameter(name="*", group=SEARCH)
-@dataclass(frozen=True, kw_only=True)
-class FindFlags:
-    """What every search takes."""
-
-    metric: Annotated[
-        Literal["reward", "loss"], Parameter(help="What is compared: reward of an episode, or loss. [default: reward]")
-    ] = "reward"
-    output: Annotated[
-        Path | None,
-        Parameter(
-            name=("--output", "--out", "-o"),
-            help="Folder for table and picture, new or empty. [default: results/find-...]",
-            metavar="DIR",
-        ),
-    ] = None
-    results_dir: Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")] = (
-        "results"
-    )
-    initialize_from: Annotated[
-        str | None, Parameter(help="Begin with the weights of the run of that id.", metavar="ID")
-    ] = None
-    seed: Annotated[
-        str | None,
-        Parameter(help="Seed of everything random. [default: the config's]", metavar="N", allow_leading_hyphen=True),
-    ] = None
-    set: Annotated[
-        tuple[str, ...],
-        Parameter(help="Any setting by its key, as hyperparameters.beta=1e-3; may be repeated.", metavar="KEY=VALUE"),
-    ] = ()
-    lenient: Annotated[bool, Parameter(help="Warn of unknown keys in the config instead of refusing them.")] = False
-
-
-Decisions = Annotated[
-    int | None,
-    Parameter(
-        group=SEARCH, help="Decisions of each trial. [default: 20 updates, or off-policy 10,000 decisions]", metavar="N"
-    ),
-]
-Jobs = Annotated[int | None, Parameter(group=SEARCH, help="Trials at a time. [default: one a core]", metavar="N")]
+app = commands("find", "Find a learning rate, an optimizer or the best of several settings by short trials.")
 
 
 @app.command(name="lr")
@@ -93,11 +51,8 @@ def lr_command(
     updates: Annotated[
         int | None, Parameter(group=SEARCH, help="Least updates with each. [default: 1; off-policy 10]")
     ] = None,
-    find: FindFlags | None = None,
-    engines: EngineFlags | None = None,
-    num_envs: NumEnvs = None,
-    learning: LearningFlags | None = None,
-    output: OutputFlags | None = None,
+    find: FindFlags = FindFlags(),
+    trial: TrialFlags = TrialFlags(),
 ) -> int:
     """Let the learning rate grow while a short run trains, and suggest where it learns fastest.
 
@@ -105,22 +60,21 @@ def lr_command(
     loss is four times its best. Nothing of an existing run changes. Ctrl-C ends
     it and keeps what was found.
     """
-    shown, flags = prepare(output), find or FindFlags()
-    [settings] = _settings([config], [flags.set], flags, engines, num_envs, learning, shown).values()
+    [settings] = _settings([config], [find.set], find, trial).values()
     from tau_trainer.search import LRFinder
 
     finder = LRFinder(settings)
 
     def work(progress: Progress) -> LRResult:
         def step(sweep: Sweep) -> None:
-            told = f"{sweep.rates[-1]:.2e}: mean {sweep.metric} {sweep.recent()[-1]:.4g}"
-            progress.tell("learning rate", len(sweep.rates) / (steps + 1), told)
+            text = f"{sweep.rates[-1]:.2e}: mean {sweep.metric} {sweep.recent()[-1]:.4g}"
+            progress.tell("learning rate", len(sweep.rates) / (steps + 1), text)
 
         return finder.find(
-            flags.metric, start=start_lr, end=end_lr, steps=steps, window=window, updates=updates, on_step=step
+            find.metric, start=start_lr, end=end_lr, steps=steps, window=window, updates=updates, on_step=step
         )
 
-    return _finish("lr", _watched(work, finder.stop, shown), flags, shown)
+    return _finish("lr", _watched(work, finder.stop, trial.output), find, trial.output)
 
 
 @app.command(name="optimizer")
@@ -132,24 +86,18 @@ def optimizer_command(
         str | None,
         Parameter(group=SEARCH, help="Which, with commas between. [default: all that hyperparameters.optimizer has]"),
     ] = None,
-    decisions: Decisions = None,
-    jobs: Jobs = None,
-    find: FindFlags | None = None,
-    engines: EngineFlags | None = None,
-    num_envs: NumEnvs = None,
-    learning: LearningFlags | None = None,
-    output: OutputFlags | None = None,
+    find: CompareFlags = CompareFlags(),
+    trial: TrialFlags = TrialFlags(),
 ) -> int:
     """Train with each optimizer from the same weights and an empty memory, and name the best.
 
     Nothing of an existing run changes. Ctrl-C ends it and keeps what was found.
     """
-    shown, flags = prepare(output), find or FindFlags()
-    [settings] = _settings([config], [flags.set], flags, engines, num_envs, learning, shown).values()
+    [settings] = _settings([config], [find.set], find, trial).values()
     from tau_trainer.search import OPTIMIZERS, OptFinder
 
     names = [name.strip() for name in optimizers.split(",")] if optimizers is not None else OPTIMIZERS
-    return _compare(OptFinder(settings, names), decisions, jobs, flags, shown)
+    return _compare(OptFinder(settings, names), find, trial.output)
 
 
 @app.command(name="agent")
@@ -157,13 +105,8 @@ def agent_command(
     configs: Annotated[list[str], Parameter(help="ML-Agents YAML files, or names of shipped ones.")],
     /,
     *,
-    decisions: Decisions = None,
-    jobs: Jobs = None,
-    find: FindFlags | None = None,
-    engines: EngineFlags | None = None,
-    num_envs: NumEnvs = None,
-    learning: LearningFlags | None = None,
-    output: OutputFlags | None = None,
+    find: CompareFlags = CompareFlags(),
+    trial: TrialFlags = TrialFlags(),
 ) -> int:
     """Train several candidates in parallel processes, and name the best.
 
@@ -171,11 +114,10 @@ def agent_command(
     between: --set hyperparameters.learning_rate=1e-4,3e-4. Nothing of an
     existing run changes. Ctrl-C ends it and keeps what was found.
     """
-    shown, flags = prepare(output), find or FindFlags()
-    settings = _settings(configs, list(variations(flags.set)), flags, engines, num_envs, learning, shown)
+    settings = _settings(configs, list(variations(find.set)), find, trial)
     from tau_trainer.search import AgentFinder
 
-    return _compare(AgentFinder(settings), decisions, jobs, flags, shown)
+    return _compare(AgentFinder(settings), find, trial.output)
 
 
 def variations(assignments: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -190,40 +132,30 @@ def variations(assignments: Sequence[str]) -> Iterator[tuple[str, ...]]:
         except yaml.YAMLError:
             several = False
         values = value.split(",") if several else [value]
-        choices.append([f"{key}{equals}{one.strip()}" for one in values])
+        choices.append([f"{key}{equals}{choice.strip()}" for choice in values])
     yield from itertools.product(*choices)
 
 
 def _settings(
-    configs: Sequence[str | None],
-    changes: Sequence[tuple[str, ...]],
-    flags: FindFlags,
-    engines: EngineFlags | None,
-    num_envs: str | None,
-    learning: LearningFlags | None,
-    shown: OutputFlags,
+    configs: Sequence[str | None], changes: Sequence[tuple[str, ...]], find: FindFlags, trial: TrialFlags
 ) -> dict[str, RunSettings]:
     """Settings of every file with every change, by what tells them apart; all with the seed of the first."""
     from tau_trainer.cli.resolving import learn_request, learn_settings
     from tau_trainer.search.results import check_folder
 
-    check_folder(flags.output)
-    varied = {one for change in changes for one in change if any(one not in other for other in changes)}
+    prepare(trial.output)
+    check_folder(find.output)
+    varied = {part for change in changes for part in change if any(part not in other for other in changes)}
     found: dict[str, RunSettings] = {}
-    seed = flags.seed
+    shared = {field.name: getattr(find, field.name) for field in fields(SettingFlags)}
     for config, change in itertools.product(configs, changes):
-        run = RunFlags(
-            results_dir=flags.results_dir,
-            initialize_from=flags.initialize_from,
-            seed=seed,
-            set=tuple(map(_full_key, change)),
-            lenient=flags.lenient,
-        )
-        known = (run, engines or EngineFlags(), num_envs, LegacyFlags(), learning or LearningFlags(), shown)
-        settings = learn_settings(learn_request(config, *known))
-        seed = str(settings.env_settings.seed)
+        run = RunFlags(**shared | {"set": tuple(map(_full_key, change))})
+        settings = learn_settings(learn_request(config, LearnFlags(run=run, **vars(trial))))
+        shared["seed"] = str(settings.env_settings.seed)
         parts = [] if len(configs) == 1 else [Path(str(config)).stem]
-        parts += [one.rpartition(".")[2] if "." in one.partition("=")[0] else one for one in change if one in varied]
+        parts += [
+            part.rpartition(".")[2] if "." in part.partition("=")[0] else part for part in change if part in varied
+        ]
         name = ", ".join(parts) or Path(str(config)).stem
         if name in found:
             raise SettingsError(f"{name}: two candidates are called so; give each file a name of its own")
@@ -239,14 +171,14 @@ def _full_key(assignment: str) -> str:
     return f"behaviors.*.{assignment}" if section in TrainerSettings.model_fields else assignment
 
 
-def _compare(finder: Any, decisions: int | None, jobs: int | None, flags: FindFlags, shown: OutputFlags) -> int:
+def _compare(finder: Any, flags: CompareFlags, shown: OutputFlags) -> int:
     def work(progress: Progress) -> Comparison:
-        def told(name: str, outcome: Outcome, length: int) -> None:
+        def tell(name: str, outcome: Outcome, length: int) -> None:
             mean = outcome.mean(flags.metric)
             text = f"mean {flags.metric} {mean:.4g}" if mean is not None else f"no {flags.metric} yet"
             progress.tell(name, outcome.last / length, text)
 
-        found: Comparison = finder.find(flags.metric, decisions=decisions, jobs=jobs, on_progress=told)
+        found: Comparison = finder.find(flags.metric, decisions=flags.decisions, jobs=flags.jobs, on_progress=tell)
         return found
 
     return _finish(finder.search, _watched(work, finder.stop, shown), flags, shown)
@@ -292,7 +224,7 @@ def _finish(name: str, result: LRResult | Comparison, flags: FindFlags, shown: O
             "nothing was found: no episode and no update was over when it ended; give it more time, or compare by "
             f"--metric {'loss' if flags.metric == 'reward' else 'reward'}"
         )
-    files = write(result, results_folder(f"find-{name}", Path(flags.results_dir), flags.output))
+    files = write(result, results_folder(f"find-{name}", Path(flags.results_dir or "results"), flags.output))
     if shown.json:
         show_json({**content, "files": [str(file) for file in files]})
     elif not shown.quiet:

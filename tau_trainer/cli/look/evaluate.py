@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
-from tau_trainer.cli.options import OUTPUT
-from tau_trainer.errors import SettingsError
+from tau_trainer.cli.options import Debug, Export, Json, ResultsDir, Run
+from tau_trainer.cli.running import run_folder
 
 if TYPE_CHECKING:
     from tau_trainer.evaluation.candidates import Evaluation
-
-Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
-ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")]
-Export = Annotated[
-    Literal["best", "last"] | None,
-    Parameter(help="The best policy by validation, where there is one, or the last. [default: as the run's settings]"),
-]
-Json = Annotated[bool, Parameter(group=OUTPUT, help="One JSON object on stdout, for machines.")]
-Debug = Annotated[bool, Parameter(group=OUTPUT, help="Show tracebacks.")]
 
 
 def evaluate_command(
@@ -35,7 +23,7 @@ def evaluate_command(
 ) -> int:
     """Evaluate and show the result; returns the exit code."""
     set_up_logging(debug=debug)
-    folder = run_folder(run, Path(results_dir))
+    folder = run_folder(run, results_dir)
     show_status(f"evaluating {folder}")
     from tau_trainer.training.stored import evaluate_copies, evaluate_run
 
@@ -62,18 +50,3 @@ def table(result: Evaluation) -> list[str]:
     rows = sorted(scores.items(), key=lambda row: (row[1][1], row[1][0]))
     lines = [f"{name:<12} {reward:>+8.3f} {accuracy:>9.1%}" for name, (reward, accuracy) in rows]
     return [f"{'test rows':<12} {'reward':>8} {'accuracy':>9}", *lines, "", result.sentence()]
-
-
-def run_folder(run: str, results_dir: Path, *marks: str) -> Path:
-    """The folder of the run that is called so. Raises SettingsError, with the nearest name, where there is none.
-
-    ``marks``: files any of which tells a run's folder too, as configuration.yaml does.
-    """
-    from tau_trainer.settings.problems import did_you_mean
-
-    for folder in (results_dir / run, Path(run)):
-        if any((folder / mark).is_file() for mark in ("configuration.yaml", *marks)):
-            return folder
-    known = sorted(path.parent.name for path in results_dir.glob("*/configuration.yaml"))
-    hint = did_you_mean(run, known) if known else "train one with `tau-train parallel`"
-    raise SettingsError(f"{run}: no run of this name in {results_dir}; {hint}")

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug
 from tau_trainer.cli.messages import set_up_logging, show_lines
-from tau_trainer.cli.running import Force, Output, writable
+from tau_trainer.cli.options import Debug, Force, Output
+from tau_trainer.cli.running import writable
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_bytes, atomic_write_text
 

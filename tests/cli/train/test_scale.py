@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tau_trainer.cli import main
-from tau_trainer.cli.scale import ScaleFlags
+from tau_trainer.cli.train.scale import ScaleFlags
 from tau_trainer.search.probe import Prober
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
@@ -147,7 +147,7 @@ def test_a_run_can_find_its_sizes_first(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ScaleFlags(first=4, most=4, seconds=0.05)
-    monkeypatch.setattr("tau_trainer.cli.scale.ScaleFlags", lambda: flags)
+    monkeypatch.setattr("tau_trainer.cli.train.scale.ScaleFlags", lambda: flags)
     words = ["--results-dir", str(file.parent / "results"), "--run-id", "it"]
     assert main(["batch", str(file), "--auto-scale", *words]) == 0
     assert "num_envs 4 with" in capsys.readouterr().out

@@ -20,25 +20,25 @@ def batch(
     config: Config = None,
     /,
     *,
-    run: BatchFlags | None = None,
+    run: BatchFlags = BatchFlags(),
     auto_scale: Annotated[
         bool, Parameter(help="First find the fastest numbers of copies and batch, as tau-train scale does.", group=RUN)
     ] = False,
-    output: OutputFlags | None = None,
+    output: OutputFlags = OutputFlags(),
 ) -> int:
     """Resolve the settings, train, and show the report; returns the exit code."""
     from tau_trainer.cli.resolving import batched_settings
 
-    shown = prepare(output)
-    settings = batched_settings(config, run or BatchFlags(), shown)
+    prepare(output)
+    settings = batched_settings(config, run, output)
     if auto_scale:
-        settings = _scaled(settings, shown)
-    return train("learn", settings, shown)
+        settings = _scaled(settings, output)
+    return train("learn", settings, output)
 
 
 def _scaled(settings: BatchedSettings, shown: OutputFlags) -> BatchedSettings:
     """With the sizes that are fastest here. Raises SettingsError where the run has its sizes already."""
-    from tau_trainer.cli.scale import ScaleFlags, search, show
+    from tau_trainer.cli.train.scale import ScaleFlags, search, show
     from tau_trainer.search.sizes import resized
 
     if settings.checkpoint_settings.resume:

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug, ResultsDir, run_folder
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
-from tau_trainer.cli.running import Force, writable
+from tau_trainer.cli.options import Debug, Force, ResultsDir
+from tau_trainer.cli.running import run_folders, writable
 from tau_trainer.errors import SettingsError
 
 PLOT_NAME = "plot.png"
@@ -40,13 +40,9 @@ def plot_command(
 ) -> int:
     """Draw them and say where the picture is; returns the exit code."""
     set_up_logging(debug=debug)
-    folders = [run_folder(run, Path(results_dir), "log.jsonl") for run in runs]
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise SettingsError(f"{' '.join(runs)}: names a run twice; name each once")
+    folders = run_folders(runs, results_dir, output, "picture")
     if smooth < 1:
         raise SettingsError(f"--smooth {smooth}: at least 1 point can be averaged")
-    if output is None and len(folders) > 1:
-        raise SettingsError("a picture of several runs belongs into none of their folders; say --output FILE")
     if output is not None and (output.is_dir() or output.suffix.lower() != ".png"):
         raise SettingsError(f"--output {output}: must be a file that ends in .png")
     target = folders[0] / PLOT_NAME if output is None else writable(output, force)

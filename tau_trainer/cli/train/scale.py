@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from tau_trainer.cli.messages import show_json, show_lines, show_status
-from tau_trainer.cli.options import BatchFlags, OutputFlags
+from tau_trainer.cli.options import SEARCH, BatchFlags, OutputFlags, Set
 from tau_trainer.cli.running import prepare, writable
 from tau_trainer.errors import SettingsError
 
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from tau_trainer.search.sizes import Sizes
     from tau_trainer.settings import BatchedSettings
 
-SCALE = Group("Search", sort_key=0)
 _BAR = 24
 """Signs of the chart's longest bar."""
 _GIGA = 2**30
 
 
-@Parameter(name="*", group=SCALE)
+@Parameter(name="*", group=SEARCH)
 @dataclass(frozen=True, kw_only=True)
 class ScaleFlags:
     """How sizes are searched."""
@@ -43,13 +42,7 @@ class ScaleFlags:
     device: Annotated[
         str | None, Parameter(help="Where everything is computed. [default: the config's]", metavar="DEVICE")
     ] = None
-    set: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="Any setting by its key, as behaviors.*.hyperparameters.beta=1e-3; may be repeated.",
-            metavar="KEY=VALUE",
-        ),
-    ] = ()
+    set: Set = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +59,8 @@ class Found:
         return {
             "sizes": {".".join(map(str, place)): size for place, size in self.sizes.items()},
             **{
-                name: {"best": one.best, "ended": one.ended, "probes": [asdict(probe) for probe in one.probes]}
-                for name, one in self.curves.items()
+                name: {"best": curve.best, "ended": curve.ended, "probes": [asdict(probe) for probe in curve.probes]}
+                for name, curve in self.curves.items()
             },
         }
 
@@ -76,38 +69,38 @@ def scale(
     config: Annotated[str, Parameter(help="YAML file, or the name of a shipped one.")],
     /,
     *,
-    scaling: ScaleFlags | None = None,
+    flags: ScaleFlags = ScaleFlags(),
     to: Annotated[
         Path | None,
         Parameter(
             name=("--output", "-o"),
             help="Copy to write. [default: NAME-scaled.yaml, beside the file]",
             metavar="FILE",
-            group=SCALE,
+            group=SEARCH,
         ),
     ] = None,
-    overwrite: Annotated[bool, Parameter(name="--force", help="Write over the copy.", group=SCALE)] = False,
-    output: OutputFlags | None = None,
+    overwrite: Annotated[bool, Parameter(name="--force", help="Write over the copy.", group=SEARCH)] = False,
+    output: OutputFlags = OutputFlags(),
 ) -> int:
     """Search, show the curve, and write a copy of the file; returns the exit code."""
     from tau_trainer.cli.resolving import batched_settings
     from tau_trainer.files import atomic_write_text
     from tau_trainer.settings import find_config
-    from tau_trainer.settings.editing import edited
+    from tau_trainer.settings.document import edited
 
-    shown, flags = prepare(output), scaling or ScaleFlags()
+    prepare(output)
     source = find_config(config)
     target = to or (source if Path(config).is_file() else Path(source.name)).with_name(f"{source.stem}-scaled.yaml")
     if target.resolve() == source.resolve():
         raise SettingsError(f"--output {target}: is the file itself, which is never written over; choose another name")
     writable(target, overwrite)
-    settings = batched_settings(config, BatchFlags(device=flags.device, set=flags.set), shown)
-    found = search(settings, flags, silent=shown.quiet or shown.json)
+    settings = batched_settings(config, BatchFlags(device=flags.device, set=flags.set), output)
+    found = search(settings, flags, silent=output.quiet or output.json)
     text, kept = edited(source.read_text("utf-8-sig"), str(source), found.sizes)
     atomic_write_text(target, text)
-    if shown.json:
+    if output.json:
         show_json({**found.to_dict(), "file": str(target)})
-    elif not shown.quiet:
+    elif not output.quiet:
         show(found)
         comments = "its comments are kept" if kept else f"comments could not be carried over, and stay in {source}"
         show_lines([f"{target} is written; {comments}."])
@@ -143,9 +136,9 @@ def search(settings: BatchedSettings, flags: ScaleFlags, *, silent: bool = False
         asked[-1].stop()
 
     def probing(name: str, sizes: Callable[[int], Sizes]) -> Prober:
-        told = _Told(name, silent)
+        shown = _Shown(name, silent)
         prober = Prober(
-            settings, sizes, seconds=flags.seconds, limit_s=flags.limit, on_start=told.start, on_end=told.end
+            settings, sizes, seconds=flags.seconds, limit_s=flags.limit, on_start=shown.start, on_end=shown.end
         )
         asked.append(prober)
         return prober
@@ -166,7 +159,7 @@ def search(settings: BatchedSettings, flags: ScaleFlags, *, silent: bool = False
     return Found(curves, sizes)
 
 
-class _Told:
+class _Shown:
     """Says what is being tried, and what came of it."""
 
     def __init__(self, name: str, silent: bool) -> None:
@@ -191,18 +184,18 @@ def show(found: Found) -> None:
     """The curves as tables with bars, and a sentence each."""
     from rich.console import Console
 
-    from tau_trainer.cli.find import show_table
+    from tau_trainer.cli.train.find import show_table
 
     ascii_only = Console().options.ascii_only
-    for name, one in found.curves.items():
-        most = max(probe.rate for probe in one.probes)
+    for name, curve in found.curves.items():
+        most = max(probe.rate for probe in curve.probes)
         rows = []
-        for probe in one.curve:
+        for probe in curve.curve:
             memory = "-" if probe.memory is None else f"{probe.memory / _GIGA:.2f}"
             bar = ("#" if ascii_only else "█") * round(_BAR * probe.rate / most)
             note = {"memory": "no memory", "time": "too slow", "ended": "crashed", "error": "fails", None: ""}
-            last = "taken" if probe.size == one.best else note[probe.failure]
+            last = "taken" if probe.size == curve.best else note[probe.failure]
             rate = f"{probe.rate:,.0f}" if probe.failure is None else "-"
             rows.append((f"{probe.size:,}", rate, memory, bar.ljust(_BAR), last))
         show_table(((name, "decisions/s", "GiB", "", ""), rows))
-        show_lines([f"{name} {one.best:,} with {one.rate:,.0f} decisions/s: {one.ended}.", ""])
+        show_lines([f"{name} {curve.best:,} with {curve.rate:,.0f} decisions/s: {curve.ended}.", ""])

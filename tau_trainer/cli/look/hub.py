@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Group, Parameter
+from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug, ResultsDir, Run, run_folder
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
+from tau_trainer.cli.options import Debug, ResultsDir, Run, commands
+from tau_trainer.cli.running import run_folder
 
-app = App(
-    name="hub",
-    help_format="plaintext",
-    help="Put a run on the Hugging Face Hub, or restore one from there. Needs: pip install 'tau-trainer[hub]'",
-    group_commands=Group("Commands"),
-    default_parameter=Parameter(negative="", show_default=False),
+app = commands(
+    "hub", "Put a run on the Hugging Face Hub, or restore one from there. Needs: pip install 'tau-trainer[hub]'"
 )
 
 Repo = Annotated[str, Parameter(help="A model repository of the Hub: OWNER/NAME.")]
@@ -44,7 +41,7 @@ def push_command(
     with hf auth login, or set HF_TOKEN.
     """
     set_up_logging(debug=debug)
-    folder = run_folder(run, Path(results_dir), "log.jsonl")
+    folder = run_folder(run, results_dir, "log.jsonl")
     from tau_trainer.sharing import Repository, contents_of, write_contents
     from tau_trainer.sharing.remote import check_name
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug, ResultsDir, run_folder
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
-from tau_trainer.cli.running import Force, Output, writable
+from tau_trainer.cli.options import Debug, Force, Output, ResultsDir
+from tau_trainer.cli.running import run_folders, writable
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_text
 
@@ -27,11 +26,7 @@ def report_command(
 ) -> int:
     """Write the report and say where it is; returns the exit code."""
     set_up_logging(debug=debug)
-    folders = [run_folder(run, Path(results_dir), "log.jsonl") for run in runs]
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise SettingsError(f"{' '.join(runs)}: names a run twice; name each once")
-    if output is None and len(folders) > 1:
-        raise SettingsError("a report of several runs belongs into none of their folders; say where with --output FILE")
+    folders = run_folders(runs, results_dir, output, "report")
     if output is not None and output.is_dir():
         raise SettingsError(f"--output {output}: is a folder; name a file such as {output / 'report.html'}")
     from tau_trainer.report import REPORT_NAME, RunRecord, render

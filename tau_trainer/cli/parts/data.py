@@ -5,24 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import App, Group, Parameter
+from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug, Json
 from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
+from tau_trainer.cli.options import Debug, Force, Json, Output, commands
 from tau_trainer.cli.progress import Progress
-from tau_trainer.cli.running import Force, Output, writable
+from tau_trainer.cli.running import writable
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
     from tau_trainer.tau.data import DataReport
 
-app = App(
-    name="data",
-    help_format="plaintext",
-    help="Embed, audit, join, target and export a Tau data set of your own.",
-    group_commands=Group("Commands"),
-    default_parameter=Parameter(negative="", show_default=False),
-)
+app = commands("data", "Embed, audit, join, target and export a Tau data set of your own.")
 
 File = Annotated[Path, Parameter(help="Tau data set (JSON).")]
 Packaged = Annotated[
@@ -60,10 +54,10 @@ def embed_command(
     model = get_encoder(encoder)
     with Progress(silent=json) as progress:
 
-        def told(done: int, of: int) -> None:
+        def tell(done: int, of: int) -> None:
             progress.tell("embedding", done / of, f"{done:,} of {of:,} texts")
 
-        report = embed(source, model, on_progress=told)
+        report = embed(source, model, on_progress=tell)
     return _show(report, json)
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.evaluate import Debug, ResultsDir
 from tau_trainer.cli.messages import set_up_logging, show_lines
+from tau_trainer.cli.options import Debug, Force, ResultsDir
 from tau_trainer.cli.progress import Progress
-from tau_trainer.cli.running import Force, writable
+from tau_trainer.cli.running import writable
 from tau_trainer.errors import SettingsError
 
 _WHO = "A fixed player, or a run's id or folder."
