@@ -23,9 +23,9 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.models import tensor_names as names
 from tau_trainer.settings import RewardSignalSettings
 from tau_trainer.settings.signals import CuriositySettings
-from tau_trainer.training import pool as pool_module
+from tau_trainer.training.learning import pool as pool_module
+from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.plan import make_plan
-from tau_trainer.training.pool import LearnerPool
 from tests.algorithms import replayed
 from tests.algorithms.experience import CONTINUOUS, HYBRID, Collector, behavior, ppo, settings
 from tests.networks import make_network, observations, policy_of
@@ -57,7 +57,7 @@ DEFECTS: dict[int, tuple[str, tuple[str, ...]]] = {
     6: (
         "the last checkpoint replaces the good one even when its weights are NaN",
         (
-            "tests/training/test_run.py::test_nan_again_and_again_ends_the_run_without_a_nan_on_disk",
+            "tests/training/pairs/test_collector.py::test_nan_again_and_again_ends_the_run_without_a_nan_on_disk",
             "tests/runs/test_checkpoints.py::test_numbers_that_are_not_finite_never_reach_a_checkpoint",
         ),
     ),
@@ -68,7 +68,7 @@ DEFECTS: dict[int, tuple[str, tuple[str, ...]]] = {
     8: (
         "the policy changes within a trajectory, so that no run can be repeated",
         (
-            "tests/training/test_run.py::test_the_same_seed_is_the_same_run_to_the_bit",
+            "tests/training/pairs/test_collector.py::test_the_same_seed_is_the_same_run_to_the_bit",
             "tests/algorithms/test_ppo.py::test_data_of_an_older_policy_has_ratio_one_too",
         ),
     ),
@@ -81,7 +81,7 @@ DEFECTS: dict[int, tuple[str, tuple[str, ...]]] = {
     12: (
         "one engine that crashes resets all of them",
         (
-            "tests/training/test_run.py::test_a_restarted_engine_costs_its_open_trajectories_only",
+            "tests/training/pairs/test_collector.py::test_a_restarted_engine_costs_its_open_trajectories_only",
             "tests/test_promises.py::test_a_broken_engine_costs_its_own_open_trajectories_only",
         ),
     ),

@@ -20,7 +20,7 @@ from tau_trainer.remote.launching import Running
 
 ROOT = Path(__file__).parents[1]
 MODULE = "tau_trainer.__main__"
-LOADED = ("tau_trainer.training.api", "tau_trainer.training.run", "tau_trainer.training.batched.run")
+LOADED = ("tau_trainer.training.api", "tau_trainer.training.pairs.collector", "tau_trainer.training.batched.run")
 _VARIABLES = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "80"}
 
 

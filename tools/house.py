@@ -212,7 +212,7 @@ def walked() -> dict[str, Walk]:
     from tau_trainer import load_settings
     from tau_trainer.bridge.codec import TrainerCodec
     from tau_trainer.training.api import train
-    from tau_trainer.training.learner import Learner
+    from tau_trainer.training.learning.learner import Learner
 
     assert threading.current_thread() is threading.main_thread()
     walks = {"exchange": Walk(), "update": Walk()}

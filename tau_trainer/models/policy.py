@@ -238,7 +238,7 @@ class _ActorPolicy(Policy):
         rows = np.arange(len(logits))
         for branch, (begin, end) in enumerate(self._bounds):
             shifted = logits[:, begin:end] - logits[:, begin:end].max(axis=1, keepdims=True)
-            scores = shifted if rng is None else shifted + gumbel(rng, shifted.shape)
+            scores = shifted if rng is None else shifted + gumbel(rng, shifted)
             choice = scores.argmax(axis=1)
             discrete[:, branch] = choice
             total = np.exp(shifted).sum(axis=1)

@@ -12,8 +12,7 @@ from pydantic import BaseModel
 
 from tau_trainer.errors import TauError
 from tau_trainer.settings import load_settings
-from tau_trainer.settings.batched import BatchedSettings, is_batched, load_batched
-from tau_trainer.settings.document import read_document
+from tau_trainer.settings.batched import BatchedSettings, PolicySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +49,19 @@ class Configuration:
         if not path.is_file():
             return cls(fault=f"{path.name} is missing")
         try:
-            if is_batched(read_document(path).data):
-                return cls._of_batched(load_batched(path))
             settings = load_settings(path)
         except TauError as error:
             return cls(_plain(path), fault=f"{path.name} cannot be read: {error}")
-        trainers = {name: behavior.trainer_type for name, behavior in settings.behaviors.items()}
-        return cls(_compared(settings), settings.env_settings.env_path or "the Unity editor", trainers)
-
-    @classmethod
-    def _of_batched(cls, settings: BatchedSettings) -> Configuration:
-        trainers = {name: policy.trainer_type for name, policy in settings.policies.items() if policy.learns}
-        return cls(_compared(settings), f"{settings.environment.num_envs:,} x {settings.environment.name}", trainers)
+        learning = {
+            name: behavior
+            for name, behavior in settings.behaviors.items()
+            if not isinstance(behavior, PolicySettings) or behavior.learns
+        }
+        trainers = {name: behavior.trainer_type for name, behavior in learning.items()}
+        played = settings.env_settings.env_path or "the Unity editor"
+        if isinstance(settings, BatchedSettings):
+            played = f"{settings.environment.num_envs:,} x {settings.environment.name}"
+        return cls(_compared(settings), played, trainers)
 
 
 def _plain(path: Path) -> dict[str, Setting]:

@@ -69,7 +69,7 @@ class TrialElsewhere:
             name="the process of a trial",
             failure=TauError,
             several=True,
-            preload=["tau_trainer.training.run"],
+            preload=["tau_trainer.training.pairs.collector"],
         )
         self.job = Job(self.target)
         self._on_progress = on_progress

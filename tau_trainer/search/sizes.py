@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tau_trainer.settings.batched import BatchedSettings, plain_batched
+from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.hyperparameters import A2CHyperparameters, Hyperparameters, OffPolicyHyperparameters
 
@@ -20,8 +20,8 @@ def with_copies(settings: BatchedSettings, num_envs: int) -> Sizes:
     """
     sizes: Sizes = {("environment", "num_envs"): num_envs}
     for name, policy in _on_policy(settings).items():
-        place = ("policies", name, "hyperparameters")
-        if settings.policies[name].hyperparameters.buffer_size is None:
+        place = ("behaviors", name, "hyperparameters")
+        if settings.behaviors[name].hyperparameters.buffer_size is None:
             continue
         buffer = max(1, policy["buffer_size"] * num_envs // settings.environment.num_envs)
         sizes[*place, "buffer_size"] = buffer
@@ -35,7 +35,7 @@ def with_batch(settings: BatchedSettings, batch_size: int) -> Sizes:
     policies = _on_policy(settings)
     largest = max(policy["batch_size"] for policy in policies.values())
     return {
-        ("policies", name, "hyperparameters", "batch_size"): min(
+        ("behaviors", name, "hyperparameters", "batch_size"): min(
             max(1, policy["batch_size"] * batch_size // largest), policy["buffer_size"]
         )
         for name, policy in policies.items()
@@ -54,7 +54,7 @@ def batch_range(settings: BatchedSettings) -> tuple[int, int] | None:
 
 def resized(settings: BatchedSettings, sizes: Mapping[Location, int]) -> BatchedSettings:
     """``settings`` with these sizes."""
-    data = plain_batched(settings)
+    data = settings.model_dump(mode="json")
     for location, value in sizes.items():
         inner: Any = data
         for key in location[:-1]:
@@ -67,7 +67,7 @@ def _on_policy(settings: BatchedSettings) -> dict[str, dict[str, int]]:
     """Batch and buffer of the policies that learn from what they just did."""
     return {
         name: {"batch_size": numbers.batch_size, "buffer_size": _gathered(numbers, settings.environment.num_envs)}
-        for name, policy in settings.policies.items()
+        for name, policy in settings.behaviors.items()
         if policy.learns and not isinstance(numbers := policy.hyperparameters, OffPolicyHyperparameters)
     }
 

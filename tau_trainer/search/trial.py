@@ -26,7 +26,7 @@ from tau_trainer.training.plan import make_plan
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms import Algorithm
-    from tau_trainer.training.run import PairsCollector
+    from tau_trainer.training.pairs.collector import PairsCollector
 
 Metric = Literal["reward", "loss"]
 """Mean reward of an episode, the more the better; or :func:`loss_of` an update, the less the better."""
@@ -124,7 +124,7 @@ class Trial:
         """Train to the end. Raises TauError: no pair could play, or learning has failed."""
         import torch
 
-        from tau_trainer.training.run import PairsCollector
+        from tau_trainer.training.pairs.collector import PairsCollector
 
         check_device(self._settings)
         with unchanged(), tempfile.TemporaryDirectory(prefix="tau-search-") as place:

@@ -1,7 +1,7 @@
 """Experience from recordings: no engine, no pairs, and the folder of any other run.
 
-What is written is what :class:`~tau_trainer.training.run.PairsCollector` writes, so that such a run can be played
-(``--inference``), exported, reported on, and begun from (``--initialize-from``).
+What is written is what :class:`.PairsCollector` writes, so that such a run can be played (``--inference``), exported,
+reported on, and begun from (``--initialize-from``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from tau_trainer.bridge.demonstrations import read_demonstrations
-from tau_trainer.bridge.image_order import order_of_recordings
+from tau_trainer.bridge.package import order_of_recordings
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.evaluation.candidates import ScoredPolicy, best_to_keep, stored_best

@@ -78,7 +78,7 @@ class RunPlan:
     stall_s: float
     """Seconds without any progress after which the run is given up."""
     population: bool = False
-    """Whether all pairs are one computation, without engines: see :mod:`.population`."""
+    """Whether all pairs are one computation, without engines: see :mod:`.pairs.population`."""
 
     @property
     def inference(self) -> bool:

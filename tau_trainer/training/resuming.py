@@ -7,7 +7,7 @@ from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.moments import newest_moment
-from tau_trainer.training.early_stop import EpisodeReturns
+from tau_trainer.training.learning.returns import EpisodeReturns
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.stored import load_policy
 

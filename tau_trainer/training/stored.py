@@ -53,7 +53,7 @@ def load_policy(
 ) -> tuple[ScoredPolicy, ScoredPolicy | None, BehaviorSpec]:
     """The last policy of a checkpoint, its best one, and the behavior they act for. Raises CheckpointError."""
     from tau_trainer.algorithms import Setup, make_algorithm
-    from tau_trainer.training.parameters_only import whole
+    from tau_trainer.training.learning.parameters_only import whole
 
     try:
         learner = checkpoint.manifest["learner"]

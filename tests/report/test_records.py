@@ -15,7 +15,7 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineExitedError, TauError
 from tau_trainer.report import RunRecord, render
 from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, REFUSED
-from tau_trainer.training import learner
+from tau_trainer.training.learning import learner
 from tests.report.conftest import append, write_run
 
 

@@ -17,8 +17,7 @@ import pytest
 import torch
 
 from tau_trainer import load_settings
-from tau_trainer.bridge.engine import EngineOptions
-from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.envs import EnvironmentSource
 from tau_trainer.envs.engines import EngineWorker
@@ -45,7 +44,7 @@ from tau_trainer.specs import (
     empty_terminals,
 )
 from tau_trainer.training.manager import ParallelTrainerManager
-from tau_trainer.training.run import PairsCollector
+from tau_trainer.training.pairs.collector import PairsCollector
 
 WAIT_S = 50.0
 _version, _git_state = cache(metadata.version), cache(provenance.git_state)
@@ -92,12 +91,9 @@ class SceneEngine:
         launch: LaunchSpec | None,
         options: EngineOptions,
         channels: SideChannelHub | None = None,
-        *,
-        patient: bool = False,
         on_event: Any = None,
     ) -> None:
         assert launch is not None
-        assert not patient
         self.index = index
         self.port = port
         self.launch = launch
@@ -114,7 +110,8 @@ class SceneEngine:
         self._scene: Scene | None = None
         self._actions: Mapping[str, Actions] = {}
 
-    async def start(self) -> None:
+    async def start(self, *, patient: bool = False) -> None:
+        assert not patient
         self._stage.enters(self)
         await self._stage.before_start(self)
 

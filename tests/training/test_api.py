@@ -13,7 +13,7 @@ import pytest
 from tau_trainer.errors import RunExistsError
 from tau_trainer.metrics import RunReport, read_log
 from tau_trainer.training.api import train
-from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.training.fakes import SceneEngine, Stage, begin, tau_settings, until
 
 

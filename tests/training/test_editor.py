@@ -14,7 +14,7 @@ import pytest
 from tau_trainer.envs import engines
 from tau_trainer.metrics import PairState
 from tau_trainer.settings import load_settings
-from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.bridge.conftest import free_port
 from tests.training.fakes import WAIT_S, Memory, begin, until
 

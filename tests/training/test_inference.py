@@ -17,7 +17,7 @@ from tau_trainer.memory import RolloutMemory
 from tau_trainer.metrics import RunReport
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.stored import load_policy
 from tests.training.fakes import RAINBOW, WAIT_S, Memory, SceneEngine, Stage, sac_settings, tau_settings, train, until

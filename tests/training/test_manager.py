@@ -14,7 +14,7 @@ from tau_trainer.errors import EngineExitedError, LaunchError, RunExistsError, S
 from tau_trainer.metrics import PairState, Recorder
 from tau_trainer.settings import load_settings
 from tau_trainer.training.manager import ParallelTrainerManager
-from tau_trainer.training.parallel import ParallelTrainer
+from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.bridge.conftest import free_port
 from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, begin, tau_settings, train, until
 

@@ -1,8 +1,7 @@
 """A process that acts: one pair with its environment, which pushes what it experienced to the trainer.
 
-Launched by :mod:`.manager`. It collects as every pair does (:mod:`~tau_trainer.training.pair`); only where a learner
-would be there is a :class:`~tau_trainer.training.actors.pusher.Pusher`: the collecting side of the algorithm, linked to
-it.
+Launched by :mod:`.manager`. It collects as every pair does (:mod:`~tau_trainer.training.pairs.pair`); only where a
+learner would be there is a :class:`.Pusher`: the collecting side of the algorithm, linked to it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 import torch
 
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind, Stat
-from tau_trainer.collection.decisions import DecisionBatcher
+from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
 from tau_trainer.envs import open_source
 from tau_trainer.envs.threaded import ThreadedEnvironment
 from tau_trainer.errors import ActorError
@@ -28,9 +27,9 @@ from tau_trainer.specs import Aggregation, BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.parent import TrainerLink
 from tau_trainer.training.actors.pusher import EVERYTHING, Pusher
-from tau_trainer.training.agents import AgentTrainer, TauAgent
+from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.task import task_of
 
 _BEAT_S = 0.25

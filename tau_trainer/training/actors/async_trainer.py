@@ -3,7 +3,7 @@
 Actors push into a bounded channel; who finds it full waits. Here it is drained, transition by transition in the order
 of arrival, and gradient steps are taken: as many as ``samples_per_update`` allows, so that whichever side is ahead
 waits (:mod:`.pace`); in lock step :class:`.Rounds` says instead when what is learned from.
-The update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learner.Learner`).
+The update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learning.learner.Learner`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tau_trainer.remote.process import Publisher
 from tau_trainer.settings import AsyncTrainerSettings
 from tau_trainer.training.actors.figures import Figures
 from tau_trainer.training.actors.pace import Pace, Push
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 
 
 class AsyncTrainer:
@@ -31,7 +31,6 @@ class AsyncTrainer:
         weights: where actors read the newest weights.
         pace: how many gradient steps for which samples.
         recorded: its figures.
-        save_due: whether ``save_interval`` opts are behind it since a checkpoint, in lock step.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class AsyncTrainer:
         hub: MetricsHub,
         weights: Publisher,
         *,
-        save: Callable[[Learner], Awaitable[None]],
         evaluate: Callable[[Learner, Policy, int], Awaitable[None]],
         on_done: Callable[[], None],
     ) -> None:
@@ -52,7 +50,6 @@ class AsyncTrainer:
             settings: ``async_trainer``.
             hub: where figures go.
             weights: where they become known.
-            save: writes a checkpoint; in lock step nobody asks for one here.
             evaluate: called with the policy and the opts behind it, and awaited.
             on_done: called when learning has ended.
         """
@@ -60,10 +57,8 @@ class AsyncTrainer:
         self.weights = weights
         self.pace = Pace(learner, settings)
         self.recorded = Figures(learner.name, hub, learner.samples, learner.opts)
-        learner.record = self.recorded.means.add
-        self.save_due = False
+        learner.record, learner.before_summary = self.recorded.means.add, self._record
         self._settings = settings
-        self._save = save
         self._evaluate = evaluate
         self._on_done = on_done
         self._queue: deque[Push] = deque()
@@ -189,12 +184,11 @@ class AsyncTrainer:
             self._on_done()
 
     def _end(self) -> None:
-        self._record()
+        self.learner.flush()
         self.publish()
 
     def _record(self) -> None:
         self.recorded.record(self.learner.samples, self.learner.opts)
-        self.learner.flush()
 
     async def _update(self, push: Push | None, steps: int, *, anew: bool = False) -> None:
         learner, before = self.learner, self.learner.opts
@@ -219,19 +213,8 @@ class AsyncTrainer:
 
         if due(settings.sync_interval) and not self._in_rounds:
             self.publish()
-        if due(settings.record_agent_info_interval):
-            self.recorded.record_means()
-        if due(settings.record_compute_cost_interval):
-            self.recorded.record_cost()
         if due(settings.eval_interval):
             await self._evaluate(self.learner, self.learner.policy, opts)
-        if due(settings.flush_record_interval):
-            self._record()
-        if due(settings.save_interval):
-            if self._in_rounds:
-                self.save_due = True
-            else:
-                await self._save(self.learner)
         if not self.done and settings.max_opts is not None and opts >= settings.max_opts:
             self.drop()
             self._on_done()

@@ -16,7 +16,7 @@ from tau_trainer.remote.process import Message
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.training.actors.actor import plain_parameters
 from tau_trainer.training.actors.link import ActorProcess, Board
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
 
 
 class Evaluator:

@@ -22,10 +22,10 @@ from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.actor import TOO_SLOW, plain_parameters
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.actors.rounds import Rounds
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.plan import RunPlan
-from tau_trainer.training.pool import LearnerPool
 
 _BOARDS = 16
 """Behaviors whose weights can be shared: actors inherit the memory before it is known what they will play."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tau_trainer.collection.decisions import ExperienceSink, TauAgent
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import ActorError, EngineError, sentence_of
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
@@ -28,13 +29,13 @@ from tau_trainer.training.actors.evaluator import Evaluator
 from tau_trainer.training.actors.link import ActorProcess, Board
 from tau_trainer.training.actors.pace import Push
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
-from tau_trainer.training.agents import AgentTrainer, ExperienceSink, TauAgent
-from tau_trainer.training.learner import Learner
+from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pair import AgentTrainerPair
-from tau_trainer.training.parallel import FINISH_S, ParallelTrainer
+from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.parallel import FINISH_S, ParallelTrainer
 from tau_trainer.training.plan import RunPlan
-from tau_trainer.training.pool import LearnerPool
 
 
 class DistantTrainer(AgentTrainer):
@@ -74,7 +75,7 @@ class ActorPair(AgentTrainerPair):
         done: Callable[[AgentTrainerPair], bool],
         parameters: Callable[[int], Parameters],
     ) -> None:
-        """``done``, ``parameters``: see :class:`~tau_trainer.training.pair.AgentTrainerPair`."""
+        """``done``, ``parameters``: see :class:`~tau_trainer.training.pairs.pair.AgentTrainerPair`."""
         self._finishing = False
         self.process = ActorProcess(board, index, board.plan.log_folder / f"Actor-{index}.log")
         self._mirror = DistantTrainer(index, board.hub)
@@ -231,18 +232,16 @@ class ActorManager(ParallelTrainer):
         *,
         done: Callable[[AgentTrainerPair], bool],
         parameters: Callable[[int], Parameters],
-        save: Callable[[Learner], Any],
-        after_round: Callable[[bool], Awaitable[bool]],
+        after_round: Callable[[], Awaitable[bool]],
         generation: Callable[[], int],
         evaluate: Callable[[AgentTrainerPair], Any] | None = None,
     ) -> None:
-        """``save`` writes a checkpoint of a learner; ``after_round``: in lock step, see :class:`Rounds`.
+        """``after_round``: in lock step, see :class:`Rounds`.
 
         ``generation``: how often all environments began anew; the others as in :class:`ParallelTrainer` and its pairs.
         """
         self.board = board
         self.evaluator = Evaluator(board, parameters)
-        self._save = save
         board.make_trainer, board.generation = self._make_trainer, generation
         if board.plan.lock_step:
             board.rounds = Rounds(board.trainers, self._expected, after_round)
@@ -266,7 +265,6 @@ class ActorManager(ParallelTrainer):
             self.board.own,
             self.board.hub,
             weights,
-            save=self._save,
             evaluate=self._have_played,
             on_done=self.wake,
         )

@@ -21,7 +21,7 @@ EVERYTHING = 1
 
 
 class Pusher:
-    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.training.agents.ExperienceSink`."""
+    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.collection.decisions.ExperienceSink`."""
 
     def __init__(
         self, trainer: TrainerLink, settings: RunSettings, begin: Mapping[str, Any], facts: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Pusher:
         """Made by this process."""
         self._weights = trainer.parent.newest(facts["weights"])
         self._trainer = trainer
-        self._rows = self._decisions = self._moments = 0
+        self._rows = self._decisions = 0
         self._seen, newest = self._weights.written, self._weights.read()
         self._opts = self._pushed_at = newest.opts
         self._words: tuple[int, int] = facts["seed"], begin["index"]
@@ -81,11 +81,6 @@ class Pusher:
 
     def ended(self, returns: FloatArray) -> None:
         """The trainer counts them, of all actors together."""
-
-    def next_moment(self) -> int:
-        """A number for decisions that were made together."""
-        self._moments += 1
-        return self._moments
 
     async def wait_for_learner(self) -> None:
         """Take over newer weights; push transitions where there are enough, or they get old."""
@@ -135,8 +130,8 @@ def exploring(settings: TrainerSettings, exploration: Mapping[str, Any] | None) 
     numbers = settings.hyperparameters
     if "exploration" not in type(numbers).model_fields:
         raise SettingsError(
-            f"{settings.trainer_type} explores by its own noise, so async_trainer.exploration, eps_min and eps_max "
-            "do not go with it; remove them"
+            f"{settings.trainer_type} explores by its own noise, so async_trainer.exploration does not go "
+            "with it; remove it"
         )
     changed = type(numbers).model_validate(numbers.model_dump(mode="json") | {"exploration": dict(exploration)})
     return settings.model_copy(update={"hyperparameters": changed})

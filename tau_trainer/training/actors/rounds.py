@@ -47,15 +47,14 @@ class Rounds:
         self,
         trainers: Mapping[str, AsyncTrainer],
         expected: Callable[[], set[int]],
-        after_round: Callable[[bool], Awaitable[bool]],
+        after_round: Callable[[], Awaitable[bool]],
     ) -> None:
         """Made before anybody plays.
 
         Args:
             trainers: by learner, as they appear.
             expected: actors that play, or will; nobody once the run has had all that it was to have.
-            after_round: awaited after a round; gets whether a checkpoint is due by ``save_interval``, says whether one
-                was written.
+            after_round: awaited after a round; says whether a checkpoint was written.
         """
         self._trainers = trainers
         self._expected = expected
@@ -149,11 +148,9 @@ class Rounds:
         """Whether a checkpoint was due and is written; the last one of a run is not written here."""
         if self._open or not self._expected():
             return False
-        due = any(trainer.save_due for trainer in self._trainers.values())
-        saved = await self._after_round(due)
+        saved = await self._after_round()
         if saved:
-            for name, trainer in self._trainers.items():
-                trainer.save_due, self._anew[name] = False, True
+            self._anew = dict.fromkeys(self._trainers, True)
         return saved
 
     def _go_on(self, *, anew: bool) -> None:

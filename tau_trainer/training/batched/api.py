@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tau_trainer.metrics import RunReport, TerminalMode
 from tau_trainer.runs.collector import Collector
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.batched import BatchedSettings, plain_batched
+from tau_trainer.settings.batched import BatchedSettings
 
 _FOLLOW = "tau_trainer.training.batched.playing:follow"
 
@@ -32,14 +32,14 @@ def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
     import torch
 
     from tau_trainer.training.batched import hironaka
+    from tau_trainer.training.batched.ranks import device_of, gathered
     from tau_trainer.training.batched.run import CopiesCollector
-    from tau_trainer.training.ranks import device_of, gathered
 
     kind = hironaka.HironakaCollector if played.name == "hironaka" else CopiesCollector
     if kind is not CopiesCollector:
         hironaka.check(settings)  # before other ranks are asked
     device = device_of(0, settings.devices, torch.device(settings.device))
-    asked = {"settings": plain_batched(settings)}
+    asked = {"settings": settings.model_dump(mode="json")}
     torch.set_num_threads(1)  # of this thread
     with gathered(_FOLLOW, asked, settings.devices, device, run.folder.path / "run_logs", _leave) as ranks:
         yield kind(settings.on(str(device)), run, ranks)

@@ -96,7 +96,7 @@ class CopiesCollector(Collector):
     @property
     @override
     def max_steps(self) -> int:
-        return 0 if self.run.plays else self.settings.max_steps
+        return 0 if self.run.plays else self.settings.clock.max_steps
 
     @property
     @override
@@ -132,7 +132,7 @@ class CopiesCollector(Collector):
         if given is not None:
             if not Path(given).is_dir():
                 raise SettingsError(
-                    f"policies.{seat.name}.init_path {given}: there is no such checkpoint; name a folder such as "
+                    f"behaviors.{seat.name}.init_path {given}: there is no such checkpoint; name a folder such as "
                     "results/ID/checkpoints/NAME-100000"
                 )
             return load_checkpoint(Path(given))
@@ -147,7 +147,7 @@ class CopiesCollector(Collector):
 
     @override
     def advance(self) -> bool:
-        playing, settings, over = self.playing, self.settings, self.playing.round_over
+        playing, clock, over = self.playing, self.settings.clock, self.playing.round_over
         if over and (self.done or self.run.ending):
             return False
         if self.run.plays:
@@ -162,11 +162,11 @@ class CopiesCollector(Collector):
                 raise
             raise LearnerError(death) from error
         over = playing.round_over
-        if self._due(self._flushed, settings.summary_every) or (self.done and over):
+        if self._due(self._flushed, clock.summary_every(clock.max_steps)) or (self.done and over):
             self.flush()
-        if over and self._due(self._evaluated, settings.evaluation.interval):
+        if over and self._due(self._evaluated, self.settings.evaluation.interval):
             self._evaluate()
-        if over and self._due(self._saved, settings.checkpoint_interval) and not self.done:
+        if over and self._due(self._saved, clock.checkpoint_every) and not self.done:
             self._saved = self.steps
             if self._better:
                 self.checkpoint()
@@ -259,7 +259,7 @@ class CopiesCollector(Collector):
     def _kept(self, seat: Seat) -> Kept:
         model = self._model(seat)
         return Kept(
-            seat.name, self.playing.steps_of(seat), partial(self._state, seat), model, self.settings.keep_checkpoints
+            seat.name, self.playing.steps_of(seat), partial(self._state, seat), model, seat.settings.keep_checkpoints
         )
 
     def _model(self, seat: Seat) -> ModelWriter | None:

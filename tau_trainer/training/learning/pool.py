@@ -1,0 +1,173 @@
+"""All learners of a run: one a behavior where pairs share, one a behavior and pair where they do not."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
+from tau_trainer.bridge.package import order_of_recordings
+from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
+from tau_trainer.errors import SettingsError
+from tau_trainer.metrics import MetricsHub
+from tau_trainer.rewards import EngineReward, Rewarder
+from tau_trainer.runs.callbacks import NOBODY, Callbacks
+from tau_trainer.specs import BehaviorSpec
+from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
+from tau_trainer.training.learning.learner import Learner, Validator
+from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner
+from tau_trainer.training.plan import RunPlan
+
+_MOST_THREADS = 4
+"""That a learner's process uses inside one large operation, as ML-Agents does, and half of the cores at most: engines
+play meanwhile."""
+
+
+class LearnerPool:
+    """Makes learners when environments show their behaviors, and gives every pair its TauAgents and rewards."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        hub: MetricsHub,
+        validator: Validator | None = None,
+        on_new: Callable[[Learner], None] | None = None,
+        callbacks: Callbacks = NOBODY,
+    ) -> None:
+        """``callbacks`` are told what learners do.
+
+        ``on_new`` is called with every learner before it is used (to restore it from a checkpoint, say).
+        """
+        self.learners: dict[str, Learner] = {}
+        self.handles: dict[str, LearnerHandle] = {}
+        """Where each of them learns."""
+        self.batcher = DecisionBatcher()
+        self._plan = plan
+        self._hub = hub
+        self._validator = validator
+        self.callbacks = callbacks
+        self._on_new = on_new or (lambda learner: None)
+        self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
+        self._teams: dict[str, set[int]] = {}
+        self._processes: list[LearnerProcess] = []
+        self._remote = itertools.count()
+        # As in the thread that acts: small networks gain nothing from a second thread inside one operation.
+        self.executor = ThreadPoolExecutor(
+            self._workers, thread_name_prefix="learner", initializer=torch.set_num_threads, initargs=(1,)
+        )
+
+    def of_pair(self, pair: int) -> list[Learner]:
+        """The learners that ``pair`` feeds."""
+        if self._plan.shared:
+            return list(self.learners.values())
+        suffix = self.name("", pair)
+        return [learner for name, learner in self.learners.items() if name.endswith(suffix)]
+
+    def name(self, behavior: str, pair: int) -> str:
+        """A learner's key in metrics and files."""
+        return behavior if self._plan.shared else f"{behavior}-pair{pair}"
+
+    def agent(self, pair: int, spec: BehaviorSpec) -> TauAgent:
+        """The TauAgent of ``pair`` for a behavior. Raises as :meth:`learner`."""
+        return TauAgent(self.learner(pair, spec), spec, self.batcher)
+
+    def learner(self, pair: int, spec: BehaviorSpec) -> Learner:
+        """Who learns a behavior from ``pair``. Raises SettingsError where the settings know no such behavior."""
+        name, task = self.name(spec.short_name, pair), self._plan.task
+        visible = task.visible(spec) if task is not None else spec
+        learner = self.learners.get(name)
+        if learner is None:
+            learner = self._make(name, visible, self.rewarder(spec).width)
+            self.learners[name] = learner
+        elif (learner.spec.observations, learner.spec.actions) != (visible.observations, visible.actions):
+            raise SettingsError(
+                f"behavior '{spec.short_name}' has other sensors or actions in engine {pair} than elsewhere; "
+                "start every engine from the same build with the same arguments"
+            )
+        self._warn_of_teams(learner, spec)
+        return learner
+
+    def _warn_of_teams(self, learner: Learner, spec: BehaviorSpec) -> None:
+        """Teams share a trainer, in ML-Agents too (``OnPolicyTrainer.add_policy`` warns of it)."""
+        teams = self._teams.setdefault(learner.name, set())
+        new = spec.team not in teams
+        teams.add(spec.team)
+        if new and len(teams) == 2:
+            self._hub.warning(
+                f"'{learner.name}' plays in several teams, and all of them share one learner and one policy: that is "
+                "no self-play, which this version does not train; give the teams different behavior names to train "
+                "them apart"
+            )
+
+    def rewarder(self, spec: BehaviorSpec) -> Rewarder:
+        """The rewards of one pair for a behavior."""
+        return self._plan.task.rewarder(spec) if self._plan.task is not None else EngineReward()
+
+    def _make(self, name: str, spec: BehaviorSpec, reward_width: int) -> Learner:
+        settings = self._plan.settings.of_behavior(spec.short_name)
+        device = self._plan.settings.torch_settings.device or "cpu"
+        env = self._plan.settings.env_settings
+        setup = Setup(
+            spec,
+            settings,
+            _seed_of(self._plan.seed, name),
+            reward_width,
+            device,
+            (env.env_path or "", *(env.env_args or ())),
+            learns=not self._plan.inference,
+            images=order_of_recordings(self._plan.settings.collection),
+            max_steps=self._plan.max_steps(spec.short_name),
+        )
+        algorithm = make_algorithm(setup)
+        handle = self.handles[name] = self._handle(name, setup, algorithm)
+        learner = Learner(
+            name,
+            setup,
+            algorithm,
+            handle,
+            self._hub,
+            self.executor,
+            self._validator,
+            max_steps=self._plan.max_steps(spec.short_name),
+            max_policy_age=self._plan.max_policy_age,
+            callbacks=self.callbacks,
+        )
+        self._on_new(learner)
+        self._hub.begin(
+            name,
+            step=learner.decisions,
+            max_steps=learner.max_steps,
+            hyperparameters=settings.model_dump(mode="json"),
+        )
+        return learner
+
+    def _handle(self, name: str, setup: Setup, algorithm: Algorithm) -> LearnerHandle:
+        """Where it learns: as the settings say, or in a process where learning would hold up acting."""
+        if self._plan.population:
+            return MemberLearner(algorithm)
+        where = self._plan.settings.collection.learner
+        taking_turns = self._plan.max_policy_age == 0 or self._plan.inference
+        if where == "thread" or (where == "auto" and (taking_turns or not algorithm.holds_lock)):
+            return LocalLearner(algorithm)
+        if len(self._processes) < self._workers:
+            log = self._plan.log_folder / f"Learner-{len(self._processes)}.log"
+            spare = (os.cpu_count() or 1) // (2 * self._workers)
+            self._processes.append(LearnerProcess(log, threads=max(1, min(_MOST_THREADS, spare))))
+        return RemoteLearner(self._processes[next(self._remote) % self._workers], name, setup, algorithm)
+
+    def close(self) -> None:
+        """End the learners' threads and processes; an update that runs is waited for."""
+        self.executor.shutdown(wait=True, cancel_futures=True)
+        for process in self._processes:
+            process.close()
+
+
+def _seed_of(seed: int, name: str) -> int:
+    """A learner's own seed: the same for the same run seed and name, whatever order learners appear in."""
+    return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])

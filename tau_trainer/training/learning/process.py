@@ -1,0 +1,214 @@
+"""A process in which algorithms learn, so that an update never holds the lock that acting needs.
+
+Rollouts are lent to it: on this machine they are in memory that both share.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tau_trainer.algorithms import Algorithm, OnBatch, Publish, Setup, State, make_algorithm
+from tau_trainer.bridge.package import ImageOrder
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import LearnerError
+from tau_trainer.memory import Work
+from tau_trainer.models import Policy
+from tau_trainer.remote.here import Here
+from tau_trainer.remote.process import NO_ARRAYS, GoneError, Message, Parent, Place, Target
+from tau_trainer.settings import trainer_type
+from tau_trainer.training import behavior_json
+
+HandOn = Callable[[Mapping[str, Any], Arrays], None]
+"""Called with the facts and the weights of a policy, or with the facts of minibatches."""
+
+
+class LearnerProcess:
+    """The trainer's end: a process for any number of algorithms, one request at a time."""
+
+    def __init__(self, log: Path, *, threads: int = 1, place: Place | None = None) -> None:
+        """Start it. Raises LearnerError where that cannot be done.
+
+        Args:
+            log: where the process writes what it has to say.
+            threads: that it uses inside one operation where these are large.
+            place: where it runs; None: here.
+        """
+        self._lock = threading.Lock()
+        module, name = "tau_trainer.training.learning.process", "the process that learns"
+        target = Target(module, {"threads": threads}, name, LearnerError, log, lends=True)
+        self._process = (place or Here()).launch(target)
+
+    def ask(
+        self,
+        kind: str,
+        facts: Mapping[str, Any],
+        arrays: Arrays = NO_ARRAYS,
+        on_policy: HandOn | None = None,
+        on_batch: HandOn | None = None,
+    ) -> Message:
+        """Send a request and wait for its answer.
+
+        Args:
+            kind: of the request.
+            facts: what JSON can hold.
+            arrays: lent until then.
+            on_policy: called with the facts and arrays of every policy that comes before the answer.
+            on_batch: the same of minibatches.
+
+        Raises:
+            LearnerError: the process is gone, or met a defect. TauError: what the algorithm raised.
+        """
+        takes = {"policy": on_policy, "batch": on_batch}
+        with self._lock:
+            self._process.say(kind, facts, arrays)
+            while True:
+                answer = self._process.hear()
+                take = takes.get(answer.kind)
+                if take is None:
+                    return answer
+                take(answer.facts, answer.arrays)
+
+    def close(self) -> None:
+        """End the process; an update that runs is not waited for."""
+        self._process.end()
+
+
+class RemoteLearner:
+    """Learns in a :class:`LearnerProcess`. Fulfils :class:`~tau_trainer.training.learning.handles.LearnerHandle`."""
+
+    def __init__(self, process: LearnerProcess, name: str, setup: Setup, algorithm: Algorithm) -> None:
+        """``algorithm``: the instance that collects; it makes policies of the weights that come."""
+        self._process = process
+        self._name = name
+        self._algorithm = algorithm
+        # Both instances draw their first weights from the same seed: no need to ask for them.
+        self._policy = algorithm.snapshot()
+        settings = setup.settings
+        self._setup = {
+            "trainer_type": settings.trainer_type,
+            "settings": settings.model_dump(mode="json"),
+            "behavior": behavior_json.to_json(setup.spec),
+            "seed": setup.seed,
+            "reward_width": setup.reward_width,
+            "device": setup.device,
+            "environment": list(setup.environment),
+            "images": asdict(setup.images),
+            "max_steps": setup.max_steps,
+        }
+        self._made = False
+        self._on_batch: OnBatch | None = None
+
+    def watch(self, on_batch: OnBatch) -> None:
+        """Have the process tell of all minibatches to come."""
+        self._on_batch = on_batch
+
+    def _ask(self, kind: str, facts: dict[str, Any], arrays: Arrays = NO_ARRAYS, **more: Any) -> Message:
+        if not self._made:
+            self._process.ask("make", {"learner": self._name, **self._setup})
+            self._made = True
+        return self._process.ask(kind, {"learner": self._name, **facts}, arrays, **more)
+
+    def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
+        """Have it learn; policies are handed on as they come."""
+        facts, arrays = work.sent()
+        facts |= {"progress": progress, "publish": publish is not None, "batches": self._on_batch is not None}
+
+        def hand_on(told: Mapping[str, Any], weights: Arrays) -> None:
+            assert publish is not None
+            publish(self._made_policy(told, weights))
+
+        def batch(told: Mapping[str, Any], _nothing: Arrays) -> None:
+            assert self._on_batch is not None
+            self._on_batch(told["minibatches"], told["statistics"])
+
+        try:
+            _, answer, weights = self._ask("update", facts, arrays, on_policy=hand_on, on_batch=batch)
+        finally:
+            work.release()
+        self._policy = self._made_policy(answer, weights)
+        return dict(answer["stats"])
+
+    def policy(self) -> Policy:
+        """The newest whole policy."""
+        return self._policy
+
+    def state(self) -> State:
+        """What a checkpoint keeps."""
+        _, facts, arrays = self._ask("state", {})
+        return arrays, facts["facts"]
+
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        _, answer, weights = self._ask("load", {"facts": facts}, arrays)
+        self._policy = self._made_policy(answer, weights)
+
+    def _made_policy(self, facts: Mapping[str, Any], weights: Arrays) -> Policy:
+        return self._algorithm.policy(dict(weights), int(facts["version"]))
+
+
+class _Host:
+    """The process's end."""
+
+    def __init__(self, parent: Parent) -> None:
+        self._parent = parent
+        self._threads: int = parent.arguments["threads"]
+        self._algorithms: dict[str, Algorithm] = {}
+
+    def answer(self, asked: Message) -> None:
+        """Do what is asked, and say what came of it."""
+        try:
+            self._parent.say(*self._done(asked))
+        except GoneError:
+            raise
+        except Exception as error:  # whatever it is, the trainer must learn of it
+            self._parent.fail(error)
+
+    def _done(self, asked: Message) -> tuple[str, dict[str, Any], Arrays]:
+        kind, facts, arrays = asked
+        if kind == "make":
+            self._algorithms[facts["learner"]] = _made(facts)
+            return "made", {}, NO_ARRAYS
+        algorithm = self._algorithms[facts["learner"]]
+        if kind == "update":
+            # Small networks gain nothing from a second thread inside one operation.
+            torch.set_num_threads(self._threads if algorithm.large else 1)
+            publish = self._publish if facts["publish"] else None
+            algorithm.on_batch = self._batch if facts["batches"] else None
+            stats = algorithm.update(Work.received(facts, arrays), facts["progress"], publish)
+            return "updated", {"stats": stats, "version": algorithm.version}, algorithm.weights()
+        if kind == "load":
+            algorithm.load(arrays, facts["facts"])
+            return "loaded", {"version": algorithm.version}, algorithm.weights()
+        state, known = algorithm.state()
+        return "state", {"facts": known}, state
+
+    def _publish(self, policy: Policy) -> None:
+        self._parent.say("policy", {"version": policy.version}, policy.weights)
+
+    def _batch(self, minibatches: int, statistics: Mapping[str, float] | None) -> None:
+        self._parent.say("batch", {"minibatches": minibatches, "statistics": statistics})
+
+
+def _made(facts: Mapping[str, Any]) -> Algorithm:
+    settings = trainer_type(facts["trainer_type"]).settings.model_validate(facts["settings"])
+    spec = behavior_json.from_json(facts["behavior"])
+    numbers = facts["seed"], facts["reward_width"], facts["device"]
+    images = ImageOrder(**{**facts["images"], "flat": tuple(facts["images"]["flat"])})
+    given = {"images": images, "max_steps": facts["max_steps"]}
+    return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"]), **given))
+
+
+def work(parent: Parent) -> None:
+    """Serve the trainer until it is gone."""
+    requests = queue.SimpleQueue[Message]()
+    parent.listen(requests.put)  # the end of the trainer is noticed in the middle of an update too
+    host = _Host(parent)
+    while True:
+        host.answer(requests.get())

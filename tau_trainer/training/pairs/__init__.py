@@ -1,0 +1,1 @@
+"""Environments in pairs, each with its agents, and what runs them side by side."""

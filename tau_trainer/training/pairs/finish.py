@@ -1,0 +1,106 @@
+"""The end of a run of pairs: last checkpoints, what the policies are worth, and which are exported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tau_trainer.evaluation.candidates import Candidate, best_of, make_candidate
+from tau_trainer.export import export_onnx
+from tau_trainer.runs.callbacks import EvaluationInfo
+from tau_trainer.runs.collector import Conclusion, Export
+from tau_trainer.training.learning.learner import Learner
+
+if TYPE_CHECKING:
+    from tau_trainer.training.pairs.collector import PairsCollector
+
+
+async def save(pairs: PairsCollector) -> None:
+    """Validate the last policies, write the last summaries and checkpoints; say who never had enough to learn from."""
+    run, checkpointer = pairs.run, pairs.checkpointer
+    for learner in pairs.learners:
+        await _validate_last(pairs, learner)
+        learner.flush()
+        if learner.policy.version == 0:
+            run.hub.warning(
+                f"'{learner.name}' was never updated: {learner.decisions:,} decisions did not fill "
+                f"{learner.algorithm.missing}; raise max_steps or lower buffer_size"
+            )
+    better = [learner for learner in pairs.learners if checkpointer.better(learner)]
+    if pairs.plan.deterministic and better:
+        better = pairs.learners  # they are one moment
+    for learner in pairs.learners:
+        if learner not in better:
+            text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
+            run.hub.event("checkpoint", behavior=learner.name, step=learner.decisions, message=text)
+    if better:
+        await checkpointer.save(better, pairs.parallel.pairs, models=not run.hurried.is_set())
+
+
+async def _validate_last(pairs: PairsCollector, learner: Learner) -> None:
+    """What is saved and exported is the best of all, the last among them. What goes wrong here costs no run."""
+    if pairs.run.hurried.is_set() or pairs.examiner is None:
+        return
+    try:
+        pairs.run.hub.add_all(learner.name, await learner.run_in_thread(learner.validate_last))
+    except Exception as error:
+        name = type(error).__name__
+        pairs.run.hub.warning(f"the last policy of '{learner.name}' was not validated: {name}: {error}")
+
+
+async def conclude(pairs: PairsCollector) -> Conclusion:
+    """What the policies are worth, and which are exported."""
+    candidates = await _evaluate(pairs)
+    best = best_of(candidates)
+    scores = best.evaluation if best is not None else None
+    if best is None or scores is None:
+        return Conclusion(_exports(pairs, candidates))
+    return Conclusion(
+        _exports(pairs, candidates),
+        evaluation={**best.to_dict(), "pairs": _accuracies(pairs)},
+        verdict=f"{scores.sentence()} {best.sentence()}",
+        baselines=scores.baselines,
+    )
+
+
+async def _evaluate(pairs: PairsCollector) -> list[Candidate]:
+    """Every learner's policies, with their scores where the task has an evaluation."""
+    examiner = None if pairs.run.hurried.is_set() else pairs.examiner
+    wanted, tell = pairs.plan.settings.checkpoint_settings.export, pairs.run.callbacks.tell
+    candidates = []
+    for learner in pairs.learners:
+        work = partial(make_candidate, learner.name, learner.spec, learner.last, learner.best, wanted, examiner)
+        policy = learner.name, learner.policy.version, learner.decisions
+        if examiner is not None:
+            tell("on_evaluation_begin", EvaluationInfo(*policy))
+        candidates.append(await learner.run_in_thread(work))
+        if examiner is not None:
+            found = candidates[-1].evaluation
+            scores = {} if found is None else {"accuracy": found.accuracy, "reward": found.reward}
+            tell("on_evaluation_end", EvaluationInfo(*policy, scores))
+    return candidates
+
+
+def _exports(pairs: PairsCollector, candidates: Sequence[Candidate]) -> list[Export]:
+    """Every policy under its learner's name; of independent ones the best under the behavior's name too, first."""
+
+    def export(candidate: Candidate, name: str) -> Export:
+        steps = candidate.policies[candidate.exported].decisions if name == candidate.name else None
+        return Export(name, partial(export_onnx, candidate.policy, candidate.spec), steps)
+
+    candidates = [candidate for candidate in candidates if pairs.pool.learners[candidate.name].algorithm.exports]
+    best = best_of(candidates)
+    first = [] if best is None or pairs.plan.shared else [export(best, best.spec.short_name)]
+    return first + [export(candidate, candidate.name) for candidate in candidates]
+
+
+def _accuracies(pairs: PairsCollector) -> Mapping[str, Any]:
+    """What ``evaluation.json`` says of every pair."""
+    return {
+        str(pair.id): {
+            "decisions": pair.trainer.decisions,
+            "validation_accuracy": pairs.validation_accuracy.get(pair.id),
+        }
+        for pair in pairs.parallel.pairs
+    }

@@ -1,0 +1,114 @@
+"""What pairs and their learners look like at this moment, for recorders and for ``Session.status()``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tau_trainer.metrics import BehaviorSnapshot, PairMetrics, PairState, RateMeter, keys
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs.pair import AgentTrainerPair
+
+if TYPE_CHECKING:
+    from tau_trainer.training.pairs.collector import PairsCollector
+
+
+_ACTING = (PairState.TRAINING, PairState.PLAYING)
+_RUN_HALF_LIFE_S = 15.0
+"""Longer than a pair's, so that the change from one pair to the next does not look like a stop."""
+
+
+class Snapshots:
+    """Takes pictures of pairs, and keeps their speed between them."""
+
+    def __init__(self, collector: PairsCollector) -> None:
+        self._collector = collector
+        pairs = collector.parallel.pairs
+        self._rates = [RateMeter() for _ in pairs]
+        self._first_decisions = [pair.trainer.decisions for pair in pairs]
+        self._rate: RateMeter | None = None
+        self._begin = collector.steps
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """Of a snapshot of the run, beside what every run has."""
+        collector, learners = self._collector, self._collector.learners
+        accuracies = [learner.evaluation.get(keys.VALIDATION_ACCURACY) for learner in learners]
+        actors = collector.actors.trainers if collector.actors is not None else []
+        return {
+            "decisions_per_second": self._speed(collector.steps),
+            "policy_version": sum(learner.updates for learner in learners),
+            "policy_age": max((learner.policy_age for learner in learners), default=0.0),
+            "held_seconds": sum(learner.held_seconds for learner in learners),
+            "update_seconds": sum(learner.update_seconds for learner in learners),
+            "columns": collector.plan.task.columns if collector.plan.task is not None else (),
+            "validation_accuracy": max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
+            "baselines": collector.baselines,
+            "lessons": collector.lessons.told,
+            "figures": tuple(figure for trainer in actors for figure in trainer.figures),
+            "message": next((pair.absent for pair in collector.parallel.pairs if pair.absent), None),
+        }
+
+    @property
+    def most(self) -> int:
+        """Decisions of the whole run; pairs that have not begun have no learner of their own yet."""
+        collector, learners = self._collector, self._collector.learners
+        pairs, most = collector.parallel.pairs, sum(learner.max_steps for learner in learners)
+        if collector.plan.shared or not learners:
+            return most
+        begun = sum(bool(collector.pool.of_pair(pair.id)) for pair in pairs)
+        return most * len(pairs) // begun
+
+    @property
+    def pairs(self) -> tuple[PairMetrics, ...]:
+        """Each with its speed."""
+        return tuple(self._pair(pair) for pair in self._collector.parallel.pairs)
+
+    @property
+    def behaviors(self) -> tuple[BehaviorSnapshot, ...]:
+        """Each learner's."""
+        return tuple(self._behavior(learner) for learner in self._collector.learners)
+
+    def _speed(self, decisions: int) -> float:
+        """Decisions a second of the whole run, over pairs that wait for their turn and engines that start."""
+        if self._rate is None and decisions > self._begin:  # how long the first engines took says nothing
+            self._rate, self._begin = RateMeter(_RUN_HALF_LIFE_S), decisions
+        if self._rate is None:
+            return 0.0
+        self._rate.add(decisions - self._begin - self._rate.total)
+        return self._rate.rate()
+
+    def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
+        """Its mean reward is of a decision where a task counts those, else of an episode."""
+        collector = self._collector
+        names = collector.plan.task.keys if collector.plan.task is not None else None
+        rewards = [learner.rewards for learner in collector.pool.of_pair(pair.id)]
+
+        def mean(key: str) -> float | None:
+            """Over its behaviors."""
+            known = [value for of_learner in rewards if (value := of_learner.of_pair(pair.id, key)) is not None]
+            return sum(known) / len(known) if known else None
+
+        metrics = pair.metrics(
+            mean(keys.CUMULATIVE_REWARD if names is None else names.reward),
+            mean(keys.GROUP_CUMULATIVE_REWARD),
+            None if names is None else mean(names.success),
+            collector.validation_accuracy.get(pair.id),
+        )
+        meter = self._rates[pair.id]
+        meter.add(metrics.decisions - self._first_decisions[pair.id] - meter.total)
+        return replace(metrics, decisions_per_second=meter.rate() if metrics.state in _ACTING else 0.0)
+
+    def _behavior(self, learner: Learner) -> BehaviorSnapshot:
+        pairs = self._collector.parallel.pairs
+        played = [scores.episodes for pair in pairs for scores in pair.trainer.episodes_of(learner)]
+        return BehaviorSnapshot(
+            name=learner.name,
+            step=learner.decisions,
+            max_steps=learner.max_steps,
+            episodes=sum(played),
+            mean_reward=learner.rewards.mean,
+            mean_group_reward=learner.rewards.group_mean,
+            window_episodes=learner.rewards.episodes,
+        )

@@ -1,0 +1,50 @@
+"""No silent stall: when nothing moves for too long, say who waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from tau_trainer.errors import StalledError
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs.pair import AgentTrainerPair
+
+_LOOK_S = 1.0
+
+
+def who_waits(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> str:
+    """One clause for every pair that is active and every learner that has work."""
+    clauses = [f"pair {pair.id} waits for {pair.environment.waits_for or 'its learner'}" for pair in pairs]
+    clauses += [f"learner '{learner.name}' is in an update" for learner in learners if not learner.idle]
+    return "; ".join(clauses) or "no pair is active"
+
+
+async def watch(
+    pairs: Callable[[], Sequence[AgentTrainerPair]],
+    learners: Callable[[], Sequence[Learner]],
+    stall_s: float,
+    look_s: float = _LOOK_S,
+) -> None:
+    """Run beside training; raises StalledError when nothing at all has moved for ``stall_s`` seconds.
+
+    An exchange, an update, a restart, and a pair that goes on to its next state are movement. While a person has
+    stopped a game nothing has to move.
+    """
+    seen, since = _progress(pairs(), learners()), time.monotonic()
+    while True:
+        await asyncio.sleep(look_s)
+        progress = _progress(pairs(), learners())
+        if progress != seen or any(pair.absent for pair in pairs()):
+            seen, since = progress, time.monotonic()
+        elif time.monotonic() - since > stall_s:
+            raise StalledError(
+                f"nothing has moved for {stall_s:g} s: {who_waits(pairs(), learners())}; "
+                "look at run_logs in the run's folder, or raise --timeout-wait if the game is this slow"
+            )
+
+
+def _progress(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> tuple[object, ...]:
+    """Something that differs as soon as anything has moved."""
+    moved = [(pair.id, pair.trainer.state, pair.environment.exchanges, pair.environment.restarts) for pair in pairs]
+    return (*moved, *(learner.policy.version for learner in learners))

@@ -1,0 +1,453 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tau_trainer.algorithms import Algorithm
+from tau_trainer.errors import CheckpointError, ExportError
+from tau_trainer.evaluation.candidates import ScoredPolicy
+from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.runs.callbacks import NOBODY
+from tau_trainer.runs.checkpoints import latest_checkpoint
+from tau_trainer.runs.moments import Moment
+from tau_trainer.runs.store import Store
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs.checkpointing import Checkpointer
+from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.stored import export_run
+from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
+from tests.training.learners import collect, make_learner
+
+
+def pairs(*decisions: int) -> list[AgentTrainerPair]:
+    trainers = [SimpleNamespace(decisions=count, episodes_of=lambda learner: []) for count in decisions]
+    return cast(list[AgentTrainerPair], [SimpleNamespace(id=i, trainer=one) for i, one in enumerate(trainers)])
+
+
+def keeper(run: Path, hub: MetricsHub, *, resume: bool, together: bool = False) -> Checkpointer:
+    """Of the run in this folder."""
+    return Checkpointer(Store(run, hub, NOBODY, goes_on=resume), hub, resume=resume, together=together)
+
+
+@pytest.fixture
+def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Any:
+    return partial(make_learner, hub, executor, checkpoint_interval=100)
+
+
+def learned(learner: Learner, decisions: int) -> None:
+    """As if an update had been made."""
+    learner.decisions = decisions
+    learner.algorithm.version += 1
+    learner.policy = learner.algorithm.snapshot()
+
+
+def test_due_at_multiples_of_the_interval_once_something_was_learned(
+    make: Any, hub: MetricsHub, tmp_path: Path
+) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    learner.decisions = 150
+    assert not checkpointer.due(learner), "nothing was learned yet"
+    learned(learner, 150)
+    assert checkpointer.due(learner)
+    asyncio.run(checkpointer.save([learner], pairs(100, 50)))
+    assert not checkpointer.due(learner)
+    learner.decisions = 250
+    assert not checkpointer.due(learner), "the same weights again would be no checkpoint"
+    learned(learner, 250)
+    assert checkpointer.due(learner)
+
+
+def test_a_checkpoint_knows_every_pair(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    learned(learner, 150)
+    checkpointer.generation = 4
+    asyncio.run(checkpointer.save([learner], pairs(100, 50)))
+    resumed = keeper(tmp_path, hub, resume=True)
+    resumed.prepare()
+    assert (resumed.generation, resumed.pair_decisions) == (4, {0: 100, 1: 50})
+    again = make()
+    resumed.register(again)
+    assert (again.decisions, again.policy.version) == (150, 1)
+    assert not resumed.due(again)
+    hub.drain(5.0)
+    assert [event.fields["step"] for event in memory.events if event.kind == "checkpoint"] == [150]
+
+
+def test_every_checkpoint_has_a_model_that_goes_with_it(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
+    folder = tmp_path / "checkpoints"
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make(keep_checkpoints=2)
+    checkpointer.register(learner)
+    (tmp_path / "Agent").mkdir()
+    (tmp_path / "Agent" / "events").touch()
+    for decisions in (100, 200, 300):
+        learned(learner, decisions)
+        asyncio.run(checkpointer.save([learner], pairs(decisions)))
+    assert sorted(path.name for path in (tmp_path / "Agent").iterdir()) == [
+        "Agent-200.onnx",
+        "Agent-300.onnx",
+        "events",
+    ]
+    learned(learner, 400)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tau_trainer.training.pairs.checkpointing.export_onnx", refuse)
+        asyncio.run(checkpointer.save([learner], pairs(400)))
+    hub.drain(5.0)
+    assert memory.warnings == ["the model of checkpoint Agent-400 was not written: no room"]
+    assert checkpointer._store.failures == {}
+    assert latest_checkpoint(folder, "Agent").checkpoint is not None, "the checkpoint itself is there"
+
+
+def refuse(*_: object) -> None:
+    raise ExportError("no room")
+
+
+def test_a_new_run_reads_nothing(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
+    learned(learner, 150)
+    checkpointer.register(learner)
+    asyncio.run(checkpointer.save([learner], pairs(150)))
+    fresh = keeper(tmp_path, hub, resume=False)
+    fresh.prepare()
+    other = make()
+    fresh.register(other)
+    assert (fresh.pair_decisions, other.decisions) == ({}, 0)
+
+
+def test_a_checkpoint_of_another_network(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    asyncio.run(checkpointer.save([learner], pairs(0)))
+    with pytest.raises(CheckpointError, match="hidden units"):
+        keeper(tmp_path, hub, resume=True).register(make(hidden_units=16))
+
+
+def test_what_a_checkpoint_did_not_keep_is_told(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    learned(learner, 100)
+    asyncio.run(checkpointer.save([learner], pairs(100)))
+    keeper(tmp_path, hub, resume=True).register(make())
+    monkeypatch.setattr(Algorithm, "lost", lambda _, facts: f"version {facts['version']} lost its memory")
+    keeper(tmp_path, hub, resume=True).register(make())
+    hub.drain(5.0)
+    assert memory.warnings == ["version 1 lost its memory"]
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    for decisions in (100, 200):
+        learned(learner, decisions)
+        asyncio.run(checkpointer.save([learner], pairs(decisions)))
+    (tmp_path / "checkpoints" / "Agent-200" / "tensors.safetensors").write_bytes(b"half")
+    again = make()
+    keeper(tmp_path, hub, resume=True).register(again)
+    hub.drain(5.0)
+    assert again.decisions == 100
+    assert any("Agent-200" in warning for warning in memory.warnings)
+
+
+def test_what_cannot_be_written_is_a_warning_and_tried_again(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
+    (tmp_path / "checkpoints").write_text("a file where the folder should be")
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    learned(learner, 100)
+    assert checkpointer.due(learner)
+    asyncio.run(checkpointer.save([learner], pairs(0)))
+    hub.drain(5.0)
+    assert any("Cannot save checkpoint" in warning for warning in memory.warnings)
+    assert "Cannot save checkpoint" in checkpointer._store.failures["Agent"]
+    assert not checkpointer.due(learner), "not again at once"
+    learner.decisions += learner.settings.checkpoint_every
+    assert checkpointer.due(learner), "though nothing was learned since"
+    (tmp_path / "checkpoints").unlink()
+    asyncio.run(checkpointer.save([learner], pairs(0)))
+    assert checkpointer._store.failures == {}
+    assert latest_checkpoint(tmp_path / "checkpoints", "Agent").checkpoint is not None
+
+
+def test_a_generation_saves_all_learners_and_leaves_nothing_open(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
+    learners = [make(name="A"), make(name="B")]
+    for learner in learners:
+        checkpointer.register(learner)
+    asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
+    assert checkpointer.generation == 1
+    for name in "AB":
+        checkpoint = latest_checkpoint(tmp_path / "checkpoints", name).checkpoint
+        assert checkpoint is not None
+        assert checkpoint.manifest["generation"] == 1
+        assert checkpoint.manifest["pairs"] == {"0": 10, "1": 20}
+        assert checkpoint.moment == (1, ("A", "B"))
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+@contextlib.contextmanager
+def failing_at(name: str, error: Exception) -> Iterator[None]:
+    """The checkpoint of one learner fails."""
+    write = Moment.write
+
+    def fail(self: Moment, of: str, *given: Any) -> Path:
+        if of == name:
+            raise error
+        return write(self, of, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Moment, "write", fail)
+        yield
+
+
+FULL = CheckpointError("Cannot save checkpoint 'B-200' (No space left on device); free some space.")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_dir())
+
+
+def registered(make: Any, checkpointer: Checkpointer, names: Sequence[str] = "AB") -> list[Learner]:
+    learners = [make(name=name, keep_checkpoints=1) for name in names]
+    for learner in learners:
+        checkpointer.register(learner)
+    return learners
+
+
+def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_both_have(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
+    folder = tmp_path / "checkpoints"
+    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
+    learners = registered(make, checkpointer)
+    for learner in learners:
+        learned(learner, 100)
+    asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
+    for learner in learners:
+        learned(learner, 200)
+    with failing_at("B", KilledError()), pytest.raises(KilledError):
+        asyncio.run(checkpointer.save_generation(learners, pairs(30, 40)))
+    assert names(folder) == ["A-100", "A-200", "B-100"]
+    resumed = keeper(tmp_path, hub, together=True, resume=True)
+    resumed.prepare()
+    assert (resumed.generation, resumed.pair_decisions) == (1, {0: 10, 1: 20})
+    again = registered(make, resumed)
+    assert [learner.decisions for learner in again] == [100, 100]
+    for learner in again:
+        learned(learner, 200)
+    asyncio.run(resumed.save_generation(again, pairs(30, 40)))
+    assert names(folder) == ["A-200", "B-200"]
+    hub.drain(5.0)
+    assert memory.warnings == []
+
+
+def test_a_learner_that_is_killed_before_its_first_checkpoint_begins_with_its_pair(
+    make: Any, hub: MetricsHub, tmp_path: Path
+) -> None:
+    """Its pair is new: what it decided since the moment before is made again."""
+    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
+    learners = registered(make, checkpointer)
+    for learner in learners:
+        learned(learner, 100)
+    asyncio.run(checkpointer.save_generation(learners, pairs(100, 100, 0)))
+    learners += registered(make, checkpointer, "C")
+    for learner in learners:
+        learned(learner, 200)
+    with failing_at("C", KilledError()), pytest.raises(KilledError):
+        asyncio.run(checkpointer.save_generation(learners, pairs(200, 200, 68)))
+    resumed = keeper(tmp_path, hub, together=True, resume=True)
+    resumed.prepare()
+    assert (resumed.generation, resumed.pair_decisions) == (1, {0: 100, 1: 100, 2: 0})
+    assert [learner.decisions for learner in registered(make, resumed, "ABC")] == [100, 100, 0]
+
+
+def test_pairs_with_policies_of_their_own_go_on_from_where_those_stood(
+    make: Any, hub: MetricsHub, tmp_path: Path
+) -> None:
+    """Each saves when it has learned; what another one's checkpoint knew of its pair was later, or it has none."""
+    checkpointer = keeper(tmp_path, hub, resume=False)
+    learners = registered(make, checkpointer, ["Agent-pair0", "Agent-pair1"])
+    for learner, counts in zip(learners, ((100, 90, 80), (150, 140, 130)), strict=True):
+        learned(learner, 100)
+        asyncio.run(checkpointer.save([learner], pairs(*counts)))
+    resumed = keeper(tmp_path, hub, resume=True)
+    resumed.prepare()
+    assert resumed.pair_decisions == {0: 100, 1: 140}
+
+
+def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
+    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
+) -> None:
+    folder = tmp_path / "checkpoints"
+    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
+    learners = registered(make, checkpointer)
+    for learner in learners:
+        learned(learner, 100)
+    asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
+    for learner in learners:
+        learned(learner, 200)
+    with failing_at("B", FULL):
+        asyncio.run(checkpointer.save_generation(learners, pairs(30, 40)))
+    assert names(folder) == ["A-100", "B-100"]
+    assert checkpointer._store.failures.keys() == {"A", "B"}
+    hub.drain(5.0)
+    [warning] = memory.warnings
+    assert warning.startswith("Cannot save checkpoint 'B-200'")
+    assert warning.endswith("so that all of them stay at one moment.")
+    assert not any(checkpointer.due(learner) for learner in learners), "not again at once"
+    for learner in learners:
+        learned(learner, 300)
+        assert checkpointer.due(learner)
+    asyncio.run(checkpointer.save_generation(learners, pairs(50, 60)))
+    assert names(folder) == ["A-300", "B-300"]
+    assert checkpointer._store.failures == {}
+    hub.drain(5.0)
+    saved = [event.fields["step"] for event in memory.events if event.kind == "checkpoint"]
+    assert saved == [100, 100, 300, 300]
+
+
+def test_one_learner_alone_loses_nothing_by_another_that_cannot_be_written(
+    make: Any, hub: MetricsHub, tmp_path: Path
+) -> None:
+    checkpointer = keeper(tmp_path, hub, resume=False)
+    learners = registered(make, checkpointer, "BA")
+    with failing_at("B", FULL):
+        asyncio.run(checkpointer.save(learners, pairs(10)))
+    assert names(tmp_path / "checkpoints") == ["A-0"]
+    assert checkpointer._store.failures == {"B": str(FULL)}
+
+
+def steps(folder: Path) -> list[int]:
+    return sorted(int(path.name.split("-")[1]) for path in folder.glob("Agent-*") if path.is_dir())
+
+
+def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make(save_best_only=True, trial_count=2)
+    checkpointer.register(learner)
+    written = []
+    for decisions, mean in ((100, None), (200, 1.0), (300, 0.5), (400, 1.0), (500, 2.0)):
+        learner.ended(np.full(0 if mean is None else 2, mean or 0.0, np.float32))
+        learned(learner, decisions)
+        if checkpointer.due(learner):
+            asyncio.run(checkpointer.save([learner], pairs(decisions)))
+            written.append(decisions)
+        else:
+            assert not checkpointer.due(learner), "it waits for the next"
+            learner.decisions += 99 - learner.decisions % 100
+            assert not checkpointer.due(learner)
+    assert written == [100, 200, 500], "the first whatever it is, then only what is better"
+    assert learner.best is not None
+    assert (learner.best.decisions, learner.best.chosen_by) == (500, "mean reward")
+    again = make(save_best_only=True, trial_count=2)
+    resumed = keeper(tmp_path, hub, resume=True)
+    resumed.prepare()
+    resumed.register(again)
+    assert again.best is not None
+    assert again.best.rank == (2.0, 0.0)
+    again.ended(np.full(2, 1.9, np.float32))
+    learned(again, 600)
+    assert not resumed.due(again), "a resumed run knows what is to be beaten"
+    again.ended(np.full(2, 2.1, np.float32))
+    learned(again, 700)
+    assert resumed.due(again)
+
+
+def test_the_best_alone_is_kept_by_validation(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer = keeper(tmp_path, hub, resume=False)
+    learner = make(save_best_only=True, trial_count=1, validator=lambda policy: {})
+    checkpointer.register(learner)
+    learned(learner, 100)
+    asyncio.run(checkpointer.save([learner], pairs(100)))
+    learner.ended(np.ones(5, np.float32))
+    learned(learner, 200)
+    assert not checkpointer.due(learner), "rewards do not judge where validation does"
+    learner.best = ScoredPolicy(learner.policy, 200, {keys.VALIDATION_ACCURACY: 0.5}, (0.5, 0.0))
+    learned(learner, 300)
+    assert checkpointer.due(learner)
+
+
+def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
+    stage: Stage, tmp_path: Path, memory: Memory
+) -> None:
+    """Of plain `learn`, whose best is judged by episodes."""
+    own: dict[str, Any] = {"save_best_only": True, "trial_count": 5, "checkpoint_interval": 64, "keep_checkpoints": 0}
+    own |= {"max_steps": 1500, "criterion": None}
+    settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic")
+    behavior = settings.behaviors["TauAgent"].model_copy(update=own)
+    report = train(settings.model_copy(update={"behaviors": {"Basic": behavior}}), memory, "learn")
+    saved = sorted((report.folder / "checkpoints").glob("Basic-*"))
+    assert 0 < len(saved) < 1500 // 64
+    newest = latest_checkpoint(report.folder / "checkpoints", "Basic").checkpoint
+    assert newest is not None
+    best = newest.manifest["learner"]["best"]
+    if newest.step < 1500:
+        assert any("no better than in its newest checkpoint" in (event.message or "") for event in memory.events)
+    assert export_run(report.folder, tmp_path)[0][1].startswith(
+        f"the best by mean reward, of decision {best['decisions']:,}"
+        if best["version"] != newest.manifest["learner"]["algorithm"]["version"]
+        else "the last policy, which is the best by mean reward too"
+    )
+    assert report.models[0].read_bytes() == (tmp_path / "Basic.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("settings", [tau_settings, sac_settings])
+def test_parameters_alone_are_kept_and_what_is_lost_is_told(
+    stage: Stage, tmp_path: Path, memory: Memory, settings: Any
+) -> None:
+    options: dict[str, Any] = {"behaviors__TauAgent__save_param_only": True}
+    if settings is sac_settings:
+        options["behaviors__TauAgent__hyperparameters__save_replay_buffer"] = True
+    first = train(settings(tmp_path, **options))
+    checkpoint = latest_checkpoint(first.folder / "checkpoints", "TauAgent").checkpoint
+    assert checkpoint is not None
+    others = {name for name in checkpoint.tensors if "normalizer." not in name}
+    assert {name.split(".")[0] for name in others} == {"model", "best"}
+    assert export_run(first.folder, tmp_path)
+    resumed = train(
+        settings(tmp_path, **options, behaviors__TauAgent__max_steps=700, checkpoint_settings__resume=True), memory
+    )
+    assert resumed.outcome == "completed"
+    assert resumed.decisions >= 700
+    (said,) = [warning for warning in memory.warnings if "keeps parameters alone" in warning]
+    assert "a fresh optimizer, fresh random numbers and no experience" in said
+    assert not any("replay memory" in warning for warning in memory.warnings)
+
+
+def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make(save_param_only=True, seed=5)
+    checkpointer.register(learner)
+
+    async def learn_and_save() -> None:
+        collect(learner, 1)
+        await learner.wait_for_learner()
+        await learner.drain()
+        learner.decisions = 100
+        await checkpointer.save([learner], pairs(100))
+
+    asyncio.run(learn_and_save())
+    assert learner.updates == 1
+    again = make(save_param_only=True, seed=6)
+    resumed = keeper(tmp_path, hub, resume=True)
+    resumed.register(again)
+    assert (again.decisions, again.policy.version) == (100, 1)
+    for name, values in learner.policy.weights.items():
+        assert np.array_equal(values, again.policy.weights[name]), name

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tau_trainer.errors import ExportError, TauError
+from tau_trainer.evaluation.candidates import Candidate, make_candidate
+from tau_trainer.files import STAGED_SUFFIX
+from tau_trainer.metrics import keys
+from tau_trainer.models import Policy
+from tau_trainer.runs import run
+from tau_trainer.settings import load_settings
+from tau_trainer.tau.evaluation import TauEvaluation
+from tau_trainer.tau.task import TauTask
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.pairs import finish
+from tau_trainer.training.stored import export_run
+from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
+
+SCORES = {"reward", "accuracy"}
+STANDING = {"verdict", "p_value"}
+
+
+@pytest.mark.usefixtures("drawn")
+def test_everything_is_in_the_folder(stage: Stage, tmp_path: Path) -> None:
+    settings = tau_settings(tmp_path)
+    report = train(settings)
+    names = {path.name for path in report.folder.iterdir()}
+    assert names == {
+        "configuration.yaml", "run.json", "log.jsonl", "checkpoints", "TauAgent.onnx", "evaluation.json",
+        "learning_curve.png", "TauAgent", "run_logs",
+    }  # fmt: skip
+    assert [path.name for path in (report.folder / "TauAgent").iterdir()] == [f"TauAgent-{report.decisions}.onnx"]
+    assert load_settings(report.folder / "configuration.yaml") == settings
+    about = json.loads((report.folder / "run.json").read_text())
+    assert about["seed"] == 7
+    assert {"command", "versions", "git", "hardware", "started"} <= about.keys()
+    assert (report.folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_content_of_the_evaluation(stage: Stage, tmp_path: Path) -> None:
+    report = train(tau_settings(tmp_path))
+    evaluation = json.loads((report.folder / "evaluation.json").read_text())
+    assert evaluation == json.loads(json.dumps(report.evaluation))
+    assert {"accuracy", "accuracy_train", "reward", "decisions", "decisions_per_second", "wall_seconds"} <= set(
+        evaluation
+    )
+    assert {"zeros", "ridge", "nearest", "logistic"} <= evaluation["baselines"].keys()
+    assert (evaluation["rows"], evaluation["rows_validation"]) == (99, 99)
+    assert evaluation["exported"] == "best"
+    assert all(
+        scores.keys() == {"decisions", "validation_accuracy", "validation_reward", *SCORES}
+        for scores in (evaluation["policies"]["best"], evaluation["policies"]["last"])
+    )
+    assert all(scores.keys() == SCORES | STANDING for scores in evaluation["baselines"].values())
+    assert evaluation["decisions"] == 400
+    assert evaluation["policy"] == "TauAgent"
+    assert {pair: values["decisions"] for pair, values in evaluation["pairs"].items()} == {"0": 200, "1": 200}
+    assert report.verdict is not None
+    assert "of 99 test answers right" in report.verdict
+    assert "Exported is the" in report.verdict
+
+
+def test_independent_policies_are_all_reported_and_the_best_has_the_behaviors_name(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
+) -> None:
+    made: list[Candidate] = []
+    evaluate = TauTask.evaluate
+
+    def against(task: TauTask, policy: Policy) -> TauEvaluation:
+        """The better by validation, the fewer right among the test rows: these must choose nothing."""
+        return replace(evaluate(task, policy), accuracy=1.0 - task.quick_scores(policy)[keys.VALIDATION_ACCURACY])
+
+    def noted(*given: Any) -> Candidate:
+        made.append(make_candidate(*given))
+        return made[-1]
+
+    monkeypatch.setattr(TauTask, "evaluate", against)
+    monkeypatch.setattr(finish, "make_candidate", noted)
+    report = train(tau_settings(tmp_path, tau__policy="independent", tau__pairs=3), memory)
+    files = [f"TauAgent-pair{pair}.onnx" for pair in range(3)]
+    assert [path.name for path in report.models] == ["TauAgent.onnx", *files]
+    assert report.evaluation is not None
+    ranks = {one.name: one.policies["best"].rank for one in made}
+    chosen = max(ranks, key=lambda name: ranks[name])
+    assert len(set(ranks.values())) == 3
+    assert report.evaluation["policy"] == chosen
+    assert report.evaluation["pairs"].keys() == {"0", "1", "2"}
+    assert all(pair.validation_accuracy is not None for pair in report.pairs)
+    best, *others = (onnx.load(path).SerializeToString() for path in report.models)
+    assert [best == one for one in others] == [name == chosen for name in ranks]
+    listed = {name: path.name for name, path in memory.results[0].files.items() if "polic" in name}
+    assert listed == {f"policy {path.stem}": path.name for path in report.models}, "all of them"
+    assert {summary.behavior for summary in memory.summaries} == {f"TauAgent-pair{pair}" for pair in range(3)}
+
+
+def test_an_interrupted_run_exports_the_best_of_all(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
+) -> None:
+    """Of a run that was to have a billion decisions, and whose every update makes the policy better."""
+    judged: list[int] = []
+
+    def grows(task: TauTask, policy: Policy) -> dict[str, float]:
+        judged.append(policy.version)
+        return {keys.VALIDATION_ACCURACY: min(1.0, policy.version / 1000), keys.VALIDATION_REWARD: 0.0}
+
+    async def end(engine: SceneEngine) -> None:
+        if engine.exchanges == 1200:
+            session.cancel()
+
+    monkeypatch.setattr(TauTask, "quick_scores", grows)
+    stage.before_step = end
+    settings = tau_settings(tmp_path, behaviors__TauAgent__max_steps=1_000_000_000, collection__learner="thread")
+    session = begin(settings, memory)
+    report = session.wait(40)
+    assert report.outcome == "cancelled"
+    assert report.evaluation is not None
+    last = report.behaviors[0].step
+    policies = report.evaluation["policies"]
+    assert policies["best"]["validation_accuracy"] == policies["last"]["validation_accuracy"] == max(judged) / 1000
+    assert last - 64 * 3 < policies["best"]["decisions"] <= last
+    assert report.verdict is not None
+    assert "the last policy, which is the best by validation too" in report.verdict
+    assert 4 * last / 64 / 5 > len(set(judged)) > 20, "not every one of them"
+    [(model, which)] = export_run(report.folder, tmp_path / "again")
+    assert which == "the last policy, which is the best by validation too", "the checkpoint knows it as well"
+    assert model.read_bytes() == report.models[0].read_bytes()
+
+
+def test_a_last_policy_that_cannot_be_validated_costs_nothing_else(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
+) -> None:
+    def fails(self: Learner) -> None:
+        raise ValueError("no rows")
+
+    monkeypatch.setattr(Learner, "validate_last", fails)
+    report = train(tau_settings(tmp_path), memory)
+    assert report.outcome == "completed"
+    assert "the last policy of 'TauAgent' was not validated: ValueError: no rows" in memory.warnings
+    assert list((report.folder / "checkpoints").glob("TauAgent-*"))
+
+
+def test_no_evaluation_where_none_is_wanted(stage: Stage, tmp_path: Path) -> None:
+    report = train(tau_settings(tmp_path, tau__evaluate=False))
+    assert report.evaluation is None
+    assert report.verdict is None
+    assert not (report.folder / "evaluation.json").exists()
+    assert report.models[0].is_file()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"tau__reward__source": "engine", "tau__reward__credit": "aggregate"},
+        {"tau__reward__credit": "aggregate"},
+        {
+            "tau__reward__predicate": "threshold",
+            "tau__reward__success_threshold": 0.5,
+            "tau__reward__window": 4,
+            "tau__reward__aggregate": "majority",
+            "tau__reward__values": "pm1",
+            "tau__reward__learn_from": "aggregate",
+        },
+        {"tau__reward__formula": "binary", "tau__reward__columns": 2},
+        {"tau__profile": "tau384", "tau__evaluate": False},
+    ],
+    ids=["engine", "aggregate", "window", "columns", "tau384"],
+)
+def test_every_kind_of_reward_trains_to_the_end(stage: Stage, tmp_path: Path, overrides: dict[str, Any]) -> None:
+    report = train(tau_settings(tmp_path, **overrides))
+    assert report.outcome == "completed"
+    assert all(pair.mean_reward is not None for pair in report.pairs)
+    assert report.models[0].is_file()
+
+
+def test_what_cannot_be_written_costs_nothing_else(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_export(*_: object) -> Path:
+        raise ExportError("Cannot write the model")
+
+    def no_json(*_: object) -> None:
+        raise TauError("Cannot write 'evaluation.json' (No space left on device)")
+
+    def no_curve(*_: object) -> None:
+        raise ValueError("no font")
+
+    monkeypatch.setattr(finish, "export_onnx", no_export)
+    monkeypatch.setattr(run, "atomic_write_json", no_json)
+    monkeypatch.setattr(run, "plot_learning_curve", no_curve)
+    memory = Memory()
+    report = train(tau_settings(tmp_path), memory)
+    assert report.outcome == "completed"
+    assert any("Cannot write the model" in error for error in report.errors)
+    assert any("No space left on device" in error for error in report.errors)
+    assert any("no font" in warning for warning in memory.warnings)
+    assert any((report.folder / "checkpoints").iterdir())
+    assert STAGED_SUFFIX not in " ".join(path.name for path in report.folder.iterdir())
+
+
+def test_the_last_panel(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    train(tau_settings(tmp_path), memory)
+    result = memory.results[0]
+    assert (result.outcome, result.decisions, result.command) == ("completed", 400, "parallel")
+    assert result.score("accuracy") is not None
+    assert list(result.baselines) == ["zeros", "constant", "majority", "ridge", "nearest", "logistic"]
+    assert set(result.files) == {"policy", "evaluation", "curve", "checkpoints", "log"}
+    assert all(path.exists() for path in result.files.values())
