@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import torch
 
+from tau_trainer.algorithms.accelerators.scripting import scripted
 from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, clip_gradient, optimizer_step
-from tau_trainer.algorithms.scripting import scripted
 from tau_trainer.models.actor_critic import ActorCritic
 
 

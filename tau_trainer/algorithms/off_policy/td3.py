@@ -13,8 +13,8 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
-from tau_trainer.algorithms.ddpg import DDPG
-from tau_trainer.algorithms.transitions import Transitions
+from tau_trainer.algorithms.off_policy.ddpg import DDPG
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.models.soft_actor_critic import TWINS
 
 if TYPE_CHECKING:

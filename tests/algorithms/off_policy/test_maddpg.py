@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.algorithms.maddpg import MADDPG, OUTPUT_COST, together
-from tau_trainer.algorithms.transitions import Transitions
+from tau_trainer.algorithms.off_policy.maddpg import MADDPG, OUTPUT_COST, together
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import SettingsError
 from tau_trainer.export import export_onnx
 from tau_trainer.memory import Known

@@ -14,8 +14,8 @@ from __future__ import annotations
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.offline import OfflineCritic
-from tau_trainer.algorithms.transitions import Transitions
+from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.algorithms.offline.base import OfflineCritic
 from tau_trainer.metrics import keys
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms import scripting
-from tau_trainer.algorithms.fused_sac import run_soft_steps
-from tau_trainer.algorithms.sac import SAC
+from tau_trainer.algorithms.accelerators import scripting
+from tau_trainer.algorithms.accelerators.fused_sac import run_soft_steps
+from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
+from tests.algorithms.off_policy.test_sac import KINDS, random_batch
 from tests.algorithms.replayed import random_everywhere, sac, settings, trained
-from tests.algorithms.test_sac import KINDS, random_batch
 from tests.networks import IMAGE
 
 

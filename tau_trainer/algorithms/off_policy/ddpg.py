@@ -8,7 +8,7 @@
 - Not as in the paper: swish instead of ReLU with batch normalisation, actions go in beside the observations and not a
   layer later, and there is no weight decay. Heads of Q begin at zero.
 
-TD3 (:mod:`tau_trainer.algorithms.td3`) is this with two Qs, a delay and noise in the target.
+TD3 (:mod:`tau_trainer.algorithms.off_policy.td3`) is this with two Qs, a delay and noise in the target.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, cast
 import torch
 from typing_extensions import override
 
+from tau_trainer.algorithms.accelerators.fused_ddpg import FusedSteps, Numbers
 from tau_trainer.algorithms.base import Setup
-from tau_trainer.algorithms.fused_ddpg import FusedSteps, Numbers
-from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
 from tau_trainer.algorithms.parameters import follower, optimizer_step
-from tau_trainer.algorithms.transitions import Transitions, minibatches
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic

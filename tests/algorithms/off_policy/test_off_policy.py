@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.algorithms.off_policy import OffPolicy
-from tau_trainer.algorithms.sac import SAC
-from tau_trainer.algorithms.transitions import Transitions
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.sac import SAC
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
 from tau_trainer.memory import NO_TRANSITIONS, Known, Work, WorkData
 from tests.algorithms.experience import AGENTS, CONTINUOUS, HYBRID, TWO_STREAMS, behavior

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.algorithms.offline import LEAST_LOG_SIGMA, Offline
+from tau_trainer.algorithms.offline.base import LEAST_LOG_SIGMA, Offline
 from tau_trainer.bridge.demonstrations import Demonstration
 from tau_trainer.errors import CheckpointError, DataError, NonFiniteError, SettingsError
 from tau_trainer.settings import trainer_type

@@ -14,7 +14,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Known
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings, SACTrainerSettings, trainer_type
@@ -44,7 +44,7 @@ def raising(achieved: Any, goal: Any) -> Any:
     raise KeyError("no such goal")
 
 
-HERE = "tests.algorithms.test_hindsight"
+HERE = "tests.algorithms.off_policy.test_hindsight"
 
 
 def settings(signals: Any = None, trainer: str = "sac", **hindsight: Any) -> Any:

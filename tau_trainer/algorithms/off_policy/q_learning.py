@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient, follower
-from tau_trainer.algorithms.transitions import Transitions, values_after
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.actor_critic import ActorCritic

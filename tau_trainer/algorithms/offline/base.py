@@ -13,10 +13,10 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Counters, Setup
 from tau_trainer.algorithms.gradient import GradientAlgorithm
-from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
+from tau_trainer.algorithms.offline.recordings import recorded_work
 from tau_trainer.algorithms.parameters import follower
-from tau_trainer.algorithms.recordings import recorded_work
-from tau_trainer.algorithms.transitions import Transitions, minibatches
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import DataError, SettingsError

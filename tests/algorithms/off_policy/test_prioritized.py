@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
 from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.settings import MemorySettings

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.algorithms.dqn import DQN
-from tau_trainer.algorithms.transitions import Transitions
+from tau_trainer.algorithms.off_policy.dqn import DQN
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.export.build import build_model
 from tau_trainer.export.verify import verify

@@ -1,8 +1,8 @@
-"""The gradient step of DDPG and TD3 by hand: for plain networks, as :mod:`tau_trainer.algorithms.fused_sac` is for SAC.
+"""The gradient step of DDPG and TD3 by hand: for plain networks, as :mod:`.fused_sac` is for SAC.
 
-The formulas are those of :mod:`tau_trainer.algorithms.ddpg`; tests hold both against each other. Scripted, all steps of
-an update run without Python and without the interpreter's lock. ``B`` is the minibatch, ``H`` the hidden units, ``E``
-estimates of Q, ``c`` continuous actions, ``S`` reward streams.
+The formulas are those of :mod:`tau_trainer.algorithms.off_policy.ddpg`; tests hold both against each other. Scripted,
+all steps of an update run without Python and without the interpreter's lock. ``B`` is the minibatch, ``H`` the hidden
+units, ``E`` estimates of Q, ``c`` continuous actions, ``S`` reward streams.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import torch
 
-from tau_trainer.algorithms.fused_sac import SoftWeights, back, back_to_actions, through, weigh
+from tau_trainer.algorithms.accelerators.fused_sac import SoftWeights, back, back_to_actions, through, weigh
+from tau_trainer.algorithms.accelerators.scripting import scripted
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
-from tau_trainer.algorithms.scripting import scripted
-from tau_trainer.algorithms.transitions import Transitions, minibatch
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 
 

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import torch
 from typing_extensions import override
 
+from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SoftNumbers
 from tau_trainer.algorithms.base import Setup
-from tau_trainer.algorithms.fused_sac import FusedSoftSteps, SoftNumbers
-from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches, values_after
 from tau_trainer.algorithms.parameters import follower
-from tau_trainer.algorithms.transitions import Transitions, minibatches, values_after
 from tau_trainer.metrics import keys
 from tau_trainer.models.distributions import (
     GAUSSIAN_ENTROPY,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms.sac import SAC, losses
-from tau_trainer.algorithms.transitions import Transitions, values_after
+from tau_trainer.algorithms.off_policy.sac import SAC, losses
+from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
 from tau_trainer.models.observation_encoder import Seen

@@ -21,9 +21,9 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
-from tau_trainer.algorithms.off_policy import OffPolicy
-from tau_trainer.algorithms.q_learning import QLearning, names_of
-from tau_trainer.algorithms.transitions import Transitions, minibatches
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues

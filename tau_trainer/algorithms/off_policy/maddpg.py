@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Counters, Setup
-from tau_trainer.algorithms.ddpg import DDPG
-from tau_trainer.algorithms.transitions import Transitions
+from tau_trainer.algorithms.off_policy.ddpg import DDPG
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.columns import GROUP, MOMENT, Column, Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Links, Replay, Rollout, Work

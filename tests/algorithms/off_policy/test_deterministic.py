@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.algorithms.ddpg import DDPG
-from tau_trainer.algorithms.td3 import TD3
-from tau_trainer.algorithms.transitions import Transitions
+from tau_trainer.algorithms.off_policy.ddpg import DDPG
+from tau_trainer.algorithms.off_policy.td3 import TD3
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.export import export_onnx
 from tau_trainer.models import ModulePolicy

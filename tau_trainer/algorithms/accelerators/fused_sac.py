@@ -1,8 +1,8 @@
-"""SAC's gradient step by hand: for plain networks, as :mod:`tau_trainer.algorithms.fused` is for PPO.
+"""SAC's gradient step by hand: for plain networks, as :mod:`.fused` is for PPO.
 
-The formulas are those of :func:`tau_trainer.algorithms.sac.losses`; tests hold both against each other. Scripted, all
-steps of an update run without Python and without the interpreter's lock. Both Qs, of what was done and of what the
-policy would do, go through one batched product a layer. ``B`` is the minibatch, ``H`` the hidden units, ``c``
+The formulas are those of :func:`tau_trainer.algorithms.off_policy.sac.losses`; tests hold both against each other.
+Scripted, all steps of an update run without Python and without the interpreter's lock. Both Qs, of what was done and of
+what the policy would do, go through one batched product a layer. ``B`` is the minibatch, ``H`` the hidden units, ``c``
 continuous actions, ``b`` branches, ``M`` their sizes together, ``S`` reward streams, ``A`` is 1 or ``M``.
 """
 
@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import torch
 
+from tau_trainer.algorithms.accelerators.scripting import scripted
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
-from tau_trainer.algorithms.scripting import scripted
-from tau_trainer.algorithms.transitions import Transitions, minibatch
 from tau_trainer.models.soft_actor_critic import TWINS, SoftActorCritic
 
 
