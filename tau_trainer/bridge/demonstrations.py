@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError as ProtobufDecodeError
@@ -29,7 +30,7 @@ from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.codec import read_action_spec
 from tau_trainer.bridge.engine_codec import ActionDecoder
 from tau_trainer.bridge.package import DECLARED, RECORDED, ImageOrder
-from tau_trainer.bridge.protocol import UnityMessage
+from tau_trainer.bridge.protocol import DemonstrationMeta, UnityMessage
 from tau_trainer.bridge.records import BYTES, VARINT, delimited, fields, read_varint
 from tau_trainer.errors import DataError, DecodeError
 from tau_trainer.files import reason
@@ -46,10 +47,10 @@ API_VERSION = 1
 """That is written; 0 is the same."""
 RESERVED = 33
 """Bytes before the behavior's description."""
-VERSION, NAME, STEPS, EPISODES, MEAN_REWARD = range(1, 6)
-"""Fields of ``DemonstrationMetaProto``."""
 OWN_ACTIONS = 1000
 """Field of the behavior's description that only we write: a record's action answers its own observation."""
+_COLUMNS = "reward", "begins", "ended", "truncated"
+"""Of a :class:`Demonstration`."""
 
 _log = logging.getLogger(__name__)
 
@@ -89,9 +90,9 @@ class Demonstration:
         """The episodes that are kept, bool [e]."""
         rows = kept[np.cumsum(self.begins) - 1]
         obs, mask = tuple(sensor[rows] for sensor in self.obs), None if self.mask is None else self.mask[rows]
-        columns = (column[rows] for column in (self.reward, self.begins, self.ended, self.truncated))
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
         actions = Actions(self.actions.continuous[rows], self.actions.discrete[rows])
-        return Demonstration(self.spec, obs, *columns, actions, mask)
+        return Demonstration(self.spec, obs, **columns, actions=actions, mask=mask)
 
     def fitting(self, spec: BehaviorSpec, where: str) -> Demonstration:
         """The same for the agents of ``spec``. Raises DataError where sensors or actions are others."""
@@ -129,10 +130,10 @@ def joined(parts: Sequence[Demonstration]) -> Demonstration:
         masks = [np.zeros((len(part), size), np.bool_) if part.mask is None else part.mask for part in parts]
         mask = np.concatenate(masks)
     obs = tuple(np.concatenate(sensor) for sensor in zip(*(part.obs for part in parts), strict=True))
-    columns = ([getattr(part, name) for part in parts] for name in ("reward", "begins", "ended", "truncated"))
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
     continuous = np.concatenate([part.actions.continuous for part in parts])
     discrete = np.concatenate([part.actions.discrete for part in parts])
-    return Demonstration(first.spec, obs, *map(np.concatenate, columns), Actions(continuous, discrete), mask)
+    return Demonstration(first.spec, obs, **columns, actions=Actions(continuous, discrete), mask=mask)
 
 
 def demonstration_files(paths: Iterable[str | Path]) -> list[Path]:
@@ -232,11 +233,11 @@ def _parse_meta(data: bytes) -> int:
     start, stop = _next(data[:RESERVED], 0, "what it says of itself")
     version = steps = 0
     for number, wire, first, _ in fields(data, start, stop):
-        if wire == VARINT and number == VERSION:
+        if wire == VARINT and number == DemonstrationMeta.VERSION:
             version, _ = read_varint(data, first)
-        elif wire == VARINT and number == STEPS:
+        elif wire == VARINT and number == DemonstrationMeta.STEPS:
             steps, _ = read_varint(data, first)
-        elif number > MEAN_REWARD:
+        elif number > DemonstrationMeta.MEAN_REWARD:
             raise DecodeError("it is not in ML-Agents' format")
     if version > API_VERSION:
         raise DecodeError(f"it has format version {version}, and {API_VERSION} is the newest that is known")
