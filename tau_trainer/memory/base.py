@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ WorkData = Mapping[str, Any]
 """Plain arrays and numbers by name: they can be sent to another process as they are."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class Known(NamedTuple):
     """What is known as ``n`` agents of one behavior in one environment decide together, or as their episodes end."""
 
     rewards: Mapping[str, FloatArray]

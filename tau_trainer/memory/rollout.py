@@ -70,17 +70,14 @@ class _Log:
         self.carried = 0
         """Records at the beginning that were open when the log before was taken."""
         self.given: set[str] = set()
-        """Those columns that need no value for which there was one."""
+        """Columns that need no value, from the first one on that there was."""
         self.records["step"][0] = -1
 
-    def takes(self, column: Column, value: object) -> bool:
-        """Whether values are kept in ``column``: from the first one on that is not None, and its fill before that."""
+    def give(self, column: Column) -> None:
+        """From now on there are values for ``column``: until now its fill was meant, whatever the log held before."""
         if column.name not in self.given:
-            if value is None:
-                return False
             self.given.add(column.name)
-            self.records[column.name][: self.size] = column.fill  # the log may have served before
-        return True
+            self.records[column.name][: self.size] = column.fill
 
 
 class RolloutMemory:
@@ -157,8 +154,11 @@ class RolloutMemory:
             values = {**values, **{column.name: getattr(known, column.name) for column in self._facts}}
         for column in self.columns:
             value = values[column.name]
-            if log.takes(column, value):
-                records[column.name][begin:end] = column.fill if value is None else value
+            if value is not None:
+                log.give(column)
+                records[column.name][begin:end] = value
+            elif column.name in log.given:
+                records[column.name][begin:end] = column.fill
         step = records["step"][previous] + 1
         step[step == self.horizon] = 0
         records["version"][begin:end] = version
@@ -256,8 +256,11 @@ class RolloutMemory:
         for column in self._rewards:
             # Record 0 takes the rewards of rows without an open one; nobody reads it.
             log.records[column.name][records] = known.rewards[column.name.removeprefix("reward.")]
-        if log.takes(GROUP_REWARD, known.group_reward):
-            log.records[GROUP_REWARD.name][records] = 0 if known.group_reward is None else known.group_reward
+        if known.group_reward is not None:
+            log.give(GROUP_REWARD)
+            log.records[GROUP_REWARD.name][records] = known.group_reward
+        elif GROUP_REWARD.name in log.given:
+            log.records[GROUP_REWARD.name][records] = 0
         self._completed += int(np.count_nonzero(records))
         return records
 

@@ -179,7 +179,7 @@ class AgentTrainer:
         """
         for step in steps:
             step.role.episodes.join(step.rows, step.batch.group_id)
-        if not any(step.batch.terminals.group_id.any() for step in steps):
+        if not any(len(step.ended) and step.batch.terminals.group_id.any() for step in steps):
             return None
         ended = {step.batch.behavior: step.ended for step in steps}
         return np.concatenate(
@@ -245,7 +245,7 @@ class AgentTrainer:
             role.episodes.clear(rows)
 
     def _warn_of_groups(self, role: _Role, group_reward: FloatArray) -> None:
-        if not role.group_paid and group_reward.any():
+        if not role.group_paid and np.count_nonzero(group_reward):
             role.group_paid = True
             learner = role.agent.learner
             self._hub.warning(

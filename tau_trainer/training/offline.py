@@ -37,7 +37,7 @@ from tau_trainer.training import behavior_json
 from tau_trainer.training.lessons import Lessons
 
 if TYPE_CHECKING:
-    from tau_trainer.algorithms.offline import Offline
+    from tau_trainer.algorithms.offline.base import Offline
 
 _STEPS = 100
 """Gradient steps between two looks at the clock and at Ctrl-C; a resumed run takes them in the same portions."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.algorithms import Publish
-from tau_trainer.algorithms.sac import SAC
+from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import WorkData
 from tau_trainer.metrics import MetricsHub, keys
