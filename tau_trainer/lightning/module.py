@@ -15,7 +15,8 @@ from tau_trainer.algorithms.batched import TensorRollout
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.settings.batched import BatchedSettings, load_batched, plain_batched, resolve_batched_seed
-from tau_trainer.training.batched.playing import Playing, Seat
+from tau_trainer.training.batched.playing import Playing
+from tau_trainer.training.batched.seats import Seat
 
 _STATE = "tau_trainer"
 """Of a checkpoint: what is ours in it."""

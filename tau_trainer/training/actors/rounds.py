@@ -8,11 +8,12 @@ that moment, and a run that is resumed there goes on as the one that was never i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.actors.pace import Push
+from tau_trainer.training.pairs.pair import Overseer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +48,18 @@ class Rounds:
         self,
         trainers: Mapping[str, AsyncTrainer],
         expected: Callable[[], set[int]],
-        after_round: Callable[[bool], Awaitable[bool]],
+        overseer: Overseer,
     ) -> None:
         """Made before anybody plays.
 
         Args:
             trainers: by learner, as they appear.
             expected: actors that play, or will; nobody once the run has had all that it was to have.
-            after_round: awaited after a round; gets whether a checkpoint is due by ``save_interval``, says whether one
-                was written.
+            overseer: writes a checkpoint after a round where one is due, by ``save_interval`` too.
         """
         self._trainers = trainers
         self._expected = expected
-        self._after_round = after_round
+        self._overseer = overseer
         self._parts: dict[int, _Part] = {}
         """By actor: what is not learned from."""
         self._learned: dict[int, _Part] = {}
@@ -150,7 +150,7 @@ class Rounds:
         if self._open or not self._expected():
             return False
         due = any(trainer.save_due for trainer in self._trainers.values())
-        saved = await self._after_round(due)
+        saved = await self._overseer.round_over(wanted=due)
         if saved:
             for name, trainer in self._trainers.items():
                 trainer.save_due, self._anew[name] = False, True

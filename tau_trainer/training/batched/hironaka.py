@@ -29,8 +29,9 @@ from tau_trainer.files import atomic_write_bytes, atomic_write_json
 from tau_trainer.runs.collector import Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
-from tau_trainer.training.batched.playing import Playing, Seat
+from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.run import CopiesCollector
+from tau_trainer.training.batched.seats import Seat
 
 NETWORK = "network"
 """A policy among players."""
