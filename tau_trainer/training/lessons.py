@@ -100,9 +100,9 @@ class Lessons:
         lengths: dict[str, int] = {}
         for course in self._courses:
             for lesson in course.lessons:
-                one = lesson.completion_criteria
-                if one is not None and one.measure == "reward":
-                    lengths[one.behavior] = max(lengths.get(one.behavior, 0), _length(one))
+                criteria = lesson.completion_criteria
+                if criteria is not None and criteria.measure == "reward":
+                    lengths[criteria.behavior] = max(lengths.get(criteria.behavior, 0), _length(criteria))
         return lengths
 
     @property

@@ -215,11 +215,11 @@ class _Actor(Overseer):
         self._hub.warning(message, pair=self._index)
 
 
-def _parameters(told: Mapping[str, Any]) -> dict[str, float | Sampler]:
+def _parameters(plain: Mapping[str, Any]) -> dict[str, float | Sampler]:
     """As :func:`plain_parameters` wrote them."""
     return {
         name: value if isinstance(value, float) else Sampler(SamplerKind(value[0]), value[1], tuple(value[2]))
-        for name, value in told.items()
+        for name, value in plain.items()
     }
 
 

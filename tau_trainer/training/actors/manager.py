@@ -287,7 +287,7 @@ class ActorManager(ParallelTrainer, Steward):
 
     def figures(self) -> list[str]:
         """What border's trainer prints at its end: of each behavior, and of each actor."""
-        lines = [f"{one.learner.name}: {', '.join(one.figures)}" for one in self.trainers]
+        lines = [f"{trainer.learner.name}: {', '.join(trainer.figures)}" for trainer in self.trainers]
         for actor in self._actors:
             seconds, samples = actor.seconds, actor.trainer.decisions
             speed = f"{samples / seconds:,.0f} samples/s, {seconds:.1f} s" if seconds else actor.trainer.state.value

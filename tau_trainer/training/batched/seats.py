@@ -90,7 +90,9 @@ class Seat:
     def take_told(self) -> dict[str, torch.Tensor]:
         """What updates told since the last time, by name, each [of the updates that told it]."""
         names = dict.fromkeys(name for statistics in self.told for name in statistics)
-        found = {name: torch.stack([told[name] for told in self.told if name in told]) for name in names}
+        found = {
+            name: torch.stack([statistics[name] for statistics in self.told if name in statistics]) for name in names
+        }
         self.told.clear()
         return found
 

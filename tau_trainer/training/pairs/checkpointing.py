@@ -197,8 +197,8 @@ class Checkpointer:
 def _learned_by(checkpoint: Checkpoint, pair: int) -> bool:
     """Whether a checkpoint's learner learns from ``pair``: one of all pairs, or the pair's own."""
     behavior = str(checkpoint.manifest["learner"]["behavior"]["name"]).split("?")[0]
-    own = checkpoint.name.removeprefix(f"{behavior}-pair")
-    return own in (checkpoint.name, str(pair))
+    suffix = checkpoint.name.removeprefix(f"{behavior}-pair")
+    return suffix in (checkpoint.name, str(pair))
 
 
 def _best_version(learner: Learner) -> int:
