@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from tau_trainer.algorithms import Agent
     from tau_trainer.metrics import RunReport
     from tau_trainer.runs.callbacks import Callback, LambdaCallback
-    from tau_trainer.settings import RunSettings, load_settings
-    from tau_trainer.settings.batched import load_batched
+    from tau_trainer.settings import RunSettings, load_batched, load_settings
     from tau_trainer.training.api import train
     from tau_trainer.training.batched import train_batched
     from tau_trainer.training.manager import ParallelTrainerManager
@@ -28,7 +27,7 @@ _HOMES = {
     "ParallelTrainerManager": "tau_trainer.training.manager",
     "RunReport": "tau_trainer.metrics",
     "RunSettings": "tau_trainer.settings",
-    "load_batched": "tau_trainer.settings.batched",
+    "load_batched": "tau_trainer.settings",
     "load_settings": "tau_trainer.settings",
     "train": "tau_trainer.training.api",
     "train_batched": "tau_trainer.training.batched",

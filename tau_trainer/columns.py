@@ -80,8 +80,14 @@ def observation_columns(spec: BehaviorSpec) -> tuple[Column, ...]:
 
 
 MOMENT = Column("moment", (), np.int64)
-"""Which decisions were made together: for agents of one behavior, by one message of one environment. Filled where a
-memory has it."""
+"""The message by which an agent decided: the same for all agents of one behavior in one environment that decided
+together, for nobody else, and growing."""
+GROUP = Column("group", (), np.int32)
+"""The agent's group, by the number that its environment gives it; 0: none. Environments count for themselves."""
+TEAM = Column("team", (), np.int32)
+"""What follows ``?team=`` in the name of the agent's behavior: several teams may feed one learner."""
+KNOWN = (MOMENT, GROUP, TEAM)
+"""What a message says beside rewards and observations; a memory keeps those of them that are among its columns."""
 
 
 def action_columns(spec: BehaviorSpec, choices: ActionSpec) -> tuple[Column, ...]:

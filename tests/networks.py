@@ -13,6 +13,7 @@ from typing_extensions import override
 from tau_trainer import plugins
 from tau_trainer.models import ActorCritic, Encoder, ListEncoder, Policy, Recurrent, make_policy
 from tau_trainer.models.graph import GraphWriter
+from tau_trainer.models.heads import Acting
 from tau_trainer.settings import MemorySettings, NetworkSettings
 from tau_trainer.settings.exploration import ExplorationSettings
 from tau_trainer.specs import BehaviorSpec, DimensionProperty, ObservationSpec
@@ -141,9 +142,7 @@ def make_network(
         NetworkSettings().model_copy(update={"hidden_units": 16, "normalize": True, **settings}),
         streams or {"extrinsic": 1},
         shared_critic=shared_critic,
-        squashed=squashed,
-        deterministic=deterministic,
-        exploration=exploration,
+        acting=Acting(squashed, deterministic, exploration),
         generator=generator,
     )
     with torch.no_grad():

@@ -213,12 +213,14 @@ def test_a2c_needs_no_more_than_its_name(tmp_path: Path) -> None:
     """Of eight copies, by the most likely actions."""
     file = tmp_path / "settings.yaml"
     file.write_text(
-        "{environment: {name: cartpole, num_envs: 8}, policies: {agent: {trainer_type: a2c}}, max_steps: 100000}"
+        "{environment: {name: cartpole, num_envs: 8}, behaviors: {agent: {trainer_type: a2c, max_steps: 100000}}}"
     )
     found = []
     for seed in (1, 2, 3):
         report = train_batched(
-            load_batched(file, {"seed": seed, "checkpoint_settings.results_dir": str(tmp_path / str(seed))})
+            load_batched(
+                file, {"env_settings.seed": seed, "checkpoint_settings.results_dir": str(tmp_path / str(seed))}
+            )
         )
         summaries = [one["values"] for one in read_log(report.folder / "log.jsonl") if one["type"] == "summary"]
         found.append([values[keys.EPISODE_RETURN] for values in summaries if keys.EPISODE_RETURN in values][-1])

@@ -77,15 +77,15 @@ def train(settings: RunSettings, command: Any = "parallel") -> RunReport:
 
 def hurry(monkeypatch: pytest.MonkeyPatch, stage: str, seconds: float) -> None:
     """Engines that should ``stage`` are waited for so long; where they start, as long as the settings say."""
-    wait = Engine._wait
+    next_message = Engine._next_message
 
     def wait_less(self: Engine) -> asyncio.Future[bytes]:
-        waiting = wait(self)
-        if self._stage == stage:
-            self._waiting_since += seconds - self._options.timeout_s
+        waiting = next_message(self)
+        if self.stage == stage:
+            self._wait.since += seconds - self._options.timeout_s
         return waiting
 
-    monkeypatch.setattr(Engine, "_wait", wait_less)
+    monkeypatch.setattr(Engine, "_next_message", wait_less)
 
 
 def warnings_of(report: RunReport) -> list[str]:

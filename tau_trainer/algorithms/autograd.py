@@ -11,7 +11,7 @@ import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples
 from tau_trainer.algorithms.losses import CLIPPED, Objective, minibatch_loss
-from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.models.actor_critic import ActorCritic
 
@@ -61,10 +61,7 @@ class AutogradEpochs:
             for begin in range(first, end, piece):
                 self._differentiate(numbers, samples, statistics, slice(begin, min(begin + piece, end)), index, batch)
             self._ranks.add(gradient)
-            norm = torch.linalg.vector_norm(gradient, dim=-1)
-            statistics.gradient_norm[index] = norm
-            if numbers.max_grad_norm > 0.0:
-                gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0)[..., None])
+            statistics.gradient_norm[index] = clip_gradient(gradient, numbers.max_grad_norm)
             self._parameters.descend(numbers.learning_rate)
 
     def _differentiate(

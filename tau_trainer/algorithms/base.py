@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer import plugins
-from tau_trainer.bridge.image_order import RECORDED, ImageOrder
+from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Memory, Work, WorkData

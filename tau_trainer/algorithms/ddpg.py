@@ -21,7 +21,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.fused_ddpg import FusedSteps, Numbers
 from tau_trainer.algorithms.off_policy import OffPolicy
-from tau_trainer.algorithms.parameters import optimizer_step
+from tau_trainer.algorithms.parameters import follower, optimizer_step
 from tau_trainer.algorithms.transitions import Transitions, minibatches
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
@@ -69,11 +69,10 @@ class DDPG(OffPolicy):
         super().__init__(setup)
         self._tau = cast("DDPGHyperparameters", self.numbers).tau
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
-        actor, q, target, q_target = self.parts
+        actor, q, *_ = self.parts
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
-        vector = self.parameters.optimizer.parameters
-        self._followed = vector[self.parameters.span(actor, q)]
-        self._targets = vector[self.parameters.span(target, q_target)]
+        module = self.module
+        self._follow = follower(module.target, module.network), follower(module.q_target, module.q)
         self._fused = FusedSteps(self.parameters) if fused and self.network.plain else None
         self.large = len(self.network.encoders) > 0
         self.holds_lock = self._fused is None or not self._fused.scripted
@@ -154,7 +153,8 @@ class DDPG(OffPolicy):
                 loss = self.policy_loss(batch, noise)
                 loss.backward()  # type: ignore[no-untyped-call]
             optimizer_step(self._actor, learning_rate, step // self.delay)
-            self._targets.lerp_(self._followed, self._tau)
+            for follow in self._follow:
+                follow(self._tau)
             policy[0], policy[1] = loss.detach(), 1.0
         return torch.cat((policy, losses, q.flatten(0, -2).mean(dim=0))).detach()
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples
-from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
+from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, clip_gradient, optimizer_step
 from tau_trainer.algorithms.scripting import scripted
 from tau_trainer.models.actor_critic import ActorCritic
 
@@ -235,14 +235,6 @@ def backward_body(weights: Weights, gradient: Weights, space: Workspace, observa
             torch.bmm(grad, weights.body_weight[layer].transpose(1, 2), out=space.grad[layer - 1])
 
 
-def descend(numbers: Numbers, optimizer: OptimizerState, step: int, norm: torch.Tensor) -> None:
-    """Clip by the global norm, which is written to ``norm`` [], and take step number ``step`` (1 = the first)."""
-    torch.linalg.vector_norm(optimizer.gradient, out=norm)
-    if numbers.max_grad_norm > 0.0:
-        optimizer.gradient.mul_(torch.clamp(numbers.max_grad_norm / (norm + 1e-6), max=1.0))
-    optimizer_step(optimizer, numbers.learning_rate, step)
-
-
 def compute_gradient(
     numbers: Numbers,
     weights: Weights,
@@ -311,7 +303,8 @@ def run_epoch(
         log_ratio, values = statistics.log_ratio[begin:end], statistics.values[begin:end]
         entropy = compute_gradient(numbers, weights, gradient, space, minibatch, log_ratio, values)
         statistics.entropy[index] = entropy
-        descend(numbers, optimizer, taken + index + 1, statistics.gradient_norm[index])
+        statistics.gradient_norm[index] = clip_gradient(optimizer.gradient, numbers.max_grad_norm)
+        optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
     optimizer.step.add_(minibatches)
 
 

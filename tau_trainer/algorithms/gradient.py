@@ -58,8 +58,6 @@ class GradientAlgorithm(Algorithm):
     """Whether the entropy of the policy is a part of what it aims at, as a reward for each decision."""
     signals: tuple[Signal, ...] = ()
     """Reward streams that are learned beside the policy."""
-    collects: type[RolloutMemory] = RolloutMemory
-    """Where transitions wait."""
 
     def __init__(self, setup: Setup) -> None:
         spec, settings = setup.spec, setup.settings
@@ -75,7 +73,7 @@ class GradientAlgorithm(Algorithm):
 
     def new_memory(self, capacity: int, horizon: int, *, ends: bool = False) -> RolloutMemory:
         """Where transitions of this behavior are collected."""
-        return self.collects(
+        return RolloutMemory(
             observation_columns(self.spec),
             (*action_columns(self.spec, self.network.action.choices), *self.columns),
             rewards=self._paid,
@@ -174,9 +172,9 @@ class GradientAlgorithm(Algorithm):
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         other = facts.get("optimizer", "adam") != self.facts()["optimizer"]
-        if other and "version" not in facts:  # moments of another optimizer are of no use
-            moments = {name: tensor.numpy(force=True) for name, tensor in self.parameters.moments().items()}
-            arrays, facts = {**arrays, **moments}, {**facts, "optimizer": self.facts()["optimizer"]}
+        moments = not other or "version" in facts  # those of another optimizer are of no use
+        if not moments:
+            facts = {**facts, "optimizer": self.facts()["optimizer"]}
         older = {"streams": self.facts()["streams"], "optimizer": "adam"}  # than these facts are some checkpoints
         for key, wanted in self.facts().items():
             if facts.get(key, older.get(key)) != wanted:
@@ -190,7 +188,7 @@ class GradientAlgorithm(Algorithm):
             for signal in self.signals:
                 signal.load(arrays, fresh="version" not in facts)
             with torch.no_grad():
-                self.parameters.load(arrays)
+                self.parameters.load(arrays, moments=moments)
         except CheckpointError:
             for signal, saved in zip(self.signals, backups, strict=True):
                 signal.restore(saved)
@@ -251,6 +249,8 @@ class GradientAlgorithm(Algorithm):
         inputs = [(f"reward '{name}'", values, rows) for name, values in rollout.rewards.items()]
         inputs += [(column.name.replace("_", " "), rollout.column(column.name), rows) for column in self.columns]
         inputs.append(("action", rollout.column("continuous"), rows))
+        if rollout.group_reward is not None:
+            inputs.append(("the group's reward", rollout.group_reward, rows))
         for i, sensor in enumerate(self.spec.observations):
             inputs.append((f"observation '{sensor.name}'", rollout.observations[i], rows))
             inputs.append((f"the next observation '{sensor.name}'", rollout.bootstrap_observations[i], after))

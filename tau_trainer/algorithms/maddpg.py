@@ -26,15 +26,14 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Counters, Setup
 from tau_trainer.algorithms.ddpg import DDPG
 from tau_trainer.algorithms.transitions import Transitions
-from tau_trainer.columns import Column, Rows
+from tau_trainer.columns import GROUP, MOMENT, Column, Rows
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import JointMemory, Links, Replay, Rollout, Work
-from tau_trainer.memory.joint import JOINT
+from tau_trainer.memory import Links, Replay, Rollout, Work
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.observation_encoder import Seen
 from tau_trainer.settings.exploration import NOISES, GaussianWhiteNoiseSettings, GumbelSoftmaxSettings
-from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.specs import ActionSpec, BehaviorSpec, IndexArray, IntArray, ObservationSpec
 
 if TYPE_CHECKING:
     from tau_trainer.settings import MADDPGHyperparameters
@@ -44,13 +43,28 @@ OUTPUT_COST = 1e-3
 """Of the mean square of the actor's raw outputs."""
 
 
+def together(moment: NDArray[np.int64], group: IntArray) -> IndexArray:
+    """Who decided together: numbers from 0 for ``k`` decisions, the same for agents of one group in one moment.
+
+    Args:
+        moment: [k], see :data:`~tau_trainer.columns.MOMENT`.
+        group: [k], see :data:`~tau_trainer.columns.GROUP`; an agent without one decides alone.
+
+    Returns:
+        [k]: by moments, groups, and those who are alone.
+    """
+    alone = np.where(group == 0, 1 + np.arange(len(group)), 0)
+    _, joint = np.unique(np.stack((moment, alone, group), axis=1), axis=0, return_inverse=True)
+    return np.asarray(joint, np.intp).reshape(-1)
+
+
 class MADDPG(DDPG):
     """The learner of one behavior. ``N`` is ``group_size``, ``A`` an agent's actions as Q sees them."""
 
     name = "maddpg"
     masks_after = True
-    collects = JointMemory
-    memory: JointMemory
+    largest = 0
+    """Agents that decided together, at most; only the collecting side counts."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup, fused=False)
@@ -96,24 +110,32 @@ class MADDPG(DDPG):
     @property
     @override
     def columns(self) -> tuple[Column, ...]:
-        return (*super().columns, JOINT)
+        return (*super().columns, MOMENT, GROUP)
 
     @override
     def ready(self, counters: Counters) -> Work | None:
         """Raises SettingsError where groups are larger than the settings say, or there are none."""
-        largest = self.memory.largest
-        if largest > self._agents:
-            raise SettingsError(
-                f"behavior '{self.spec.short_name}': {largest} agents of a group decide together, and "
-                f"hyperparameters.group_size is {self._agents}; set it to {largest}"
-            )
+        if not self.largest and len(self.memory):  # rather with the first message than with the first work
+            self._count(self.memory.waiting(MOMENT), self.memory.waiting(GROUP))
         work = super().ready(counters)
-        if work is not None and largest < 2 <= self._agents:
+        if work is None:
+            return None
+        self._count(work[MOMENT.name][1:], work[GROUP.name][1:])
+        if self.largest < 2 <= self._agents:
             raise SettingsError(
                 f"behavior '{self.spec.short_name}': no two agents of a group decide together, which maddpg is for; "
                 "give them a group in the engine, or use trainer_type: td3 or ppo"
             )
         return work
+
+    def _count(self, moment: NDArray[np.int64], group: IntArray) -> None:
+        """See who decides together, [k]; raises SettingsError where they are more than ``group_size``."""
+        self.largest = max(self.largest, int(np.bincount(together(moment, group)).max()))
+        if self.largest > self._agents:
+            raise SettingsError(
+                f"behavior '{self.spec.short_name}': {self.largest} agents of a group decide together, and "
+                f"hyperparameters.group_size is {self._agents}; set it to {self.largest}"
+            )
 
     @override
     def _new_replay(self) -> Replay:
@@ -143,9 +165,10 @@ class MADDPG(DDPG):
     @override
     def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
         """Moments as the ring keeps them, [m, N, ...]."""
-        joints, moment = np.unique(rollout.column(JOINT.name), return_inverse=True)
+        moment = together(rollout.column(MOMENT.name), rollout.column(GROUP.name))
+        moments = int(moment.max(initial=-1)) + 1
         order = np.lexsort((rollout.rows, moment))
-        first = np.searchsorted(moment[order], np.arange(len(joints)))
+        first = np.searchsorted(moment[order], np.arange(moments))
         place = np.empty(len(order), np.intp)
         place[order] = np.arange(len(order)) - first[moment[order]]
         rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
@@ -161,9 +184,9 @@ class MADDPG(DDPG):
             "terminated": rollout.terminated,
             "here": np.ones(len(rollout), np.bool_),
         }
-        rows = {column.name: np.zeros((len(joints), *column.shape), column.dtype) for column in self.replay.columns}
-        for name, one in values.items():
-            rows[name][moment, place] = one
+        rows = {column.name: np.zeros((moments, *column.shape), column.dtype) for column in self.replay.columns}
+        for name, of_agents in values.items():
+            rows[name][moment, place] = of_agents
         return rows
 
     @override

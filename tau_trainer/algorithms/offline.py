@@ -14,6 +14,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Counters, Setup
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.parameters import follower
 from tau_trainer.algorithms.recordings import recorded_work
 from tau_trainer.algorithms.transitions import Transitions, minibatches
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
@@ -22,9 +23,8 @@ from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.memory import Replay, Rollout, Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
-from tau_trainer.models.action_head import ACTION_LIMIT
-from tau_trainer.models.distributions import evaluate_actions
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds, evaluate_actions
+from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.models.soft_actor_critic import TwinQ
 from tau_trainer.settings import OfflineCriticHyperparameters, OfflineTrainerSettings
 
@@ -182,7 +182,7 @@ class OfflineCritic(Offline):
         self.own = cast("OfflineCriticHyperparameters", setup.settings.hyperparameters)
         super().__init__(setup)
         self.discounts = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
-        self._pairs = list(zip(self.module.target.parameters(), self.module.q.parameters(), strict=True))
+        self._follow = follower(self.module.target, self.module.q)
         self._bounds = branch_bounds(self.network.action.choices.discrete_branches)
 
     @override
@@ -195,8 +195,7 @@ class OfflineCritic(Offline):
 
     @override
     def after_step(self) -> None:
-        for target, source in self._pairs:
-            target.lerp_(source, self.own.tau)
+        self._follow(self.own.tau)
 
     def of_actions(self, q: TwinQ, batch: Transitions) -> torch.Tensor:
         """Q [2, n, S] of what was done; over branches the mean, as in SAC."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch.optim.adam import adam
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
+from tau_trainer.models.actor_critic import CLOCK
 
 if TYPE_CHECKING:
     from tau_trainer.settings import Hyperparameters
@@ -21,6 +22,8 @@ _ALIGNMENT = 16
 """Floats; every parameter begins on a 64-byte boundary of the vector. The gaps stay zero."""
 
 
+_OPTIMIZER = "optimizer."
+"""What the names of an optimizer's moments begin with in a checkpoint."""
 _KEPT = {
     "adam": ("exp_avg", "exp_avg_sq", "step"),
     "adamw": ("exp_avg", "exp_avg_sq", "step"),
@@ -91,6 +94,17 @@ def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -
         optimizer.parameters.addcdiv_(mean, scratch, value=-rate * following / (1.0 - product * following))
     else:
         optimizer.parameters.addcdiv_(mean, scratch, value=-rate / (1.0 - 0.9 ** float(step)))
+
+
+def clip_gradient(gradient: torch.Tensor, most: float) -> torch.Tensor:
+    """Scale a gradient [S], or each of [P, S], down to the norm ``most`` (0: never); TorchScript understands it.
+
+    Returns its norm of before, [] or [P].
+    """
+    norm: torch.Tensor = torch.linalg.vector_norm(gradient, dim=-1)
+    if most > 0.0:
+        gradient.mul_(torch.clamp(most / (norm + 1e-6), max=1.0).unsqueeze(-1))
+    return norm
 
 
 def optimizer_step_from_python(optimizer: OptimizerState, learning_rate: float, step: int, taken: torch.Tensor) -> None:
@@ -264,25 +278,38 @@ class FlatParameters:
         """Everything that is needed to go on: ``model.*``, buffers by their names, ``optimizer.*``."""
         return {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in self._stored().items()}
 
-    def load(self, arrays: Arrays) -> None:
+    def load(self, arrays: Arrays, *, moments: bool = True) -> None:
         """Read what :meth:`state` wrote; nothing is changed unless everything fits.
+
+        ``moments``: of the optimizer too; else it keeps its own.
 
         Raises:
             CheckpointError: an array is missing, has another shape, or holds NaN or infinity.
         """
         targets = self._stored()
+        if not moments:
+            targets = {name: target for name, target in targets.items() if not name.startswith(_OPTIMIZER)}
         sources = {name: fitting(arrays, name, tuple(target.shape)) for name, target in targets.items()}
         for name, target in targets.items():
             target.copy_(torch.from_numpy(np.array(sources[name])))
 
     def _stored(self) -> dict[str, torch.Tensor]:
-        own = {f"model.{name}": view for name, view in self.views(self.optimizer.parameters).items()}
-        return own | self.moments() | dict(self.module.named_buffers())
-
-    def moments(self) -> dict[str, torch.Tensor]:
-        """What the optimizer goes on from, by name, as checkpoints have it."""
+        weights = {f"model.{name}": view for name, view in self.views(self.optimizer.parameters).items()}
         state = self.optimizer._asdict() | {"mu_product": self._products}
-        return {f"optimizer.{name}": state[name] for name in _KEPT[self.optimizer.kind]}
+        moments = {_OPTIMIZER + name: state[name] for name in _KEPT[self.optimizer.kind]}
+        return weights | moments | dict(self.module.named_buffers())
+
+
+def follower(target: torch.nn.Module, source: torch.nn.Module) -> Callable[[float], None]:
+    """What moves a target network by ``tau`` towards its source (Lillicrap et al. 2016, algorithm 1).
+
+    The running statistics of its layers move with its parameters: by others it would say something else.
+    """
+    sources = dict(source.named_parameters()) | dict(source.named_buffers())
+    targets = dict(target.named_parameters()) | dict(target.named_buffers())
+    targets.pop(CLOCK, None)  # nobody explores with it
+    followed = [sources[name] for name in targets]
+    return lambda tau: torch._foreach_lerp_(list(targets.values()), followed, tau)
 
 
 def fitting(arrays: Arrays, name: str, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -32,11 +32,16 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.fused_sac import FusedSoftSteps, SoftNumbers
 from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.parameters import follower
 from tau_trainer.algorithms.transitions import Transitions, minibatches, values_after
 from tau_trainer.metrics import keys
-from tau_trainer.models.action_head import LOG_SIGMA_RANGE
-from tau_trainer.models.distributions import GAUSSIAN_ENTROPY, squashed_log_prob
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import (
+    GAUSSIAN_ENTROPY,
+    LOG_SIGMA_RANGE,
+    MASKED_LOGIT,
+    branch_bounds,
+    squashed_log_prob,
+)
 from tau_trainer.models.soft_actor_critic import SoftActorCritic
 
 if TYPE_CHECKING:
@@ -148,7 +153,7 @@ class SAC(OffPolicy):
         self._begins = torch.tensor(
             [begin for begin, _ in branch_bounds(branches)], dtype=torch.int64, device=self.device
         )
-        self._pairs = list(zip(self.module.target.parameters(), self.module.network.parameters(), strict=True))
+        self._follow = follower(self.module.target, self.module.network)
         self._fused = FusedSoftSteps(self.module, self.parameters) if fused and self.network.plain else None
         self.large = len(self.network.encoders) > 0
         self.holds_lock = self._fused is None or not self._fused.scripted or bool(self.signals)
@@ -182,8 +187,7 @@ class SAC(OffPolicy):
             found = losses(self.module, batch, noise, self._gammas)
             (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
         self.parameters.descend(learning_rate)
-        for target, source in self._pairs:
-            target.lerp_(source, self._own.tau)
+        self._follow(self._own.tau)
         single = torch.stack((found.policy, found.value, found.coefficients, found.entropy))
         return torch.cat((single, found.q, found.values)).detach()
 

@@ -10,11 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.bridge.agent_layout import DONE, GROUP, GROUP_REWARD, ID, MAX_STEP, REWARD, AgentLayout
-from tau_trainer.bridge.image_order import DECLARED, ImageOrder
-from tau_trainer.bridge.image_records import ImageSplitter
-from tau_trainer.bridge.images import ImageDecoder, ImageError
-from tau_trainer.bridge.records import Bytes, LayoutCache
+from tau_trainer.bridge.images import ImageDecoder, ImageError, ImageSplitter
+from tau_trainer.bridge.package import DECLARED, ImageOrder
+from tau_trainer.bridge.protocol import AgentInfo
+from tau_trainer.bridge.records import (
+    BYTES,
+    FIXED32,
+    VARINT,
+    Bytes,
+    LayoutCache,
+    RecordLayout,
+    Span,
+    fields,
+    join_floats,
+    join_varints,
+    varint_spans,
+)
+from tau_trainer.bridge.sensors import Sensor, read_sensor
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (
     BehaviorSpec,
@@ -45,7 +57,7 @@ class Records:
 
     def put(self, index: IndexArray, part: Records) -> None:
         """Write ``part`` to the places ``index``."""
-        for name in ("ids", "done", "truncated", "reward", "group_id", "group_reward"):
+        for name in _COLUMNS:
             getattr(self, name)[index] = getattr(part, name)
         for whole, piece in zip(self.obs, part.obs, strict=True):
             whole[index] = piece
@@ -54,16 +66,12 @@ class Records:
 
     def pick(self, which: BoolArray) -> Records:
         """The records where ``which`` (bool [k]) is true."""
-        return Records(
-            self.ids[which],
-            self.done[which],
-            self.truncated[which],
-            self.reward[which],
-            self.group_id[which],
-            self.group_reward[which],
-            tuple(sensor[which] for sensor in self.obs),
-            None if self.mask is None else self.mask[which],
-        )
+        columns: dict[str, Any] = {name: getattr(self, name)[which] for name in _COLUMNS}
+        mask = None if self.mask is None else self.mask[which]
+        return Records(**columns, obs=tuple(sensor[which] for sensor in self.obs), mask=mask)
+
+
+_COLUMNS = "ids", "done", "truncated", "reward", "group_id", "group_reward"
 
 
 def _empty(spec: BehaviorSpec, n: int, *, masked: bool) -> Records:
@@ -73,6 +81,57 @@ def _empty(spec: BehaviorSpec, n: int, *, masked: bool) -> Records:
     obs = tuple(np.zeros((n, *sensor.shape), sensor.dtype) for sensor in spec.observations)
     mask = np.zeros((n, spec.actions.mask_size), np.bool_) if masked else None
     return Records(ids, done, truncated, reward, group_id, group_reward, obs, mask)
+
+
+_FLOATS = AgentInfo.REWARD, AgentInfo.GROUP_REWARD
+_INTEGERS = AgentInfo.DONE, AgentInfo.MAX_STEP, AgentInfo.ID, AgentInfo.GROUP
+
+
+class AgentLayout(RecordLayout):
+    """The layout of an ``AgentInfoProto``: where id, reward, flags, mask and observations lie."""
+
+    def __init__(self, record: bytes, images: ImageOrder = DECLARED) -> None:
+        self.fits: BehaviorSpec | None = None
+        """The behavior whose sensors were last found to be these."""
+        self.spans: dict[int, Span] = {}
+        self.mask: list[Span] = []
+        self.sensors: list[Sensor] = []
+        for number, wire, start, stop in fields(record, 0, len(record)):
+            if number == AgentInfo.OBSERVATION and wire == BYTES:
+                self.sensors.append(read_sensor(record, start, stop, images))
+            elif number == AgentInfo.MASK and wire in (BYTES, VARINT):
+                self.mask += varint_spans(record, start, stop)
+            elif (number in _FLOATS and wire == FIXED32) or (number in _INTEGERS and wire == VARINT):
+                self.spans[number] = Span(start, stop)  # of a field that stands twice the last one counts
+        self.shapes = tuple(sensor.spec.shape for sensor in self.sensors)
+        self.compressed = sum(sensor.spec.dtype == np.uint8 for sensor in self.sensors)
+        """Sensors that send PNG files."""
+        floats = [self.spans[number] for number in _FLOATS if number in self.spans]
+        floats += [span for sensor in self.sensors for span in sensor.floats]
+        super().__init__(
+            record, floats, [self.spans[number] for number in _INTEGERS if number in self.spans] + self.mask
+        )
+
+    def floats(self, number: int, rows: Bytes) -> FloatArray:
+        """float32 [k]; zeros where the field is absent (proto3 leaves defaults out)."""
+        span = self.spans.get(number)
+        return np.zeros(len(rows), np.float32) if span is None else span.floats(rows)[:, 0]
+
+    def integers(self, number: int, rows: Bytes) -> IntArray:
+        """int32 [k]; zeros where the field is absent."""
+        span = self.spans.get(number)
+        if span is None:
+            return np.zeros(len(rows), np.int32)
+        if span.stop - span.start == 1:
+            return rows[:, span.start].astype(np.int32)
+        return span.varints(rows).astype(np.int32)
+
+    def masks(self, rows: Bytes, size: int) -> BoolArray:
+        """Flat masks bool [k, size]; absent or of another length means that nothing is masked."""
+        if len(self.mask) != size:
+            return np.zeros((len(rows), size), np.bool_)
+        forbidden: BoolArray = join_varints(self.mask, rows) != 0
+        return forbidden
 
 
 class AgentDecoder:
@@ -97,8 +156,8 @@ class AgentDecoder:
         """The sensors as the first agent of ``payload``, a list that is not empty, shows them. Raises DecodeError."""
         records, _ = self._splitter.split(payload)
         first = min(self._layouts.groups(records), key=lambda group: int(group.index[0])).layout
-        self.unsettled = tuple(observation.spec.name for observation in first.observations if observation.unsettled)
-        return tuple(observation.spec for observation in first.observations)
+        self.unsettled = tuple(sensor.spec.name for sensor in first.sensors if sensor.unsettled)
+        return tuple(sensor.spec for sensor in first.sensors)
 
     def decode(self, payload: bytes, spec: BehaviorSpec) -> StepBatch:
         """All agents of one exchange, in message order.
@@ -107,16 +166,18 @@ class AgentDecoder:
         NaN or infinity (naming behavior, sensor and agent), and for an agent that asks twice or ends twice. To end and
         to ask again at once is legal (ML-Agents' protocol, section 6).
         """
-        records = self.records(payload, spec)
-        if not np.count_nonzero(records.done):
-            self._check_once(records.ids)
-            return self._batch(records, self._none_ended(spec))
-        ended = records.done != 0
-        last, records = records.pick(ended), records.pick(~ended)
-        for ids in (last.ids, records.ids):
-            self._check_once(ids)
-        terminals = Terminals(last.ids, last.obs, last.reward, last.truncated != 0, last.group_id, last.group_reward)
-        return self._batch(records, terminals)
+        now = self.records(payload, spec)
+        if np.count_nonzero(now.done):
+            ended = now.done != 0
+            last, now = now.pick(ended), now.pick(~ended)
+            self._check_once(last.ids)
+            cut = last.truncated != 0
+            terminals = Terminals(last.ids, last.obs, last.reward, cut, last.group_id, last.group_reward)
+        else:
+            terminals = self._none_ended(spec)
+        self._check_once(now.ids)
+        group = now.group_id, now.group_reward
+        return StepBatch(self._behavior, now.ids, now.obs, now.reward, *group, terminals, now.mask)
 
     def records(self, payload: bytes, spec: BehaviorSpec) -> Records:
         """The same in message order, ended or not, whoever they are. Raises DecodeError as :meth:`decode`."""
@@ -125,22 +186,10 @@ class AgentDecoder:
         images: list[list[bytes]] = []
         if self._compressed:
             payload, images = self._splitter.split(payload)
-        one = self._layouts.one(payload)
-        records = self._gather(payload, images, spec) if one is None else self._read(*one, images, spec)
+        alike = self._layouts.alike(payload)
+        records = self._gather(payload, images, spec) if alike is None else self._read(*alike, images, spec)
         self._check_finite(spec, records)
         return records
-
-    def _batch(self, records: Records, terminals: Terminals) -> StepBatch:
-        return StepBatch(
-            self._behavior,
-            records.ids,
-            records.obs,
-            records.reward,
-            records.group_id,
-            records.group_reward,
-            terminals,
-            records.mask,
-        )
 
     def _none_ended(self, spec: BehaviorSpec) -> Terminals:
         """Terminals of nobody; the arrays are shared, there is nothing in them to write to."""
@@ -157,22 +206,22 @@ class AgentDecoder:
         masked = spec.actions.mask_size > 0 and any(group.layout.mask for group in groups)
         records = _empty(spec, sum(len(group.index) for group in groups), masked=masked)
         for group in groups:
-            own = [images[place] for place in group.index] if images else images
-            records.put(group.index, self._read(group.layout, group.rows, own, spec))
+            files = [images[place] for place in group.index] if images else images
+            records.put(group.index, self._read(group.layout, group.rows, files, spec))
         return records
 
     def _read(self, layout: AgentLayout, rows: Bytes, images: list[list[bytes]], spec: BehaviorSpec) -> Records:
         """Records of one layout, and their PNG files."""
         self._check_sensors(layout, spec)
         size = spec.actions.mask_size
-        ids = layout.integers(ID, rows)
+        ids = layout.integers(AgentInfo.ID, rows)
         return Records(
             ids,
-            layout.integers(DONE, rows),
-            layout.integers(MAX_STEP, rows),
-            layout.floats(REWARD, rows),
-            layout.integers(GROUP, rows),
-            layout.floats(GROUP_REWARD, rows),
+            layout.integers(AgentInfo.DONE, rows),
+            layout.integers(AgentInfo.MAX_STEP, rows),
+            layout.floats(AgentInfo.REWARD, rows),
+            layout.integers(AgentInfo.GROUP, rows),
+            layout.floats(AgentInfo.GROUP_REWARD, rows),
             self._read_sensors(layout, rows, images, ids),
             layout.masks(rows, size) if size and layout.mask else None,
         )
@@ -181,43 +230,42 @@ class AgentDecoder:
         """One array for each sensor."""
         if layout.compressed or images:
             self._check_images(layout, images, ids)
-        sensors: list[NDArray[Any]] = []
+        seen: list[NDArray[Any]] = []
         files = zip(*images, strict=True)
-        for observation in layout.observations:
-            if observation.spec.dtype == np.float32:
-                sensors.append(observation.read(rows))
+        for sensor in layout.sensors:
+            if sensor.spec.dtype == np.float32:
+                seen.append(_floats_of(sensor, rows))
                 continue
             try:
-                decoder = observation.decoder or ImageDecoder(observation.spec.shape, observation.mapping)
-                observation.decoder = decoder
-                sensors.append(decoder.decode(next(files)))
+                sensor.decoder = sensor.decoder or ImageDecoder(sensor.spec.shape, sensor.mapping)
+                seen.append(sensor.decoder.decode(next(files)))
             except ImageError as error:
                 raise DecodeError(
-                    f"behavior '{self._behavior}': sensor '{observation.spec.name}' of agent {int(ids[error.row])} "
+                    f"behavior '{self._behavior}': sensor '{sensor.spec.name}' of agent {int(ids[error.row])} "
                     f"sent {error}"
                 ) from error
-        return tuple(sensors)
+        return tuple(seen)
 
     def _check_images(self, layout: AgentLayout, images: list[list[bytes]], ids: IntArray) -> None:
         """Whether there are files for every sensor that is said to send some, and for no other."""
-        for agent, own in zip(ids.tolist(), images or [[]] * len(ids), strict=True):
-            if len(own) != layout.compressed:
+        for agent, files in zip(ids.tolist(), images or [[]] * len(ids), strict=True):
+            if len(files) != layout.compressed:
                 raise DecodeError(
-                    f"behavior '{self._behavior}' sent PNG files for {len(own)} sensors of agent {agent} where "
+                    f"behavior '{self._behavior}' sent PNG files for {len(files)} sensors of agent {agent} where "
                     f"{layout.compressed} need some"
                 )
 
     def _check_sensors(self, layout: AgentLayout, spec: BehaviorSpec) -> None:
         if layout.fits is spec:
             return
-        expected = tuple(observation.shape for observation in spec.observations)
+        expected = tuple(sensor.shape for sensor in spec.observations)
         if layout.shapes != expected:
             raise DecodeError(
                 f"behavior '{self._behavior}' sent observations of shapes {list(layout.shapes)} after "
                 f"{list(expected)}; all agents of a behavior need the same sensors"
             )
-        for own, other in zip(layout.observations, spec.observations, strict=True):
-            if own.spec.dtype != other.dtype:
+        for sensor, other in zip(layout.sensors, spec.observations, strict=True):
+            if sensor.spec.dtype != other.dtype:
                 raise DecodeError(
                     f"behavior '{self._behavior}' sent sensor '{other.name}' as PNG images of some agents and as "
                     "floats of others; give all of them the same Compression Type in Unity"
@@ -254,3 +302,13 @@ class AgentDecoder:
 
 def _all_finite(values: NDArray[Any]) -> bool:
     return bool(np.count_nonzero(np.isfinite(values)) == values.size)  # half the time of `all`, for arrays this small
+
+
+def _floats_of(sensor: Sensor, rows: Bytes) -> FloatArray:
+    """What a sensor of floats sent in records of one layout: float32 [k, *shape]."""
+    if not sensor.turned:
+        return join_floats(sensor.floats, rows).reshape(len(rows), *sensor.spec.shape)
+    channels, height, width = sensor.spec.shape
+    values = sensor.floats[0].view(rows) if len(sensor.floats) == 1 else join_floats(sensor.floats, rows)
+    images = values.reshape(len(rows), height, width, channels).transpose(0, 3, 1, 2)
+    return images.astype(np.float32, order="C")  # read and turned around in one copy

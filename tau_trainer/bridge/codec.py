@@ -1,30 +1,30 @@
-"""Messages of the communicator API to and from arrays, for both ends: the trainer's and the engine's.
+"""The trainer's end of the communicator API: messages to and from arrays.
 
-The envelope goes through protobuf; the lists of agents and actions inside go through
-:mod:`~tau_trainer.bridge.agent_records`, :mod:`~tau_trainer.bridge.agent_encoder` and
-:mod:`~tau_trainer.bridge.action_records`.
+The envelope goes through protobuf; the list of agents inside goes through :mod:`~tau_trainer.bridge.agent_records`, and
+what the trainer answers is written here. The engine's end is :mod:`~tau_trainer.bridge.engine_codec`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+import numpy as np
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
-from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
-from tau_trainer.bridge.agent_encoder import AgentEncoder
 from tau_trainer.bridge.agent_records import AgentDecoder
-from tau_trainer.bridge.image_order import DECLARED
+from tau_trainer.bridge.package import DECLARED
 from tau_trainer.bridge.protocol import (
     COMMUNICATION_VERSION,
     PACKAGE_VERSION,
     STATUS_CLOSE,
     STATUS_OK,
+    AgentAction,
     Command,
     UnityMessage,
 )
+from tau_trainer.bridge.records import BYTES, Template, fill_floats, fill_varints, varint, varint_width
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, StepBatch
 
@@ -79,40 +79,29 @@ class EngineMessage:
     side_channel: bytes = b""
 
 
-@dataclass(slots=True)
-class TrainerMessage:
-    """What a trainer answered, as the engine reads it."""
-
-    status: int
-    initialization: TrainerInitialization | None = None
-    has_input: bool = False
-    command: Command = Command.STEP
-    actions: dict[str, Actions] = field(default_factory=dict)
-    side_channel: bytes = b""
-
-
-def _parse(data: bytes) -> Any:
+def parsed(data: bytes) -> Any:
+    """The protocol's message. Raises DecodeError."""
     try:
         return UnityMessage.FromString(data)
     except (ProtobufDecodeError, UnicodeDecodeError) as error:  # protobuf 3.20 without its C core raises the second
         raise DecodeError(f"received {len(data)} bytes that are not a message of the protocol") from error
 
 
-def _read(kind: type[_InitT], message: Any) -> _InitT:
+def read(kind: type[_InitT], message: Any) -> _InitT:
     """A dataclass of the same names as a message."""
     given = {item.name: getattr(message, item.name) for item in fields(kind)}
     if "capabilities" in given:
-        given["capabilities"] = _read(Capabilities, given["capabilities"])
+        given["capabilities"] = read(Capabilities, given["capabilities"])
     return kind(**given)
 
 
-def _write(message: Any, values: _Init) -> None:
-    """The reverse of :func:`_read`."""
+def write(message: Any, values: _Init) -> None:
+    """The reverse of :func:`read`."""
     message.SetInParent()  # even with nothing set: the package in Unity reads it without looking
     for item in fields(values):
         value = getattr(values, item.name)
         if isinstance(value, Capabilities):
-            _write(message.capabilities, value)
+            write(message.capabilities, value)
         else:
             setattr(message, item.name, value)
 
@@ -134,15 +123,24 @@ def read_action_spec(brain: Any) -> ActionSpec:
     return actions
 
 
+def describe(brain: Any, spec: BehaviorSpec) -> None:
+    """The reverse: a behavior's name and actions."""
+    brain.brain_name = spec.name
+    brain.action_spec.SetInParent()
+    brain.action_spec.num_continuous_actions = spec.actions.continuous_size
+    brain.action_spec.num_discrete_actions = spec.actions.discrete_size
+    brain.action_spec.discrete_branch_sizes.extend(spec.actions.discrete_branches)
+
+
 def parse_engine_message(data: bytes) -> EngineMessage:
     """Read the envelope of an engine's message. Raises DecodeError."""
-    message = _parse(data)
+    message = parsed(data)
     result = EngineMessage(message.header.status)
     output = message.engine_output
     if output.HasField("rl_initialization_output"):
         init = output.rl_initialization_output
         if init.communication_version:
-            result.initialization = _read(EngineInitialization, init)
+            result.initialization = read(EngineInitialization, init)
         result.action_specs = {brain.brain_name: read_action_spec(brain) for brain in init.brain_parameters}
     if output.HasField("rl_output"):
         result.agent_lists = dict(output.rl_output.agent_infos)
@@ -150,11 +148,20 @@ def parse_engine_message(data: bytes) -> EngineMessage:
     return result
 
 
+def objection(message: bytes) -> str | None:
+    """Why a first message is none of an engine's; None: an engine introduces itself."""
+    try:
+        introduced = parse_engine_message(message).initialization is not None
+    except DecodeError as error:
+        return str(error)
+    return None if introduced else "its first message is no introduction"
+
+
 def encode_initialization(initialization: TrainerInitialization) -> bytes:
     """The trainer's reply to an engine's first message."""
     message = UnityMessage()
     message.header.status = STATUS_OK
-    _write(message.trainer_input.rl_initialization_input, initialization)
+    write(message.trainer_input.rl_initialization_input, initialization)
     return bytes(message.SerializeToString())
 
 
@@ -176,6 +183,48 @@ def encode_reply(command: Command, actions: Mapping[str, bytes] | None = None, s
 def encode_close() -> bytes:
     """Header status 400: the other side shall end. The same bytes serve both directions."""
     return bytes(UnityMessage(header={"status": STATUS_CLOSE}).SerializeToString())
+
+
+class ActionEncoder:
+    """Writes :class:`Actions` as ``ListAgentActionProto``. One template for all agents, filled by columns."""
+
+    def __init__(self, spec: ActionSpec, *, legacy: bool = False) -> None:
+        """``legacy`` adds the deprecated copy that packages before API 1.3 read."""
+        self._spec = spec
+        self._legacy = legacy
+        self._width = varint_width(max((size - 1 for size in spec.discrete_branches), default=0))
+        c, b = spec.continuous_size, spec.discrete_size
+        body = bytearray()
+        if legacy:
+            body += varint(AgentAction.LEGACY << 3 | BYTES) + varint(4 * (c + b))
+            self._legacy_at = len(body)
+            body += bytes(4 * (c + b))
+        if c:
+            body += varint(AgentAction.CONTINUOUS << 3 | BYTES) + varint(4 * c)
+            self._continuous_at = len(body)
+            body += bytes(4 * c)
+        if b:
+            body += varint(AgentAction.DISCRETE << 3 | BYTES) + varint(self._width * b)
+            self._discrete_at = len(body)
+            body += bytes(self._width * b)
+        self._head = b"\x0a" + varint(len(body))
+        self._template = Template(self._head + bytes(body))
+
+    def encode(self, actions: Actions) -> bytes:
+        """Bytes of the list; empty for no agents."""
+        if len(actions) == 0:
+            return b""
+        rows = self._template.table(len(actions))
+        offset = len(self._head)
+        if self._legacy:
+            both = np.concatenate([actions.continuous, actions.discrete.astype(np.float32)], axis=1)
+            fill_floats(rows, offset + self._legacy_at, both)
+        if self._spec.continuous_size:
+            fill_floats(rows, offset + self._continuous_at, actions.continuous)
+        for branch in range(self._spec.discrete_size):
+            start = offset + self._discrete_at + branch * self._width
+            fill_varints(rows, start, self._width, actions.discrete[:, branch])
+        return rows.tobytes()
 
 
 class TrainerCodec:
@@ -221,71 +270,3 @@ class TrainerCodec:
         return encode_reply(
             command, {name: self._encoders[name].encode(value) for name, value in actions.items()}, side_channel
         )
-
-
-_encoders: dict[tuple[BehaviorSpec, Capabilities], AgentEncoder] = {}
-_decoders: dict[ActionSpec, ActionDecoder] = {}
-
-
-def encode_engine_message(
-    *,
-    status: int = STATUS_OK,
-    initialization: EngineInitialization | None = None,
-    specs: Sequence[BehaviorSpec] = (),
-    steps: Sequence[StepBatch] | None = None,
-    side_channel: bytes = b"",
-    observation_specs: Mapping[str, BehaviorSpec] | None = None,
-    trainer: Capabilities = Capabilities(),
-) -> bytes:
-    """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
-
-    ``observation_specs`` gives the behavior of every step by name, ``trainer`` what its reader can do. Uncompressed
-    images are written as package 3.0.0 does, which every :class:`EngineInitialization` of ours says it is.
-    """
-    message = UnityMessage()
-    message.header.status = status
-    if initialization is not None:
-        _write(message.engine_output.rl_initialization_output, initialization)
-    for spec in specs:
-        _announce(message.engine_output.rl_initialization_output.brain_parameters.add(), spec)
-    if steps is not None:
-        output = message.engine_output.rl_output
-        output.SetInParent()
-        output.side_channel = side_channel
-        for step in steps:
-            spec = (observation_specs or {})[step.behavior]
-            encoder = _encoders.get((spec, trainer))
-            if encoder is None:
-                encoder = _encoders[spec, trainer] = AgentEncoder(spec, trainer, channels_last=True)
-            output.agent_infos[step.behavior] = encoder.encode(step)
-    return bytes(message.SerializeToString())
-
-
-def _announce(brain: Any, spec: BehaviorSpec) -> None:
-    brain.brain_name = spec.name
-    brain.is_training = True
-    brain.action_spec.SetInParent()
-    brain.action_spec.num_continuous_actions = spec.actions.continuous_size
-    brain.action_spec.num_discrete_actions = spec.actions.discrete_size
-    brain.action_spec.discrete_branch_sizes.extend(spec.actions.discrete_branches)
-
-
-def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:
-    """Read a trainer's reply on the engine's side. Raises DecodeError. Actions of unknown behaviors are left out."""
-    message = _parse(data)
-    result = TrainerMessage(message.header.status)
-    result.has_input = message.HasField("trainer_input")
-    if not result.has_input:
-        return result
-    if message.trainer_input.HasField("rl_initialization_input"):
-        result.initialization = _read(TrainerInitialization, message.trainer_input.rl_initialization_input)
-    rl_input = message.trainer_input.rl_input
-    # proto3's enums are open: a number that nobody knows arrives as it is, and means a step here.
-    result.command = Command(rl_input.command) if rl_input.command in (0, 1, 2) else Command.STEP
-    result.side_channel = rl_input.side_channel
-    for name, payload in rl_input.agent_actions.items():
-        if name in specs:
-            spec = specs[name].actions
-            decoder = _decoders.get(spec) or _decoders.setdefault(spec, ActionDecoder(spec))
-            result.actions[name] = decoder.decode(payload)
-    return result

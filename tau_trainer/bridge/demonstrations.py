@@ -1,4 +1,4 @@
-"""Recorded play in ML-Agents' ``.demo`` files: read into arrays, and written.
+"""Recorded play in ML-Agents' ``.demo`` files, read into arrays.
 
 A file is: the length and bytes of a ``DemonstrationMetaProto`` in a reserved area of 33 bytes, then those of a
 ``BrainParametersProto``, then those of an ``AgentInfoActionPairProto`` for each record. Whatever follows the last
@@ -17,44 +17,42 @@ does not hold: who reads it has to say so. In files that we write it is that of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
-from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
-from tau_trainer.bridge.agent_encoder import AgentEncoder
 from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.codec import read_action_spec
-from tau_trainer.bridge.image_order import DECLARED, RECORDED, ImageOrder
+from tau_trainer.bridge.engine_codec import ActionDecoder
+from tau_trainer.bridge.package import DECLARED, RECORDED, ImageOrder
 from tau_trainer.bridge.protocol import UnityMessage
-from tau_trainer.bridge.records import BYTES, FIXED32, VARINT, delimited, fields, read_varint, varint
+from tau_trainer.bridge.records import BYTES, VARINT, delimited, fields, read_varint
 from tau_trainer.errors import DataError, DecodeError
-from tau_trainer.files import atomic_write_bytes, reason
+from tau_trainer.files import reason
 from tau_trainer.specs import (
     Actions,
     BehaviorSpec,
     BoolArray,
     FloatArray,
     Observations,
-    StepBatch,
-    Terminals,
-    empty_terminals,
 )
 
 SUFFIX = ".demo"
 API_VERSION = 1
 """That is written; 0 is the same."""
-_RESERVED = 33
+RESERVED = 33
 """Bytes before the behavior's description."""
-_VERSION, _NAME, _STEPS, _EPISODES, _MEAN_REWARD = range(1, 6)
+VERSION, NAME, STEPS, EPISODES, MEAN_REWARD = range(1, 6)
 """Fields of ``DemonstrationMetaProto``."""
-_OWN_ACTIONS = 1000
+OWN_ACTIONS = 1000
 """Field of the behavior's description that only we write: a record's action answers its own observation."""
-_LONGEST_NAME = 16
+_COLUMNS = "reward", "begins", "ended", "truncated"
+"""Of a :class:`Demonstration`."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,30 +91,27 @@ class Demonstration:
     def __getitem__(self, kept: BoolArray) -> Demonstration:
         """The episodes that are kept, bool [e]."""
         rows = kept[np.cumsum(self.begins) - 1]
-        return replace(
-            self,
-            obs=tuple(sensor[rows] for sensor in self.obs),
-            reward=self.reward[rows],
-            begins=self.begins[rows],
-            ended=self.ended[rows],
-            truncated=self.truncated[rows],
-            actions=Actions(self.actions.continuous[rows], self.actions.discrete[rows]),
-            mask=None if self.mask is None else self.mask[rows],
-        )
+        obs, mask = tuple(sensor[rows] for sensor in self.obs), None if self.mask is None else self.mask[rows]
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        actions = Actions(self.actions.continuous[rows], self.actions.discrete[rows])
+        return Demonstration(self.spec, obs, **columns, actions=actions, mask=mask)
 
     def fitting(self, spec: BehaviorSpec, where: str) -> Demonstration:
         """The same for the agents of ``spec``. Raises DataError where sensors or actions are others."""
-        own, other = self.spec, spec
-        if own.actions != other.actions:
-            said = [f"{one.continuous_size} continuous and branches of {list(one.discrete_branches)}" for one in
-                    (own.actions, other.actions)]  # fmt: skip
+        recorded = self.spec
+        if recorded.actions != spec.actions:
+            said = [
+                f"{actions.continuous_size} continuous and branches of {list(actions.discrete_branches)}"
+                for actions in (recorded.actions, spec.actions)
+            ]
             raise DataError(f"{where}: its actions are {said[0]}, those of behavior '{spec.short_name}' are {said[1]}")
-        if len(own.observations) != len(other.observations):
+        if len(recorded.observations) != len(spec.observations):
+            had, has = (", ".join(sensor.name for sensor in agents.observations) for agents in (recorded, spec))
             raise DataError(
-                f"{where}: it has {len(own.observations)} sensors ({_names(own)}), behavior '{spec.short_name}' has "
-                f"{len(other.observations)} ({_names(other)}); record it again with the agent as it is now"
+                f"{where}: it has {len(recorded.observations)} sensors ({had}), behavior '{spec.short_name}' has "
+                f"{len(spec.observations)} ({has}); record it again with the agent as it is now"
             )
-        for mine, live in zip(own.observations, other.observations, strict=True):
+        for mine, live in zip(recorded.observations, spec.observations, strict=True):
             if (mine.shape, np.dtype(mine.dtype)) != (live.shape, np.dtype(live.dtype)):
                 raise DataError(
                     f"{where}: its sensor '{mine.name}' is {np.dtype(mine.dtype)} {list(mine.shape)}, sensor "
@@ -136,19 +131,11 @@ def joined(parts: Sequence[Demonstration]) -> Demonstration:
         size = first.spec.actions.mask_size
         masks = [np.zeros((len(part), size), np.bool_) if part.mask is None else part.mask for part in parts]
         mask = np.concatenate(masks)
-    return Demonstration(
-        first.spec,
-        tuple(np.concatenate(sensor) for sensor in zip(*(part.obs for part in parts), strict=True)),
-        reward=np.concatenate([part.reward for part in parts]),
-        begins=np.concatenate([part.begins for part in parts]),
-        ended=np.concatenate([part.ended for part in parts]),
-        truncated=np.concatenate([part.truncated for part in parts]),
-        actions=Actions(
-            np.concatenate([part.actions.continuous for part in parts]),
-            np.concatenate([part.actions.discrete for part in parts]),
-        ),
-        mask=mask,
-    )
+    obs = tuple(np.concatenate(sensor) for sensor in zip(*(part.obs for part in parts), strict=True))
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
+    continuous = np.concatenate([part.actions.continuous for part in parts])
+    discrete = np.concatenate([part.actions.discrete for part in parts])
+    return Demonstration(first.spec, obs, **columns, actions=Actions(continuous, discrete), mask=mask)
 
 
 def demonstration_files(paths: Iterable[str | Path]) -> list[Path]:
@@ -221,20 +208,20 @@ def _say_open(path: Path, sensor: str, guess: str) -> None:
 def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, ...]]:
     """What it holds, and the sensors whose images may lie otherwise. Raises DecodeError."""
     steps = _parse_meta(data)
-    start, stop = _next(data, _RESERVED, "the behavior's description")
+    start, stop = _next(data, RESERVED, "the behavior's description")
     brain = UnityMessage().engine_output.rl_initialization_output.brain_parameters.add()
     brain.ParseFromString(data[start:stop])
-    own = any(number == _OWN_ACTIONS for number, *_ in fields(data, start, stop))
+    ours = any(number == OWN_ACTIONS for number, *_ in fields(data, start, stop))
     infos, answers = _pairs(data, stop, steps)
     actions = read_action_spec(brain)
-    decoder = AgentDecoder(brain.brain_name, DECLARED if own else images)
+    decoder = AgentDecoder(brain.brain_name, DECLARED if ours else images)
     spec = BehaviorSpec(brain.brain_name, decoder.specs(infos), actions)
     records = decoder.records(infos, spec)
     acted = ActionDecoder(actions, legacy=True).decode(answers)
     _check_actions(acted, spec)
     ended = records.done != 0
     begins = np.concatenate(([True], ended[:-1]))
-    if not own and _late(acted, begins):
+    if not ours and _late(acted, begins):
         acted = Actions(np.roll(acted.continuous, -1, axis=0), np.roll(acted.discrete, -1, axis=0))
     acted.continuous[ended], acted.discrete[ended] = 0, 0
     truncated = ended & (records.truncated != 0)
@@ -245,14 +232,14 @@ def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, .
 
 def _parse_meta(data: bytes) -> int:
     """How many records there are. Raises DecodeError."""
-    start, stop = _next(data[:_RESERVED], 0, "what it says of itself")
+    start, stop = _next(data[:RESERVED], 0, "what it says of itself")
     version = steps = 0
     for number, wire, first, _ in fields(data, start, stop):
-        if wire == VARINT and number == _VERSION:
+        if wire == VARINT and number == VERSION:
             version, _ = read_varint(data, first)
-        elif wire == VARINT and number == _STEPS:
+        elif wire == VARINT and number == STEPS:
             steps, _ = read_varint(data, first)
-        elif number > _MEAN_REWARD:
+        elif number > MEAN_REWARD:
             raise DecodeError("it is not in ML-Agents' format")
     if version > API_VERSION:
         raise DecodeError(f"it has format version {version}, and {API_VERSION} is the newest that is known")
@@ -299,88 +286,3 @@ def _late(actions: Actions, begins: BoolArray) -> bool:
     """Whether answers stand in the records after; see above. Where recording began says nothing."""
     first = np.flatnonzero(begins)[1:]
     return not (np.any(actions.continuous[first]) or np.any(actions.discrete[first]))
-
-
-def write_demonstration(path: Path, demonstration: Demonstration, name: str = "") -> None:
-    """Write one file. Every image becomes a PNG.
-
-    Args:
-        path: of the file; another of that name is replaced once this one is whole.
-        demonstration: what was recorded.
-        name: that Unity shows, of which 16 characters are kept; the file's own unless given.
-
-    Raises:
-        DataError: there is nothing in it.
-        TauError: it cannot be written.
-    """
-    if not len(demonstration):
-        raise DataError(f"there is nothing to write to '{path}': no decision was recorded")
-    spec = demonstration.spec
-    brain = UnityMessage().engine_output.rl_initialization_output.brain_parameters.add()
-    brain.brain_name = spec.name
-    brain.action_spec.num_continuous_actions = spec.actions.continuous_size
-    brain.action_spec.num_discrete_actions = spec.actions.discrete_size
-    brain.action_spec.discrete_branch_sizes.extend(spec.actions.discrete_branches)
-    # What ML-Agents before 1.3 reads, which knows either kind of actions.
-    continuous = spec.actions.continuous_size > 0
-    brain.vector_action_size_deprecated.extend(
-        [spec.actions.continuous_size] if continuous else spec.actions.discrete_branches
-    )
-    brain.vector_action_space_type_deprecated = int(continuous)
-    mark = varint(_OWN_ACTIONS << 3 | VARINT) + varint(1)
-    head = _meta(demonstration, name or path.stem)
-    described = bytes(brain.SerializeToString()) + mark
-    body = [varint(len(described)), described]
-    for info, answer in zip(_infos(demonstration), _answers(demonstration), strict=True):
-        pair = delimited(1, info) + delimited(2, answer)
-        body += [varint(len(pair)), pair]
-    atomic_write_bytes(path, b"".join((head, *body)))
-
-
-def _meta(demonstration: Demonstration, name: str) -> bytes:
-    """The reserved area: of the name as much as there is room for."""
-    returns = demonstration.returns
-    mean = np.float32(returns.mean() if len(returns) else 0.0).tobytes()
-    numbers = varint(_STEPS << 3) + varint(len(demonstration)) + varint(_EPISODES << 3) + varint(len(returns))
-    rest = numbers + varint(_MEAN_REWARD << 3 | FIXED32) + mean
-    kept = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in " -"))
-    room = _RESERVED - len(rest) - len(varint(_VERSION << 3) + varint(API_VERSION)) - 3
-    named = delimited(_NAME, kept[: min(_LONGEST_NAME, room)].encode())
-    meta = varint(_VERSION << 3) + varint(API_VERSION) + named + rest
-    return (varint(len(meta)) + meta).ljust(_RESERVED, b"\0")
-
-
-def _infos(demonstration: Demonstration) -> Iterator[bytes]:
-    """An ``AgentInfoProto`` for each record."""
-    encoder, spec = AgentEncoder(demonstration.spec), demonstration.spec
-    parts: dict[bool, Iterator[bytes]] = {}
-    for ended in (False, True):
-        rows = demonstration.ended == ended
-        count = int(rows.sum())
-        obs, reward = tuple(sensor[rows] for sensor in demonstration.obs), demonstration.reward[rows]
-        nobody, nothing = np.zeros(count, np.int32), np.zeros(count, np.float32)
-        mask = None if demonstration.mask is None else demonstration.mask[rows]
-        if ended:
-            last = Terminals(nobody, obs, reward, demonstration.truncated[rows], nobody, nothing)
-            none = empty_terminals(spec.observations)
-            batch = StepBatch(spec.name, none.agent_ids, none.obs, none.reward, none.group_id, none.group_reward, last)
-        else:
-            none = empty_terminals(spec.observations)
-            batch = StepBatch(spec.name, nobody, obs, reward, nobody, nothing, none, mask)
-        payload = encoder.encode(batch)
-        parts[ended] = _values(payload)
-    for ended in demonstration.ended.tolist():
-        yield next(parts[ended])
-
-
-def _answers(demonstration: Demonstration) -> Iterator[bytes]:
-    """An ``AgentActionProto`` for each record."""
-    return _values(ActionEncoder(demonstration.spec.actions, legacy=True).encode(demonstration.actions))
-
-
-def _values(payload: bytes) -> Iterator[bytes]:
-    return (payload[start:stop] for _, _, start, stop in fields(payload, 0, len(payload)))
-
-
-def _names(spec: BehaviorSpec) -> str:
-    return ", ".join(sensor.name for sensor in spec.observations)

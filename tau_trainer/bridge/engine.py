@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
 
 from tau_trainer.bridge.codec import (
     EngineMessage,
@@ -17,26 +16,21 @@ from tau_trainer.bridge.codec import (
     TrainerInitialization,
     encode_close,
     encode_initialization,
+    objection,
     parse_engine_message,
 )
-from tau_trainer.bridge.image_order import order_of
-from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
+from tau_trainer.bridge.launcher import EngineOptions, EngineProcess, LaunchSpec
+from tau_trainer.bridge.package import Package, order_of
 from tau_trainer.bridge.protocol import (
     COMMUNICATION_VERSION,
     OLD_PACKAGE_VERSION,
     PACKAGE_VERSION,
     STATUS_OK,
     Command,
-    before_2,
-    package_note,
     understood,
 )
-from tau_trainer.bridge.server import EngineServer
-from tau_trainer.bridge.serving import Server
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
-from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import (
-    DecodeError,
     EngineDisconnectedError,
     EngineError,
     EngineExitedError,
@@ -45,7 +39,6 @@ from tau_trainer.errors import (
     EngineTimeoutError,
     VersionError,
 )
-from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 _WATCH_S = 0.25
@@ -55,36 +48,18 @@ _REAP_S = 1.0
 _HANDSHAKE = "answer the handshake"
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
-    """What every engine of a run is told."""
+@dataclass(slots=True)
+class _Wait:
+    """What the engine is waited for, and since when."""
 
-    seed: int = 0
-    """Engine ``i`` gets ``seed + i``."""
-    num_areas: int = 1
-    timeout_s: float = 60.0
-    """The longest wait for one message of the engine."""
-    configuration: EngineSettings = field(default_factory=EngineSettings)
-    trainer: Any = None
-    """What engine 0 is told of us over the training analytics channel: its message; None: nothing."""
-    may_leave: bool = False
-    """Whether a build that says goodbye has ended well, as somebody's who closes its window."""
-    listen: str | None = None
-    """An address for engines on other machines, served by grpcio; None: loopback alone, by our own server."""
-    tls: Tls | None = None
-    """What that server shows its clients; None: clear text."""
-    image_order: Literal["auto", "declared", "channels_last"] = "auto"
-    """Of uncompressed images: as its package writes them, in the order of their shape, or [H, W, C]."""
-    flat_sensors: tuple[str, ...] = ()
-    """Sensors whose images come in the order of their shape, whatever :attr:`image_order` is."""
-
-    def server(self) -> Server:
-        """A new server for one engine."""
-        if self.listen is None:
-            return EngineServer()
-        from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom asked for
-
-        return GrpcioServer(self.listen, self.tls)
+    stage: str
+    """What it is to do."""
+    message: asyncio.Future[bytes] | None = None
+    """Its next one; the watcher puts an exception there if none can come."""
+    since: float = 0.0
+    paused: str | None = None
+    stranger: str | None = None
+    """Who was refused last, and why; None once the engine is there."""
 
 
 class Engine:
@@ -98,45 +73,31 @@ class Engine:
         index: int,
         port: int,
         launch: LaunchSpec | None,
-        options: EngineOptions = EngineOptions(),
+        options: EngineOptions | None = None,
         channels: SideChannelHub | None = None,
-        *,
-        patient: bool = False,
         on_event: Callable[[str], None] = lambda said: None,
     ) -> None:
         """``port`` 0: any free one. ``launch`` None: somebody else starts the engine (the Unity editor).
 
-        ``patient``: wait for it to connect without limit. ``on_event``: told sentences for the person who watches: of
-        each :attr:`paused`, and of others than the engine who call first.
+        ``on_event``: told sentences for the person who watches: of each :attr:`paused`, and of others than the engine
+        who call first.
         """
         self.index = index
         self.port = port
         self.channels = channels or SideChannelHub()
         self.process: EngineProcess | None = None
         self.exchanges = 0
-        self.notes: list[str] = []
-        """What its package cannot do here, and what it leaves open, as soon as that is known, until it is taken out."""
-        self.paused: str | None = None
-        """That an editor plays no step, once that has taken longer than a message may; None while it plays."""
+        self.package = Package()
         self._launch = launch
-        self._options = options
-        self._patient = patient
+        self._options = options = options or EngineOptions()
         self._on_event = on_event
         self._codec = TrainerCodec()
         self._server = options.server()
-        self._server.objection = _objection
+        self._server.objection = objection
         self._server.on_stranger = self._refused
-        self._stranger: str | None = None
-        """Who was refused last, and why; None once the engine is there."""
         self._watcher: asyncio.Task[None] | None = None
-        self._waiting: asyncio.Future[bytes] | None = None
-        self._waiting_since = 0.0
-        self._package = ""
-        self._behaviors = 0
-        """How many of them were looked at."""
-        self._guessed = False
-        """Whether it was said that the order of its images is a guess."""
-        self._stage = "connect" if options.tls is None else "connect with TLS (which ML-Agents' own client cannot)"
+        how = "" if options.tls is None else " with TLS (which ML-Agents' own client cannot)"
+        self._wait = _Wait(f"connect{how}")
 
     @property
     def specs(self) -> Mapping[str, BehaviorSpec]:
@@ -144,17 +105,29 @@ class Engine:
         return self._codec.specs
 
     @property
+    def notes(self) -> list[str]:
+        """What its package cannot do here, and what it leaves open, as soon as that is known, until it is taken out."""
+        return self.package.notes
+
+    @property
     def awaited(self) -> bool:
         """Whether we wait for the engine (and not the engine for us)."""
-        return self._waiting is not None and not self._waiting.done()
+        return self._wait.message is not None and not self._wait.message.done()
 
     @property
     def stage(self) -> str:
         """What the engine is waited for to do: connect, introduce itself, ask for a decision, answer a step."""
-        return self._stage
+        return self._wait.stage
 
-    async def start(self) -> None:
+    @property
+    def paused(self) -> str | None:
+        """That an editor plays no step, once that has taken longer than a message may; None while it plays."""
+        return self._wait.paused
+
+    async def start(self, *, patient: bool = False) -> None:
         """Listen, launch, and shake hands; afterwards the engine stands still until the first reset.
+
+        ``patient``: wait for it to connect without limit.
 
         Raises PortInUseError, LaunchError, EngineExitedError, EngineDisconnectedError, EngineTimeoutError,
         VersionError.
@@ -163,7 +136,7 @@ class Engine:
         try:
             if self._launch is not None:
                 self.process = await EngineProcess.start(self._launch, self.port, self.index)
-            self._watcher = asyncio.create_task(self._watch())
+            self._watcher = asyncio.create_task(self._watch(patient))
             await self._handshake()
         except BaseException:
             await self.kill()
@@ -171,29 +144,28 @@ class Engine:
 
     def _refused(self, peer: str, why: str) -> None:
         """Somebody called who is not the engine."""
-        self._stranger = f"{peer} called, was no engine ({why}) and was refused"
-        self._on_event(f"{self._stranger}; {self._name} is waited for all the same")
+        stranger = self._wait.stranger = f"{peer} called, was no engine ({why}) and was refused"
+        self._on_event(f"{stranger}; {self._name} is waited for all the same")
 
     async def _handshake(self) -> None:
         first = parse_engine_message(await self._receive())
         engine = first.initialization
         assert engine is not None  # or the server would have refused it
-        api, self._package = engine.communication_version, engine.package_version
+        api, version = engine.communication_version, engine.package_version
         if not understood(api):
             raise VersionError(
-                f"{self._name}: package {self._package or 'of unknown version'} speaks communicator API {api}, this "
+                f"{self._name}: package {version or 'of unknown version'} speaks communicator API {api}, this "
                 f"trainer {COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
             )
-        note = package_note(self._package, api)
-        self.notes += [] if note is None else [note]
+        self.package.introduced(version, api, order_of(version, self._options.image_order, self._options.flat_sensors))
         self._codec.legacy_actions = not engine.capabilities.hybrid_actions
-        self._codec.images = order_of(self._package, self._options.image_order, self._options.flat_sensors)
+        self._codec.images = self.package.images
         reply = TrainerInitialization(
             self._options.seed + self.index,
-            package_version=OLD_PACKAGE_VERSION if before_2(self._package) else PACKAGE_VERSION,
+            package_version=OLD_PACKAGE_VERSION if self.package.old else PACKAGE_VERSION,
             num_areas=self._options.num_areas,
         )
-        self._stage, self._stranger = _HANDSHAKE, None
+        self._wait.stage, self._wait.stranger = _HANDSHAKE, None
         self._server.reply(encode_initialization(reply))
         self._check(parse_engine_message(await self._receive()))
         self.channels.send_engine_configuration(self._options.configuration)
@@ -206,7 +178,7 @@ class Engine:
         Trajectories that were open are over: the engine sends no end for them.
         """
         self.channels.send_environment_parameters(parameters or {})
-        self._stage = "ask for a decision"
+        self._wait.stage = "ask for a decision"
         self._server.reply(self._codec.reply(Command.RESET, {}, self.channels.take()))
         return await self.next()
 
@@ -225,7 +197,7 @@ class Engine:
 
     def answer(self, actions: Mapping[str, Actions]) -> None:
         """The first half of :meth:`step`: the engine goes on, and there is time for other work until :meth:`next`."""
-        self._stage = "answer a step"
+        self._wait.stage = "answer a step"
         self._server.reply(self._codec.reply(Command.STEP, actions, self.channels.take()))
 
     async def next(self) -> list[StepBatch]:
@@ -236,25 +208,9 @@ class Engine:
         if message.side_channel:
             self.channels.receive(message.side_channel)
         batches = self._codec.steps(message)
-        if len(self.specs) > self._behaviors:
-            self._note_images(first=not self._behaviors)
-            self._behaviors = len(self.specs)
+        if len(self.specs) > self.package.behaviors:
+            self.package.look_at(self.specs, self._codec.unsettled)
         return batches
-
-    def _note_images(self, *, first: bool) -> None:
-        """Say what is open about images now that there are new behaviors; ``first``: and there were none before."""
-        sensors = sorted({sensor.name for spec in self.specs.values() for sensor in spec.observations})
-        for name in self._options.flat_sensors if first else ():
-            if name not in sensors:
-                self.notes.append(f"collection.flat_sensors names '{name}', but sensors are {', '.join(sensors)}")
-        open_ = [(behavior, name) for behavior, names in self._codec.unsettled.items() for name in names]
-        if open_ and not self._guessed:
-            self._guessed = True
-            behavior, name = open_[0]
-            self.notes.append(
-                f"sensor '{name}' of behavior '{self.specs[behavior].short_name}' sends uncompressed images, and their "
-                f"order is open in package {self._package or 'of unknown version'}: {self._codec.images.guess}"
-            )
 
     def _check(self, message: EngineMessage) -> None:
         if message.status != STATUS_OK:
@@ -266,15 +222,14 @@ class Engine:
                 raise EngineStoppedError(f"{self._name} has left the game")
             raise EngineLeftError(f"{self._name} said goodbye before it was asked to (status {message.status})")
 
-    def _wait(self) -> asyncio.Future[bytes]:
-        """The engine's next message; the watcher puts an exception there if none can come."""
-        self._waiting, self._waiting_since = self._server.receive(), time.monotonic()
-        return self._waiting
+    def _next_message(self) -> asyncio.Future[bytes]:
+        self._wait.message, self._wait.since = self._server.receive(), time.monotonic()
+        return self._wait.message
 
     async def _receive(self) -> bytes:
         try:
-            message = await self._wait()
-            self.paused = None
+            message = await self._next_message()
+            self._wait.paused = None
             return message
         except EngineDisconnectedError as error:
             raise await self._departure(str(error)) from None
@@ -283,69 +238,69 @@ class Engine:
         """Why the connection is gone: most often the process has ended, and then that says more."""
         if self.process is not None and await self.process.wait(_REAP_S):
             return self._exited()
-        if self._launch is None and self._stage != _HANDSHAKE:
+        if self._launch is None and self._wait.stage != _HANDSHAKE:
             return EngineStoppedError(f"the Unity editor {how} (crashed or was killed?)")
         tail = self.process.log_tail() if self.process is not None else ""
-        return EngineDisconnectedError(f"{self._name} {how} while it should {self._stage}{self._refusal}{tail}")
+        return EngineDisconnectedError(f"{self._name} {how} while it should {self._wait.stage}{self._refusal}{tail}")
 
     def _exited(self) -> EngineExitedError:
         assert self.process is not None
         return EngineExitedError(
-            f"{self._name} ended while it should {self._stage}{self._refusal}: {self.process.describe_exit()}"
+            f"{self._name} ended while it should {self._wait.stage}{self._refusal}: {self.process.describe_exit()}"
         )
 
     @property
     def _refusal(self) -> str:
         """Why an old engine leaves that has just heard who we are, as a part of a sentence; else nothing."""
-        if self._stage != _HANDSHAKE or not before_2(self._package):
+        if self._wait.stage != _HANDSHAKE or not self.package.old:
             return ""
         return (
-            f" (com.unity.ml-agents {self._package} may refuse this trainer's version, as packages before 2.0 do; "
-            "its log says so; use a package from 2.0 to 4.x)"
+            f" (com.unity.ml-agents {self.package.version} may refuse this trainer's version, as packages before 2.0 "
+            "do; its log says so; use a package from 2.0 to 4.x)"
         )
 
     @property
     def _name(self) -> str:
         return f"engine {self.index}"
 
-    async def _watch(self) -> None:
+    async def _watch(self, patient: bool) -> None:
         """Look after the process and the clock, so that no exchange needs a timer of its own."""
+        wait, timeout_s = self._wait, self._options.timeout_s
         while True:
             await asyncio.sleep(_WATCH_S)
-            waiting = self._waiting
-            if waiting is None or waiting.done():
+            if wait.message is None or wait.message.done():
                 continue
             if self.process is not None and self.process.returncode is not None:
-                waiting.set_exception(self._exited())
-            elif time.monotonic() - self._waiting_since > self._options.timeout_s:
-                if self._launch is None and self._stage == "answer a step":  # there Pause is a button
-                    if self.paused is None:
-                        self.paused = f"the Unity editor has played no step for {self._options.timeout_s:g} s"
+                wait.message.set_exception(self._exited())
+            elif time.monotonic() - wait.since > timeout_s:
+                if self._launch is None and wait.stage == "answer a step":  # there Pause is a button
+                    if wait.paused is None:
+                        wait.paused = f"the Unity editor has played no step for {timeout_s:g} s"
                         self._on_event(
-                            f"{self.paused}; if it is paused, let it play to go on with the run, or press Ctrl-C to "
+                            f"{wait.paused}; if it is paused, let it play to go on with the run, or press Ctrl-C to "
                             "end it"
                         )
-                elif not (self._patient and self._stage == "connect"):
-                    waiting.set_exception(EngineTimeoutError(self._timeout_message()))
+                elif not (patient and wait.stage == "connect"):
+                    wait.message.set_exception(EngineTimeoutError(self._timeout_message()))
 
     def _timeout_message(self) -> str:
         waited = f"{self._options.timeout_s:g} s"
         tail = self.process.log_tail() if self.process else ""
-        other = f" ({self._stranger})" if self._stranger else ""
-        if self._stage == "connect":
+        other = f" ({self._wait.stranger})" if self._wait.stranger else ""
+        if self._wait.stage == "connect":
             if self.process is None:
                 return f"nothing connected to port {self.port} within {waited}{other}; press Play in the Unity editor"
             return (
                 f"{self._name} did not connect to port {self.port} within {waited}{other}; is it an ML-Agents build?"
                 f"{tail}"
             )
-        if self._stage == "ask for a decision":
+        if self._wait.stage == "ask for a decision":
             return (
                 f"{self._name} connected but asked for no decision within {waited}; "
                 f"does every Agent have a Decision Requester or call RequestDecision()?{tail}"
             )
         return (
-            f"{self._name} did not {self._stage} within {waited}{other}{self._refusal}; raise --timeout-wait if the "
+            f"{self._name} did not {self.stage} within {waited}{other}{self._refusal}; raise --timeout-wait if the "
             f"game is this slow{tail}"
         )
 
@@ -363,9 +318,9 @@ class Engine:
 
     async def _await_last_call(self, timeout_s: float) -> None:
         """The goodbye travels in a reply, so the engine must call once more."""
-        waiting = self._waiting
+        waiting = self._wait.message
         if waiting is None or waiting.done():
-            waiting = self._wait()
+            waiting = self._next_message()
         try:
             await asyncio.wait_for(asyncio.shield(waiting), timeout_s)
         except (TimeoutError, EngineError):
@@ -385,14 +340,5 @@ class Engine:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
             self._watcher = None
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-
-def _objection(message: bytes) -> str | None:
-    """Why a first message is none of an engine's; None: an engine introduces itself."""
-    try:
-        introduced = parse_engine_message(message).initialization is not None
-    except DecodeError as error:
-        return str(error)
-    return None if introduced else "its first message is no introduction"
+        if self._wait.message is not None:
+            self._wait.message.cancel()

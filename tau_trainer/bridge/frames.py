@@ -274,7 +274,7 @@ class Endpoint:
             if name == INITIAL_WINDOW_SIZE:
                 for stream in self._streams.values():  # RFC 9113, 6.9.2: open ones too, which may become negative
                     stream.window += value - self._initial_window
-                if value > LARGEST_WINDOW or any(one.window > LARGEST_WINDOW for one in self._streams.values()):
+                if value > LARGEST_WINDOW or any(stream.window > LARGEST_WINDOW for stream in self._streams.values()):
                     raise ProtocolError("a window larger than there may be", FLOW_CONTROL_ERROR)
                 self._initial_window = value
             elif name == MAX_FRAME_SIZE:

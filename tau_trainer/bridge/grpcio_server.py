@@ -15,9 +15,10 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
+from tau_trainer.bridge.http2 import MAX_MESSAGE
 from tau_trainer.bridge.ports import port_taken
 from tau_trainer.bridge.protocol import METHOD
-from tau_trainer.bridge.serving import MAX_MESSAGE, NO_ENGINE, TAKEN, Request, Server
+from tau_trainer.bridge.server import NO_ENGINE, TAKEN, Request, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import PortInUseError
 
@@ -44,7 +45,7 @@ def _address(peer: str) -> str:
 
 
 class GrpcioServer(Server):
-    """See :class:`~tau_trainer.bridge.serving.Server`."""
+    """See :class:`~tau_trainer.bridge.server.Server`."""
 
     def __init__(self, address: str, tls: Tls | None = None) -> None:
         """``address``: the one to listen on. ``tls`` None: in clear text, as ML-Agents' engines speak."""

@@ -35,8 +35,10 @@ from tau_trainer.bridge.frames import (
     unwrap,
 )
 from tau_trainer.bridge.protocol import METHOD
-from tau_trainer.bridge.serving import MAX_MESSAGE
 
+MAX_MESSAGE: Final = 2**28
+"""Bytes of the largest message that is taken: a step of 3,000 agents with a camera of 84 x 84 in colour. gRPC's own
+4 MiB are too few, and without a limit anybody who reaches the port could fill the memory."""
 _MOST_CALLS: Final = 4
 """Calls at the same time. An engine makes one, and may break it off to say goodbye with another."""
 _SETTINGS: Final = {MAX_CONCURRENT_STREAMS: _MOST_CALLS, MAX_FRAME_SIZE: 2**20}

@@ -2,6 +2,9 @@
 
 Chunks are walked here (W3C PNG 1.2, chapter 5), so that nothing is made room for before the size is known to be the
 sensor's; pixels are unpacked by Pillow's decoder, which does not hold the interpreter's lock.
+
+Files differ in length from agent to agent, and with them the records. So they are taken out of lists of agents:
+without them records of agents in the same situation are equal, byte for byte, values aside, and read by columns.
 """
 
 from __future__ import annotations
@@ -12,10 +15,14 @@ import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tau_trainer.bridge.protocol import AgentInfo, Observation
+from tau_trainer.bridge.records import BYTES, LIST_TAG, delimited, fields, read_varint
+from tau_trainer.errors import DecodeError
 
 Pixels = NDArray[np.uint8]
 
@@ -35,6 +42,10 @@ _FAST = 1
 _WORTH_THREADS = 2**17
 """Bytes of PNG in one message from which on threads are faster."""
 _MOST_THREADS = 8
+
+
+_OBSERVATION_TAG = AgentInfo.OBSERVATION << 3 | BYTES
+_DATA_TAG = Observation.COMPRESSED << 3 | BYTES
 
 
 class ImageError(Exception):
@@ -172,7 +183,7 @@ def write_pngs(images: Pixels) -> list[bytes]:
         lines[:, file, :, 1 + place :: CHANNELS] = images[:, 0 if channels == 1 else channel]
     head = SIGNATURE + _chunk(b"IHDR", _HEADER.pack(width, height, 8, 2, 0, 0, 0))
     end = _chunk(b"IEND", b"")
-    return [b"".join(head + _chunk(b"IDAT", zlib.compress(file, _FAST)) + end for file in own) for own in lines]
+    return [b"".join(head + _chunk(b"IDAT", zlib.compress(file, _FAST)) + end for file in agent) for agent in lines]
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
@@ -197,3 +208,98 @@ def _pool() -> ThreadPoolExecutor:
 
 def _short(values: Sequence[Any]) -> str:
     return str(list(values)) if len(values) <= 12 else f"{list(values[:12])[:-1]}, ... of {len(values)}"
+
+
+class _Cut(NamedTuple):
+    """Where one sensor's files lie, counted from the end of the sensor before, or from the record's begin."""
+
+    before: int
+    """Bytes up to the length of the sensor, its tag included."""
+    head: int
+    """Bytes of the sensor before its files' length, their tag included."""
+    tail: int
+    """Bytes of the sensor after its files."""
+
+
+class ImageSplitter:
+    """Takes files out. Remembers where they were in the last record, for the next is most often cut alike."""
+
+    def __init__(self) -> None:
+        self._cuts: list[_Cut] = []
+        self._rest = 0
+        """Bytes after the last sensor with files."""
+
+    def split(self, payload: bytes) -> tuple[bytes, list[list[bytes]]]:
+        """The list without its files, and each record's files, one entry for every sensor that has some.
+
+        Raises DecodeError for bytes that are no list of records.
+        """
+        lean, images, position = [], [], 0
+        while position < len(payload):
+            if payload[position] != LIST_TAG:
+                raise DecodeError(f"the engine's list of agents has an unknown field at byte {position}")
+            length, start = read_varint(payload, position + 1)
+            position = start + length
+            if position > len(payload):
+                raise DecodeError("a record in the engine's list of agents runs past its end")
+            record, files = self._as_before(payload, start, position) or self._anew(payload, start, position)
+            lean.append(delimited(1, record))
+            images.append(files)
+        return b"".join(lean), images
+
+    def _as_before(self, data: bytes, start: int, stop: int) -> tuple[bytes, list[bytes]] | None:
+        """A record that is cut where the one before was; None where that cannot be.
+
+        A wrong guess that fits by chance is no danger: what is left is still checked against a layout.
+        """
+        if not self._cuts:
+            return None
+        parts, images = [], []
+        for before, head, tail in self._cuts:
+            place = start + before
+            if place >= stop or data[place - 1] != _OBSERVATION_TAG:
+                return None
+            length, inner = read_varint(data, place)
+            place = inner + head
+            if place >= stop or data[place - 1] != _DATA_TAG:
+                return None
+            size, begin = read_varint(data, place)
+            end = begin + size + tail
+            if end != inner + length or end > stop:
+                return None
+            parts += [
+                data[start : start + before - 1],
+                delimited(AgentInfo.OBSERVATION, data[inner : place - 1] + data[begin + size : end]),
+            ]
+            images.append(data[begin : begin + size])
+            start = end
+        if stop - start != self._rest:
+            return None
+        parts.append(data[start:stop])
+        return b"".join(parts), images
+
+    def _anew(self, data: bytes, start: int, stop: int) -> tuple[bytes, list[bytes]]:
+        """Walk a record's fields; sets where to cut."""
+        parts, images, cuts, before, done = [], [], [], start, start
+        for number, wire, first, last in fields(data, start, stop):
+            found = _files(data, first, last) if number == AgentInfo.OBSERVATION and wire == BYTES else None
+            if found is not None:
+                tag, begin, end = found
+                parts += [data[before:done], delimited(AgentInfo.OBSERVATION, data[first:tag] + data[end:last])]
+                images.append(data[begin:end])
+                cuts.append(_Cut(done + 1 - before, tag + 1 - first, last - end))
+                before = last
+            done = last
+        parts.append(data[before:stop])
+        self._cuts, self._rest = cuts, stop - before
+        return b"".join(parts), images
+
+
+def _files(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
+    """Where a sensor's files lie: their tag, begin and end; None without any. Of several fields the last counts."""
+    found, done = None, start
+    for number, wire, first, last in fields(data, start, stop):
+        if number == Observation.COMPRESSED and wire == BYTES:
+            found = done, first, last
+        done = last
+    return found

@@ -1,4 +1,4 @@
-"""Starting an engine's process: finding the program, its flags, its log, and its end."""
+"""Starting an engine: what it is told, its program, flags, log, and the end of its process."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
+from tau_trainer.bridge.server import EngineServer, Server
+from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import LaunchError
-from tau_trainer.settings import HEADLESS_PREFIX
+from tau_trainer.settings import HEADLESS_PREFIX, EngineSettings
 
 _SUFFIXES = (".app", ".exe", ".x86_64", ".x86")
 _KILL_AFTER_S = 5.0
@@ -81,8 +84,8 @@ class LaunchSpec:
             package = str(Path(__file__).resolve().parents[2])
             path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
             # One thread each: engines share the machine with the trainer and with one another.
-            own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            return LaunchSpec(program, environment=own, **settings)  # type: ignore[arg-type]
+            variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            return LaunchSpec(program, environment=variables, **settings)  # type: ignore[arg-type]
         return LaunchSpec((str(resolve_executable(env)),), **settings)  # type: ignore[arg-type]
 
     def log_file(self, index: int) -> Path | None:
@@ -102,6 +105,40 @@ class LaunchSpec:
             *(["-logFile", str(log)] if log else []),
             *self.env_args,
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What every engine of a run is told."""
+
+    seed: int = 0
+    """Engine ``i`` gets ``seed + i``."""
+    num_areas: int = 1
+    timeout_s: float = 60.0
+    """The longest wait for one message of the engine."""
+    configuration: EngineSettings = field(default_factory=EngineSettings)
+    trainer: Any = None
+    """What engine 0 is told of us over the training analytics channel: its message; None: nothing."""
+    may_leave: bool = False
+    """Whether a build that says goodbye has ended well, as somebody's who closes its window."""
+    listen: str | None = None
+    """An address for engines on other machines, served by grpcio; None: loopback alone, by our own server."""
+    tls: Tls | None = None
+    """What that server shows its clients; None: clear text."""
+    image_order: Literal["auto", "declared", "channels_last"] = "auto"
+    """Of uncompressed images: as its package writes them, in the order of their shape, or [H, W, C]."""
+    flat_sensors: tuple[str, ...] = ()
+    """Sensors whose images come in the order of their shape, whatever :attr:`image_order` is."""
+    fixed_port: bool = True
+    """Whether an engine's port is no other where it is taken."""
+
+    def server(self) -> Server:
+        """A new server for one engine."""
+        if self.listen is None:
+            return EngineServer()
+        from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom asked for
+
+        return GrpcioServer(self.listen, self.tls)
 
 
 class EngineProcess:

@@ -33,24 +33,9 @@ BASE_PORT: Final = 5005
 """The first port for players; engine ``i`` gets ``base + i``."""
 
 
-def before_2(package: str) -> bool:
-    """Whether a version of com.unity.ml-agents is one that refuses trainers newer than itself, and our models."""
-    return package.startswith(("0.", "1."))
-
-
 def understood(api: str) -> bool:
     """Whether an engine of this communicator API can be trained: minor versions are told apart by capabilities."""
     return api.split(".")[0] == COMMUNICATION_VERSION.split(".")[0]
-
-
-def package_note(package: str, api: str) -> str | None:
-    """What a version of com.unity.ml-agents that trains cannot do here, in a sentence; None: nothing is missing."""
-    if not before_2(package):
-        return None
-    return (
-        f"package {package} speaks API {api} and trains, but cannot load the model that comes of it (it knows "
-        "version_number 2, the model has 3); upgrade com.unity.ml-agents to 2.0 or newer to use it in the game"
-    )
 
 
 class Command(enum.IntEnum):
@@ -59,6 +44,24 @@ class Command(enum.IntEnum):
     STEP = 0
     RESET = 1
     QUIT = 2
+
+
+class AgentInfo:
+    """Fields of ``AgentInfoProto`` in ML-Agents 1.x to 4.x."""
+
+    REWARD, DONE, MAX_STEP, ID, MASK, OBSERVATION, GROUP, GROUP_REWARD = 7, 8, 9, 10, 11, 13, 14, 15
+
+
+class AgentAction:
+    """Fields of ``AgentActionProto``."""
+
+    LEGACY, VALUE, CONTINUOUS, DISCRETE = 1, 4, 6, 7
+
+
+class Observation:
+    """Fields of ``ObservationProto``."""
+
+    SHAPE, COMPRESSION, COMPRESSED, FLOATS, MAPPING, PROPERTIES, TYPE, NAME = range(1, 9)
 
 
 _FIELD = re.compile(r"(?P<repeated>repeated )?(?P<type>map<string, bytes>|\w+) (?P<name>\w+) = (?P<number>\d+);")

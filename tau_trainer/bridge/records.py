@@ -37,10 +37,7 @@ _WIRE_FLOAT = np.dtype("<f4")
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read a varint at ``position``; return its value and the position after it. Raises DecodeError at the end.
-
-    Seven bits a byte, the lowest first; the top bit says that another byte follows, ten at most.
-    """
+    """The varint at ``position``, seven bits a byte, and the position after it. Raises DecodeError at the end."""
     value = shift = 0
     while True:
         if position >= len(data) or shift > 63:
@@ -203,10 +200,7 @@ class Group(Generic[LayoutT]):
 
 
 def _equal_rows(heads: Bytes) -> int:
-    """How many rows from the first on are equal to it.
-
-    Looks at few rows, then at more and more: looking at all of them for each run would cost the square of their number.
-    """
+    """How many rows from the first on are equal to it. Looks at few, then at more: a run each would cost the square."""
     window = _BY_HAND * _GROWTH
     while True:
         same = (heads[:window] == heads[0]).all(axis=1)
@@ -273,10 +267,9 @@ class LayoutCache(Generic[LayoutT]):
     def __init__(self, parse: Callable[[bytes], LayoutT]) -> None:
         self._parse = parse
         self._known: dict[int, list[LayoutT]] = {}
-        self._count = 0
         self._latest: LayoutT | None = None
 
-    def one(self, payload: bytes) -> tuple[LayoutT, Bytes] | None:
+    def alike(self, payload: bytes) -> tuple[LayoutT, Bytes] | None:
         """Layout and rows of a list whose records are all of the layout that came last; else None.
 
         This is what nearly every exchange is, and takes a fraction of the time of :meth:`groups`.
@@ -296,28 +289,22 @@ class LayoutCache(Generic[LayoutT]):
 
     def _sort(self, length: int, index: IndexArray, rows: Bytes) -> list[Group[LayoutT]]:
         groups: list[Group[LayoutT]] = []
-        for layout in self._known.get(length, ()):
+        known = iter(tuple(self._known.get(length, ())))
+        while len(rows):
+            layout = next(known, None) or self._learn(length, rows[0].tobytes())
             match = layout.matches(rows)
             if match.all():
-                groups.append(Group(layout, index, rows))
-                return groups
+                return [*groups, Group(layout, index, rows)]
             if match.any():
                 groups.append(Group(layout, index[match], rows[match]))
                 index, rows = index[~match], rows[~match]
-        while len(rows):
-            layout = self._learn(length, rows[0].tobytes())
-            match = layout.matches(rows)
-            groups.append(Group(layout, index[match], rows[match]))
-            index, rows = index[~match], rows[~match]
         return groups
 
     def _learn(self, length: int, record: bytes) -> LayoutT:
         layout = self._parse(record)
-        if self._count >= self._MOST:
+        if sum(map(len, self._known.values())) >= self._MOST:
             self._known.clear()
-            self._count = 0
         self._known.setdefault(length, []).append(layout)
-        self._count += 1
         return layout
 
 

@@ -1,5 +1,6 @@
-"""Our own gRPC server for one engine on loopback: the engine calls, our answer travels in the response.
+"""The server of one engine: the contract, which grpcio fulfils wherever others may connect, and our own on loopback.
 
+The engine calls, our answer travels in the response.
 The reference listens on all interfaces, lets two trainers share a port silently, and refuses messages over 4 MiB; this
 one does none of it.
 """
@@ -9,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from tau_trainer.bridge.http2 import INVALID_ARGUMENT, UNAVAILABLE, Connection
+from tau_trainer.bridge.http2 import INVALID_ARGUMENT, MAX_MESSAGE, UNAVAILABLE, Connection
 from tau_trainer.bridge.ports import has_ipv6, port_taken
-from tau_trainer.bridge.serving import MAX_MESSAGE, NO_ENGINE, TAKEN, Request, Server
-from tau_trainer.errors import PortInUseError
+from tau_trainer.errors import EngineDisconnectedError, PortInUseError
 
 LOOPBACK: Final = ("127.0.0.1", "::1")
 """Engines connect to the name ``localhost``, which is either of these."""
@@ -28,10 +32,118 @@ _MOST_STRANGERS: Final = 16
 """Connections that have made no call, or are not the engine's."""
 _FIRST_MESSAGE: Final = 2**16
 """Bytes of the largest message of somebody who may not be the engine. Introductions have some hundred."""
+TAKEN: Final = "another engine plays here; every engine needs a port of its own"
+"""What a second engine is told."""
+NO_ENGINE: Final = "this port waits for an ML-Agents engine, and an engine introduces itself first"
+"""What somebody else is told who calls before the engine does."""
+_TOLD: Final = 3
+"""Calls of strangers that are told of each host, so that one who calls every second fills no log."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A call of the engine."""
+
+    message: bytes
+    answer: Callable[[bytes], None]
+    """Does nothing once the engine has broken the call off."""
+    key: object = None
+    """By which the server knows it."""
+    open: bool = True
+    """Whether the engine still waits for the answer."""
+
+
+class Server(ABC):
+    """Receives an engine's calls and answers each when told to.
+
+    The first connection with a complete call that finds no :attr:`objection` is the engine's, and nobody else is heard
+    or waited for: others are refused.
+    Use: ``port = await start()``, then ``data = await receive()`` and ``reply(...)`` in turn, ``await stop()``.
+    """
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._waiter: asyncio.Future[bytes] | None = None
+        self._unread: deque[Request] = deque()
+        self._read: deque[Request] = deque()
+        self._broken: str | None = None
+        self.objection: Callable[[bytes], str | None] = lambda message: None
+        """Why somebody whose first message is this is no engine; None: it is one."""
+        self.on_stranger: Callable[[str, str], None] = lambda peer, why: None
+        """Told of who calls before the engine does and is refused: address and port, and why."""
+        self._strangers: Counter[str] = Counter()
+        """Calls of others before the engine's, by host."""
+
+    @abstractmethod
+    async def start(self, port: int = 0) -> int:
+        """Listen; port 0 lets the system choose. Returns the port. Raises PortInUseError."""
+
+    @abstractmethod
+    async def stop(self, grace: float = 0.5) -> None:
+        """Stop listening; what is still open ends after ``grace`` seconds."""
+
+    def receive(self) -> asyncio.Future[bytes]:
+        """A future of the engine's next message. It can be cancelled or given an exception from outside.
+
+        It raises EngineDisconnectedError once the engine's connection is gone and all its messages are read.
+        """
+        waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiter = waiter
+        if self._unread:
+            self._hand_over()
+        elif self._broken is not None:
+            waiter.set_exception(EngineDisconnectedError(self._broken))
+        return waiter
+
+    @property
+    def owes_reply(self) -> bool:
+        """Whether the engine stands still, waiting for us."""
+        return any(request.open for request in (*self._read, *self._unread))
+
+    def reply(self, data: bytes) -> None:
+        """Answer the oldest call that was read, or else the oldest that was not; without one this does nothing."""
+        if self._read or self._unread:
+            request = (self._read or self._unread).popleft()
+            if request.open:
+                request.open = False
+                request.answer(data)
+
+    def _deliver(self, request: Request) -> None:
+        """Hand the engine's message to whoever waits for it, or keep it until somebody asks."""
+        self._unread.append(request)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            request = self._unread.popleft()
+            self._read.append(request)
+            self._waiter.set_result(request.message)
+
+    def _turned_away(self, peer: str, why: str) -> None:
+        """Somebody who is no engine has called, and the engine has not yet."""
+        host = peer.rpartition(":")[0]
+        self._strangers[host] += 1
+        if self._strangers[host] <= _TOLD:
+            last = "; no more is told of this host" if self._strangers[host] == _TOLD else ""
+            self.on_stranger(peer, why + last)
+
+    def _withdraw(self, key: object) -> None:
+        """The engine has broken off a call: nobody need read it, and an answer to it goes nowhere."""
+        for request in (*self._read, *self._unread):
+            request.open = request.open and request.key != key
+        self._unread = deque(request for request in self._unread if request.open)
+
+    def _break(self, how: str) -> None:
+        """The engine's connection is gone; ``how``: the end of a sentence about it."""
+        self._broken = how
+        for request in (*self._read, *self._unread):
+            request.open = False
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(EngineDisconnectedError(how))
 
 
 class EngineServer(Server):
-    """See :class:`~tau_trainer.bridge.serving.Server`. Listens on both loopback addresses and nowhere else."""
+    """See :class:`Server`. Listens on both loopback addresses and nowhere else."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +189,7 @@ class EngineServer(Server):
 
     def opened(self, link: _Link) -> None:
         """Somebody connected. Strangers are few: the one who has been here longest makes way."""
-        strangers = [one for one in self._links if one is not self._engine]
+        strangers = [other for other in self._links if other is not self._engine]
         if len(strangers) >= _MOST_STRANGERS:
             del self._links[strangers[0]]
             strangers[0].abort()

@@ -63,7 +63,7 @@ def animate_command(
     target = writable(folder / ANIMATION_NAME if output is None else output, force)
     show_status(f"playing {folder}")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures need no screen, which pygame looks for
-    from tau_trainer.report.animation import animate
+    from tau_trainer.report.animation import Showing, animate
     from tau_trainer.settings import load_settings
 
     given = load_settings(folder / "configuration.yaml").env_settings
@@ -71,10 +71,7 @@ def animate_command(
     if chosen is None:
         raise SettingsError("the run was trained in the Unity editor; name an environment with --env gym:ID")
     words = env_args if env_args is not None else (given.env_args or () if chosen == given.env_path else ())
-    seen = animate(
-        folder,
-        chosen,
-        target,
+    showing = Showing(
         episodes=episodes,
         max_steps=max_steps,
         fps=fps,
@@ -82,6 +79,7 @@ def animate_command(
         seed=seed,
         env_args=words,
     )
+    seen = animate(folder, chosen, target, showing)
     lines = [
         f"episode {number}: {steps:,} steps, return {value:.4g}"
         for number, (steps, value) in enumerate(zip(seen.episodes.lengths, seen.episodes.returns, strict=True), 1)

@@ -11,7 +11,7 @@ from tau_trainer.cli.running import prepare, train
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
-    from tau_trainer.settings.batched import BatchedSettings
+    from tau_trainer.settings import BatchedSettings
 
 Config = Annotated[str | None, Parameter(help="YAML file, or the name of a shipped one.")]
 

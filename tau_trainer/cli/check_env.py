@@ -14,7 +14,7 @@ from tau_trainer.cli.progress import Progress
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
-    from tau_trainer.envs.batched.checking import Findings
+    from tau_trainer.envs.batched.findings import Findings
 
 Row = tuple[str, str, list[str]]
 """A verdict, what it is about, and sentences."""
@@ -82,15 +82,8 @@ def check_env_command(
         for name, peer in peers.items():
             title = f"equal to {name}, within {tolerance:g}"
             if findings.whole:
-                play = compared(
-                    make(copies),
-                    peer,
-                    steps=steps,
-                    seed=seed,
-                    tolerance=tolerance,
-                    name=name,
-                    on_step=on_step("comparing"),
-                )
+                how = {"steps": steps, "seed": seed, "tolerance": tolerance, "on_step": on_step("comparing")}
+                play = compared(make(copies), peer, name, **how)
                 rows.append(("fault" if play else "ok", title, play))
             else:
                 rows.append(_unseen(title))
@@ -103,7 +96,7 @@ def check_env_command(
 
 def _checked(findings: Findings) -> Iterator[Row]:
     """What was looked at, and what was found."""
-    from tau_trainer.envs.batched.checking import TITLES
+    from tau_trainer.envs.batched.findings import TITLES
 
     for part, title in TITLES.items():
         sentences = list(findings.faults[part].values())

@@ -295,16 +295,18 @@ class BatchFlags:
     criterion: Annotated[
         Text,
         _number("End a policy's learning once its mean return of trial_count episodes reaches this.", "RETURN"),
-        Sets("policies.*."),
+        Sets("behaviors.*."),
     ] = None
-    trial_count: Annotated[Text, _number("Episodes that --criterion looks at. [default: 100]"), Sets("policies.*.")] = (
-        None
-    )
+    trial_count: Annotated[
+        Text, _number("Episodes that --criterion looks at. [default: 100]"), Sets("behaviors.*.")
+    ] = None
     num_envs: Annotated[Text, _number("Copies of the environment."), Sets("environment.num_envs")] = None
     max_steps: Annotated[
-        Text, _number("Decisions of all agents together. [default: the config's]"), Sets("max_steps")
+        Text, _number("Decisions of all agents together. [default: the config's]"), Sets("behaviors.*.")
     ] = None
-    seed: Annotated[Text, _number("Seed of everything random. [default: -1, a random one]"), Sets("seed")] = None
+    seed: Annotated[Text, _number("Seed of everything random. [default: -1, a random one]"), Sets("env_settings.")] = (
+        None
+    )
     device: Annotated[
         Text,
         _text("Where everything is computed: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
@@ -322,5 +324,5 @@ class BatchFlags:
     ] = None
     set: Annotated[
         tuple[str, ...],
-        _text("Any setting by its key, as policies.*.gamma=0.9; may be repeated.", "KEY=VALUE"),
+        _text("Any setting by its key, as behaviors.*.hyperparameters.beta=1e-3; may be repeated.", "KEY=VALUE"),
     ] = ()

@@ -12,12 +12,11 @@ from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
     from tau_trainer.cli.options import BatchFlags, EngineFlags, LegacyFlags, OutputFlags, RunFlags
-    from tau_trainer.settings import RunSettings
-    from tau_trainer.settings.batched import BatchedSettings
+    from tau_trainer.settings import BatchedSettings, RunSettings
     from tau_trainer.settings.problems import Problems
 
 _log = logging.getLogger(__name__)
-SettingsT = TypeVar("SettingsT", "RunSettings", "BatchedSettings")
+SettingsT = TypeVar("SettingsT", bound="RunSettings")
 
 DEFAULT_CONFIG = "tau3"
 """The shipped config that ``parallel`` takes when none is named."""
@@ -63,15 +62,15 @@ class Request:
 
     def load(self) -> RunSettings:
         """The validated settings. Raises SettingsError."""
-        from tau_trainer.settings import load_settings
+        from tau_trainer.settings.loading import load_form
 
-        return load_settings(self.config, self.overrides, lenient=self.lenient, flags=self.flags)
+        return load_form(False, self.config, self.overrides, self.lenient, self.flags)
 
     def read(self, warn: Callable[[str], None]) -> tuple[RunSettings, Problems]:
         """The settings, trainable or not, and where they stand; ``warn``: what is left out. Raises SettingsError."""
         from tau_trainer.settings.loading import read_settings
 
-        return read_settings(self.config, self.overrides, self.lenient, self.flags, warn)
+        return read_settings(self.config, self.overrides, self.lenient, self.flags, warn, batched=False)
 
 
 def learn_request(
@@ -149,8 +148,7 @@ def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *
 def batched_settings(config: str | None, run: BatchFlags, shown: OutputFlags) -> BatchedSettings:
     """Settings of ``tau-train batch``, with a run id. Raises SettingsError."""
     from tau_trainer.cli.options import overrides_of
-    from tau_trainer.settings import find_config
-    from tau_trainer.settings.batched import load_batched, resolve_batched_seed
+    from tau_trainer.settings import find_config, load_batched, resolve_seed
 
     overrides, flags = overrides_of(run, shown)
     request = Request(find_config(config) if config else None, overrides, flags)
@@ -170,7 +168,7 @@ def batched_settings(config: str | None, run: BatchFlags, shown: OutputFlags) ->
         )
     request.name = request.config.stem
     settings = with_run_id(load_batched(request.config, request.overrides, request.flags), request)
-    return resolve_batched_seed(one_of_resume_and_force(settings, request, batched=True))
+    return resolve_seed(one_of_resume_and_force(settings, request, batched=True))
 
 
 def _request(config: str | None, run: RunFlags, engines: EngineFlags, others: Sequence[object]) -> Request:

@@ -15,7 +15,6 @@ from tau_trainer.errors import SettingsError
 if TYPE_CHECKING:
     from tau_trainer.metrics import TerminalMode
     from tau_trainer.settings import RunSettings
-    from tau_trainer.settings.batched import BatchedSettings
     from tau_trainer.training.plan import RunKind
 
 Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
@@ -29,7 +28,7 @@ def prepare(output: OutputFlags | None) -> OutputFlags:
     return shown
 
 
-def train(command: RunKind, settings: RunSettings | BatchedSettings, shown: OutputFlags) -> int:
+def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
     """Train, and show how it goes; returns the exit code."""
     if settings.debug:
         set_up_logging(debug=True, quiet=shown.quiet)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tau_trainer.search.probe import Prober
     from tau_trainer.search.scaling import Probe, Scaling
     from tau_trainer.search.sizes import Sizes
-    from tau_trainer.settings.batched import BatchedSettings
+    from tau_trainer.settings import BatchedSettings
 
 SCALE = Group("Search", sort_key=0)
 _BAR = 24
@@ -45,7 +45,10 @@ class ScaleFlags:
     ] = None
     set: Annotated[
         tuple[str, ...],
-        Parameter(help="Any setting by its key, as policies.*.gamma=0.9; may be repeated.", metavar="KEY=VALUE"),
+        Parameter(
+            help="Any setting by its key, as behaviors.*.hyperparameters.beta=1e-3; may be repeated.",
+            metavar="KEY=VALUE",
+        ),
     ] = ()
 
 

@@ -1,17 +1,28 @@
-"""One forward pass for everything that is ready: decisions of a policy, for all environments that wait for one."""
+"""Decisions: one forward pass for everything that is ready, for all environments that wait, and what is remembered."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tau_trainer.collection.rows import RowTable
 from tau_trainer.columns import ColumnTable, Rows
+from tau_trainer.errors import SettingsError
+from tau_trainer.memory import Known, Memory
 from tau_trainer.models import Decision, Policy
-from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
+from tau_trainer.settings import TrainerSettings
+from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray, Observations, StepBatch
+
+_NOBODY: Rows = np.zeros(0, np.intp)
+_PATIENCE: Final = 10_000
+"""Messages about a behavior after which an agent that was in none of them is let go (at the latest after twice as
+many). At the slowest *Decision Requester*, one decision in 20 steps, that is 500 decisions of the agent, and at one
+message a step 200 seconds of the game without a word. Who comes back later is welcome as a new agent: all that it costs
+is the outcome of one decision."""
 
 
 class Actor:
@@ -140,3 +151,114 @@ def _together(requests: list[_Request], sizes: list[int]) -> tuple[Observations,
         for request, size in zip(requests, sizes, strict=True)
     ]
     return obs, _join(masks)
+
+
+class ExperienceSink(Protocol):
+    """What a TauAgent needs of who learns: a learner has it, and so has the collecting side of one elsewhere."""
+
+    @property
+    def name(self) -> str:
+        """Its key in metrics and files."""
+
+    @property
+    def spec(self) -> BehaviorSpec:
+        """The behavior with the sensors that the policy sees."""
+
+    @property
+    def settings(self) -> TrainerSettings:
+        """Of the behavior."""
+
+    @property
+    def actor(self) -> Actor:
+        """What acts."""
+
+    @property
+    def memory(self) -> Memory:
+        """Where experience waits."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is remembered."""
+
+    def new_rows(self, count: int) -> Rows:
+        """Rows in the memory for ``count`` agents more."""
+
+    @property
+    def decisions(self) -> int:
+        """Made so far."""
+
+    def count(self, decisions: int) -> None:
+        """Count decisions."""
+
+    def ended(self, returns: FloatArray) -> None:
+        """Count the undiscounted returns [k], those of groups included, of episodes that ended, in this order."""
+
+    async def wait_for_learner(self) -> None:
+        """Hand over what is ready, and wait where learning is behind."""
+
+
+class TauAgent:
+    """Acts for all agents of one behavior in one environment, with the learner's newest policy."""
+
+    def __init__(self, learner: ExperienceSink, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
+        self.spec = spec
+        self.team = spec.team
+        self.learner = learner
+        self.table = RowTable(learner.new_rows)
+        self._messages = 0
+        self._batcher = batcher
+        self._actor = batcher.actors.setdefault((learner.name, self.team), learner.actor)
+        self._actor.parties += 1
+        names = [sensor.name for sensor in learner.spec.observations]
+        self._visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
+
+    def meet(self, spec: BehaviorSpec) -> None:
+        """The behavior of an environment that began again. Raises SettingsError if it was changed meanwhile."""
+        if spec != self.spec:
+            raise SettingsError(
+                f"behavior '{spec.short_name}' has other sensors or actions than before its engine began again; "
+                "start another run to train it as it is now"
+            )
+        self.spec = spec
+
+    def see(self, obs: Observations) -> Observations:
+        """The sensors that the policy may see."""
+        return tuple(obs[i] for i in self._visible)
+
+    def ask(self, batch: StepBatch, rows: Rows, ended: Rows) -> asyncio.Future[Decision]:
+        """Have the policy decide for the agents of ``batch`` [n]; those in ``ended`` have no past any more."""
+        self._actor.forget(ended)
+        return self._batcher.decide(self.learner.name, self.team, rows, self.see(batch.obs), batch.action_mask)
+
+    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> None:
+        """Hand on what was decided for ``batch`` [n]; rewards that are ``known`` are for the decision before."""
+        if not self.learner.done:
+            values: dict[str, NDArray[Any] | None] = {f"obs_{i}": x for i, x in enumerate(self.see(batch.obs))}
+            values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": batch.action_mask}
+            values.update(decision.extras)
+            self.learner.memory.append(rows, known, values, decision.version)
+        self.learner.count(len(rows))
+
+    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+        """Episodes of ``rows`` [m] ended, with their last rewards and observations, cut by a limit or not."""
+        self.learner.memory.end(rows, known, self.see(obs), truncated)
+
+    def let_go(self) -> Rows:
+        """Rows of agents that have vanished without an end, given back; nearly always nobody's. Call once a message."""
+        self._messages += 1
+        if self._messages < _PATIENCE:
+            return _NOBODY
+        self._messages = 0
+        gone = self.table.unmet()
+        rows = self.table(gone)
+        self.learner.memory.abandon(rows)
+        self._actor.forget(rows)
+        self.table.release(gone)
+        return rows
+
+    def abandon(self) -> None:
+        """The environment was lost or begins anew: decisions without an outcome are no experience."""
+        self._messages = 0
+        self.learner.memory.abandon(self.table.rows)
+        self._actor.forget(self.table.rows)
+        self.table.clear()

@@ -59,9 +59,7 @@ class BaseEnvSource:
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> BaseEnvEnvironment:
         """The environment of pair ``index``, not yet started."""
         env = self._env
-        budget = RestartBudget(
-            env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s, on_event
-        )
+        budget = RestartBudget.of(env, on_event)
         return BaseEnvEnvironment(index, partial(self._function, index, **self._arguments), None, budget, on_stat)
 
 
@@ -146,7 +144,7 @@ def _spec(name: str, spec: Any) -> BehaviorSpec:
         ObservationSpec(
             sensor.name,
             tuple(sensor.shape),
-            tuple(DimensionProperty(int(one)) for one in sensor.dimension_property),
+            tuple(DimensionProperty(int(flags)) for flags in sensor.dimension_property),
             ObservationType(sensor.observation_type.value),
         )
         for sensor in spec.observation_specs

@@ -12,8 +12,8 @@ from importlib import metadata
 from pathlib import Path
 
 from tau_trainer import __version__
-from tau_trainer.bridge.engine import Engine, EngineOptions
-from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION, TrainingEnvironmentInitialized
 from tau_trainer.bridge.side_channels import SideChannelHub
@@ -47,9 +47,7 @@ class EngineSource:
             raise SettingsError(f"there is only one Unity editor, so {count} engines need a build: name it with --env")
         self._launch = [None if editor else _launch(settings, i, log_folder, engine_args) for i in range(count)]
         self._ports = _ports(settings, count, editor, only)
-        # The user named them; else another free one will do if one is taken meanwhile.
-        self._fixed_ports = editor or env.base_port != BASE_PORT
-        self._options = _engine_options(settings)
+        self._options = _engine_options(settings, editor)
         self.invitation: str | None = None
         if editor:
             self.invitation = f"waiting for the Unity editor on port {self._ports[0]}: press Play in the editor"
@@ -57,19 +55,8 @@ class EngineSource:
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> EngineWorker:
         """The engine of pair ``index``, not yet started."""
-        env = self._env
-        return EngineWorker(
-            index,
-            self._ports[index],
-            self._launch[index],
-            self._options,
-            RestartBudget(
-                env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s, on_event
-            ),
-            fixed_port=self._fixed_ports,
-            on_stat=on_stat,
-            on_event=on_event,
-        )
+        budget = RestartBudget.of(self._env, on_event)
+        return EngineWorker(index, self._ports[index], self._launch[index], self._options, budget, on_stat)
 
 
 class EngineWorker:
@@ -82,21 +69,15 @@ class EngineWorker:
         launch: LaunchSpec | None,
         options: EngineOptions,
         budget: RestartBudget,
-        *,
-        fixed_port: bool = True,
         on_stat: OnStat | None = None,
-        on_event: OnEvent | None = None,
     ) -> None:
-        """``fixed_port``: that port or none; else any free one where it is taken."""
         self.index = index
         self.exchanges = 0
         self._port = port
-        self._fixed_port = fixed_port
         self._launch = launch
         self._options = options
         self._budget = budget
         self._on_stat = on_stat
-        self._on_event = on_event or (lambda message: None)
         self._parameters: Parameters = {}
         self._told: set[str] = set()
         self.engine: Engine | None = None
@@ -129,18 +110,17 @@ class EngineWorker:
         try:
             return await self._start()
         except PortInUseError:
-            if self._fixed_port:
+            if self._options.fixed_port:
                 raise
         self._port = 0
         return await self._start()
 
     async def _start(self, *, patient: bool = False) -> list[StepBatch]:
         channels = SideChannelHub(self._on_stat)
-        self.engine = Engine(
-            self.index, self._port, self._launch, self._options, channels, patient=patient, on_event=self._on_event
-        )
+        on_event = self._budget.on_event
+        self.engine = Engine(self.index, self._port, self._launch, self._options, channels, on_event)
         try:
-            await self.engine.start()
+            await self.engine.start(patient=patient)
             batches = await self.engine.reset(self._parameters)
             self._tell_notes()
             return batches
@@ -155,7 +135,7 @@ class EngineWorker:
         self.engine.notes.clear()
         self._told.update(notes)
         for note in notes:
-            self._on_event(note)
+            self._budget.on_event(note)
 
     def tell(self, parameters: Parameters) -> None:
         """Send what has changed with the next answer: a sampler that is sent again would begin its numbers anew."""
@@ -176,7 +156,6 @@ class EngineWorker:
         self.exchanges += 1
         if self.engine.notes:
             self._tell_notes()
-        self._budget.worked(self.engine.exchanges)
         return batches
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:
@@ -191,13 +170,14 @@ class EngineWorker:
         One that never took a step is not replaced: its error is raised, and so is the last one when the budget is
         spent. An editor is waited for, as often as somebody stops it and presses Play again.
         """
-        worked = self.engine is not None and self.engine.exchanges > 1
+        exchanges = 0 if self.engine is None else self.engine.exchanges
+        self._budget.worked(exchanges)
         if isinstance(error, EngineStoppedError) and self.engine is not None:
             await self.engine.close(_FAREWELL_S)
         await self.kill()
         if self._launch is None:
             return await self._wait_for_play(error)
-        if isinstance(error, EngineStoppedError) or not (worked or self.restarts):
+        if isinstance(error, EngineStoppedError) or not (exchanges > 1 or self.restarts):
             raise error
         return await self._budget.revive(error, lambda: self.start(self._parameters))
 
@@ -205,7 +185,7 @@ class EngineWorker:
         """Raises ``error`` unless a person ended the game; nobody says when that person will begin it again."""
         while isinstance(error, EngineStoppedError):
             self._budget.spend()
-            self._on_event(f"{error}; press Play to go on with the run, or Ctrl-C to end it")
+            self._budget.on_event(f"{error}; press Play to go on with the run, or Ctrl-C to end it")
             try:
                 return await self._start(patient=True)
             except EngineError as again:
@@ -250,7 +230,7 @@ def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = N
     return engine_ports(count, None if base == BASE_PORT else base)
 
 
-def _engine_options(settings: RunSettings) -> EngineOptions:
+def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:
     env, collection = settings.env_settings, settings.collection
     return EngineOptions(
         seed=env.seed,
@@ -271,6 +251,8 @@ def _engine_options(settings: RunSettings) -> EngineOptions:
         tls=read_tls(collection.tls_cert, collection.tls_key),
         image_order=collection.image_order,
         flat_sensors=collection.flat_sensors,
+        # The user named it; else another free one will do if it is taken meanwhile.
+        fixed_port=editor or env.base_port != BASE_PORT,
     )
 
 

@@ -34,24 +34,24 @@ class GymnasiumGoals:
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        own, space = env.unwrapped, env.observation_space
+        inner, space = env.unwrapped, env.observation_space
         goals = space.spaces.get(DESIRED) if isinstance(space, spaces.Dict) else None
         known = isinstance(goals, spaces.Box | spaces.MultiBinary | spaces.Discrete)
-        if not known or not hasattr(own, "compute_reward"):
+        if not known or not hasattr(inner, "compute_reward"):
             raise SettingsError(
-                f"{type(own).__name__} is no goal-based environment, with a '{DESIRED}' and a method compute_reward, "
+                f"{type(inner).__name__} is no goal-based environment, with a '{DESIRED}' and a method compute_reward, "
                 "and cannot be asked for the reward of a goal; say it with hindsight.distance or hindsight.reward_done"
             )
         self._space: Any = goals
-        self._reward = self._of_many(own.compute_reward)
-        ends = getattr(own, "compute_terminated", None)
+        self._reward = self._of_many(inner.compute_reward)
+        ends = getattr(inner, "compute_terminated", None)
         self._terminated = self._of_many(ends) if ends is not None else None
 
     def __call__(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Rewards [n] and real ends [n] for goals [n, G] as a sensor shows them."""
-        one, other = self._from_sensor(achieved), self._from_sensor(goal)
-        ends = np.zeros(len(goal), np.bool_) if self._terminated is None else self._terminated(one, other)
-        return self._reward(one, other).astype(np.float32), ends.astype(np.bool_)
+        reached, wanted = self._from_sensor(achieved), self._from_sensor(goal)
+        ends = np.zeros(len(goal), np.bool_) if self._terminated is None else self._terminated(reached, wanted)
+        return self._reward(reached, wanted).astype(np.float32), ends.astype(np.bool_)
 
     def _from_sensor(self, values: FloatArray) -> NDArray[Any]:
         """Goals [n, *shape] as the environment has them."""
@@ -65,7 +65,7 @@ class GymnasiumGoals:
         """A method of two goals as one of many, found out by trying."""
 
         def each(achieved: NDArray[Any], goals: NDArray[Any]) -> NDArray[Any]:
-            return np.array([method(one, other, {}) for one, other in zip(achieved, goals, strict=True)])
+            return np.array([method(reached, wanted, {}) for reached, wanted in zip(achieved, goals, strict=True)])
 
         def together(achieved: NDArray[Any], goals: NDArray[Any]) -> NDArray[Any]:
             return np.asarray(method(achieved, goals, {}))

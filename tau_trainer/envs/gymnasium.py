@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.envs.goals import ACHIEVED, DESIRED, GymnasiumGoals
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
+from tau_trainer.envs.threaded import ThreadedEnvironment, made, named_arguments
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import (
@@ -72,30 +72,20 @@ class GymnasiumSource:
     @staticmethod
     def goals(path: str, *arguments: str) -> GymnasiumGoals:
         """The rewards for goals of what ``--env`` and ``--env-args`` name. Raises SettingsError."""
-        made = gymnasium.make(path.removeprefix(PREFIX), **named_arguments(arguments, "gymnasium.make"))
-        return GymnasiumGoals(made)
+        return GymnasiumGoals(gymnasium.make(path.removeprefix(PREFIX), **named_arguments(arguments, "gymnasium.make")))
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> GymnasiumEnvironment:
         """The environment of pair ``index``, not yet started."""
         env = self._env
-        budget = RestartBudget(
-            env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s, on_event
+        return GymnasiumEnvironment(
+            index, self._make, env.seed + index * env.num_areas, RestartBudget.of(env, on_event)
         )
-        return GymnasiumEnvironment(index, self._make, env.seed + index * env.num_areas, budget)
 
     def _make(self) -> VectorEnv[Any, Any, Any]:
         mode = {"autoreset_mode": AutoresetMode.SAME_STEP}
-        try:
-            return gymnasium.make_vec(
-                self._id, self._env.num_areas, vectorization_mode="sync", vector_kwargs=mode, **self._arguments
-            )
-        except TypeError as error:
-            if not self._arguments:
-                raise
-            given = " ".join(f"{name}={value}" for name, value in self._arguments.items())
-            raise SettingsError(
-                f"--env-args {given}: {error}; leave out or correct what {self._id} takes not"
-            ) from error
+        how: dict[str, Any] = {"vectorization_mode": "sync", "vector_kwargs": mode}
+        copies = self._env.num_areas
+        return made(gymnasium.make_vec, self._id, copies, arguments=self._arguments, whose=self._id, **how)
 
 
 class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
@@ -114,8 +104,8 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         spec = BehaviorSpec(name, tuple(sensors(env.single_observation_space)), action_spec(env.single_action_space))
         self.specs = {name: spec}
-        own = env.spec is not None and str(env.spec.entry_point).startswith("gymnasium.envs.")
-        self.harmless = own and env.render_mode is None
+        known = env.spec is not None and str(env.spec.entry_point).startswith("gymnasium.envs.")
+        self.harmless = known and env.render_mode is None
 
     def _begin(self, seed: int | None) -> list[StepBatch]:
         env = self._playing
@@ -184,13 +174,13 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
     def _mask_of(self, infos: Mapping[str, Any]) -> BoolArray | None:
         """What infos of all copies forbid, [n, sum of branches]; a copy whose info says nothing may do everything."""
         (spec,) = self.specs.values()
-        told = infos.get("action_mask")
-        if told is None or not spec.actions.discrete_size:
+        masks = infos.get("action_mask")
+        if masks is None or not spec.actions.discrete_size:
             return None
-        known = np.flatnonzero(infos.get("_action_mask", np.ones(len(told), np.bool_)))
-        forbidden = np.zeros((len(told), spec.actions.mask_size), np.bool_)
+        known = np.flatnonzero(infos.get("_action_mask", np.ones(len(masks), np.bool_)))
+        forbidden = np.zeros((len(masks), spec.actions.mask_size), np.bool_)
         try:
-            forbidden[known] = np.array([np.concatenate([np.ravel(part) for part in told[i]]) for i in known]) == 0
+            forbidden[known] = np.array([np.concatenate([np.ravel(part) for part in masks[i]]) for i in known]) == 0
         except (TypeError, ValueError) as error:
             raise EngineError(
                 f"info['action_mask'] of {spec.name} has not the {spec.actions.mask_size} numbers of its branches "
@@ -219,17 +209,17 @@ def sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
 
 
 def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
-    for part, own, _ in _parts(space):
-        if isinstance(own, spaces.Box) and _is_image(own):
-            height, width, channels = own.shape if _channels_last(own) else (*own.shape[-2:], own.shape[0])
-            shape = (1, *own.shape) if len(own.shape) == 2 else (channels, height, width)
-            yield ObservationSpec(part, shape, _IMAGE, dtype=np.uint8 if own.dtype == np.uint8 else np.float32)
-        elif isinstance(own, spaces.Box):
-            yield ObservationSpec(part, own.shape or (1,))
-        elif isinstance(own, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-            yield ObservationSpec(part, (spaces.utils.flatdim(own),))
+    for name, seen, _ in _parts(space):
+        if isinstance(seen, spaces.Box) and _is_image(seen):
+            height, width, channels = seen.shape if _channels_last(seen) else (*seen.shape[-2:], seen.shape[0])
+            shape = (1, *seen.shape) if len(seen.shape) == 2 else (channels, height, width)
+            yield ObservationSpec(name, shape, _IMAGE, dtype=np.uint8 if seen.dtype == np.uint8 else np.float32)
+        elif isinstance(seen, spaces.Box):
+            yield ObservationSpec(name, seen.shape or (1,))
+        elif isinstance(seen, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+            yield ObservationSpec(name, (spaces.utils.flatdim(seen),))
         else:
-            raise SettingsError(f"the environment observes {own}, which cannot be learned from; wrap it")
+            raise SettingsError(f"the environment observes {seen}, which cannot be learned from; wrap it")
 
 
 def _is_image(box: spaces.Box) -> bool:
@@ -247,20 +237,20 @@ def _channels_last(box: spaces.Box) -> bool:
 def _parts(space: spaces.Space[Any], obs: Any = None, name: str = "") -> Iterator[tuple[str, spaces.Space[Any], Any]]:
     """Name, space and observations (where there are any) of everything in a Dict or Tuple."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        for key, own in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
-            yield from _parts(own, None if obs is None else obs[key], f"{name}.{key}" if name else str(key))
+        for key, part in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
+            yield from _parts(part, None if obs is None else obs[key], f"{name}.{key}" if name else str(key))
     else:
         yield name or "observation", space, obs
 
 
 def arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
     """The arrays [n, *shape] of all sensors from ``n`` observations as a vector environment gives them."""
-    for sensor, (_, own, values) in zip(sensors(space), _parts(space, obs), strict=True):
-        if isinstance(own, spaces.Discrete):
-            yield np.eye(int(own.n), dtype=np.float32)[np.asarray(values) - int(own.start)]
-        elif isinstance(own, spaces.MultiDiscrete):
-            yield np.array([spaces.utils.flatten(own, one) for one in values], np.float32)
-        elif isinstance(own, spaces.Box) and _channels_last(own):
+    for sensor, (_, part, values) in zip(sensors(space), _parts(space, obs), strict=True):
+        if isinstance(part, spaces.Discrete):
+            yield np.eye(int(part.n), dtype=np.float32)[np.asarray(values) - int(part.start)]
+        elif isinstance(part, spaces.MultiDiscrete):
+            yield np.array([spaces.utils.flatten(part, row) for row in values], np.float32)
+        elif isinstance(part, spaces.Box) and _channels_last(part):
             yield np.ascontiguousarray(np.moveaxis(np.asarray(values, sensor.dtype), -1, 1))
         else:
             yield np.asarray(values, sensor.dtype).reshape(-1, *sensor.shape)

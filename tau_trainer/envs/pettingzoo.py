@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.envs.gymnasium import action_spec, arrays, sensors, to_space
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
+from tau_trainer.envs.threaded import ThreadedEnvironment, made, named_arguments
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, IntArray, Observations, StepBatch, Terminals
@@ -53,19 +53,13 @@ class PettingZooSource:
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> PettingZooEnvironment:
         """The environment of pair ``index``, not yet started."""
         env = self._env
-        budget = RestartBudget(
-            env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s, on_event
+        return PettingZooEnvironment(
+            index, self._make, env.seed + index * env.num_areas, RestartBudget.of(env, on_event)
         )
-        return PettingZooEnvironment(index, self._make, env.seed + index * env.num_areas, budget)
 
     def _make(self) -> Copies:
-        try:
-            return Copies([self._kind(self._function(**self._arguments)) for _ in range(self._env.num_areas)])
-        except TypeError as error:
-            if not self._arguments:
-                raise
-            given = " ".join(f"{name}={value}" for name, value in self._arguments.items())
-            raise SettingsError(f"--env-args {given}: {error}; leave out or correct what it takes not") from error
+        copies = range(self._env.num_areas)
+        return Copies([self._kind(made(self._function, arguments=self._arguments, whose="it")) for _ in copies])
 
 
 def _module(name: str) -> Any:
@@ -129,7 +123,7 @@ class Parallel:
             ended = terminated or bool(truncations.get(agent, False)) or agent not in here
             reward, info = float(rewards.get(agent, 0.0)), infos.get(agent, {})
             heard.append(Heard(agent, obs[agent], reward, info, ended, ended and not terminated))
-        return heard if any(not one.ended for one in heard) else heard + self.begin(None)
+        return heard if any(not agent.ended for agent in heard) else heard + self.begin(None)
 
 
 class Turns:
@@ -207,15 +201,15 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
             for row, number in enumerate(asked):
                 copy, agent = self._names[number]
                 chosen[copy][agent] = given[row]
-        return self._told([copy.advance(one) for copy, one in zip(copies, chosen, strict=True)])
+        return self._told([copy.advance(acts) for copy, acts in zip(copies, chosen, strict=True)])
 
     def _told(self, heard: Sequence[Sequence[Heard]]) -> list[StepBatch]:
         """What all copies say, by behavior."""
         parts: dict[str, tuple[list[tuple[int, Heard]], list[tuple[int, Heard]]]] = {}
         for copy, said in enumerate(heard):
-            for one in said:
-                asking, ended = parts.setdefault(self._behavior(copy, one.agent), ([], []))
-                (ended if one.ended else asking).append((self._id(copy, one.agent), one))
+            for agent in said:
+                asking, ended = parts.setdefault(self._behavior(copy, agent.agent), ([], []))
+                (ended if agent.ended else asking).append((self._id(copy, agent.agent), agent))
         self._asked = {name: [number for number, _ in asking] for name, (asking, _) in parts.items() if asking}
         return [self._batch(name, *part) for name, part in sorted(parts.items())]
 
@@ -239,12 +233,12 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
 
     def _batch(self, name: str, asking: list[tuple[int, Heard]], ended: list[tuple[int, Heard]]) -> StepBatch:
         spec = self.specs[name]
-        asked, over = [one for _, one in asking], [one for _, one in ended]
+        asked, over = [agent for _, agent in asking], [agent for _, agent in ended]
         terminals = Terminals(
             agent_ids=np.array([number for number, _ in ended], np.int32),
             obs=self._seen(name, over),
-            reward=np.array([one.reward for one in over], np.float32),
-            truncated=np.array([one.truncated for one in over], np.bool_),
+            reward=np.array([agent.reward for agent in over], np.float32),
+            truncated=np.array([agent.truncated for agent in over], np.bool_),
             group_id=self._groups(ended),
             group_reward=np.zeros(len(over), np.float32),
         )
@@ -252,7 +246,7 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
             behavior=name,
             agent_ids=np.array([number for number, _ in asking], np.int32),
             obs=self._seen(name, asked),
-            reward=np.array([one.reward for one in asked], np.float32),
+            reward=np.array([agent.reward for agent in asked], np.float32),
             group_id=self._groups(asking),
             group_reward=np.zeros(len(asked), np.float32),
             terminals=terminals,
@@ -268,7 +262,7 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
             return tuple(np.zeros((0, *sensor.shape), sensor.dtype) for sensor in self.specs[name].observations)
         whole = self._playing[0].env.observation_space(heard[0].agent)
         space = _seen_space(whole)
-        values = [one.obs["observation"] if space is not whole else one.obs for one in heard]
+        values = [agent.obs["observation"] if space is not whole else agent.obs for agent in heard]
         room: Any = create_empty_array(space, len(values))
         return tuple(arrays(space, concatenate(space, values, room)))
 
@@ -284,7 +278,7 @@ def _forbidden(asked: Sequence[Heard], size: int) -> BoolArray | None:
 
     They stand in observations or infos. Raises EngineError for one of another size.
     """
-    found = [_mask(one) for one in asked]
+    found = [_mask(heard) for heard in asked]
     if not size or all(mask is None for mask in found):
         return None
     table = np.zeros((len(asked), size), np.bool_)

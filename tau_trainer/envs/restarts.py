@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from tau_trainer.errors import EngineError
+from tau_trainer.settings import EnvSettings
 from tau_trainer.specs import StepBatch
 
 
@@ -31,14 +32,20 @@ class RestartBudget:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``on_event`` gets a sentence for every restart."""
+        self.on_event = on_event or (lambda message: None)
         self.restarts = 0
         self._lifetime = lifetime
         self._rate_n = rate_n
         self._period_s = rate_period_s
         self._clock = clock
-        self._on_event = on_event or (lambda message: None)
         self._recent: deque[float] = deque()
         self._in_a_row = 0
+
+    @staticmethod
+    def of(env: EnvSettings, on_event: Callable[[str], None]) -> RestartBudget:
+        """The limits that the settings of a run name."""
+        limits = env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
+        return RestartBudget(*limits, on_event)
 
     def refusal(self) -> str | None:
         """Why another restart is not allowed now, as the end of a sentence; None if it is."""
@@ -69,7 +76,7 @@ class RestartBudget:
             if refusal is not None:
                 raise type(error)(f"{error} (not started again: {refusal})") from error
             wait_s = self.spend()
-            self._on_event(f"{error}; starting it again in {wait_s:g} s (restart {self.restarts})")
+            self.on_event(f"{error}; starting it again in {wait_s:g} s (restart {self.restarts})")
             await asyncio.sleep(wait_s)
             try:
                 return await start()

@@ -53,6 +53,17 @@ def _argument(text: str, function: str, flag: str) -> tuple[str, Any]:
     raise SettingsError(f"{flag}{text}: must be NAME=VALUE, an argument of {function}")
 
 
+def made(make: Callable[..., T], *given: Any, arguments: Mapping[str, Any], whose: str, **more: Any) -> T:
+    """What ``make`` makes with a user's ``arguments``. Raises SettingsError where ``whose`` takes not all of them."""
+    try:
+        return make(*given, **more, **arguments)
+    except TypeError as error:
+        if not arguments:
+            raise
+        said = " ".join(f"{name}={value}" for name, value in arguments.items())
+        raise SettingsError(f"--env-args {said}: {error}; leave out or correct what {whose} takes not") from error
+
+
 class _Thread(Executor):
     """Does one thing at a time. The end of the program does not wait for it: somebody else's step may never end."""
 
@@ -177,11 +188,11 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
             await asyncio.sleep(0)  # nothing was waited for, and others want their turn
         self.exchanges += 1
         self._steps += 1
-        self._budget.worked(self._steps)
         return batches
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
         """Make a fresh one, within the budget."""
+        self._budget.worked(self._steps)
         return await self._budget.revive(error, lambda: self.start(self._parameters))
 
     async def close(self) -> None:
@@ -197,8 +208,8 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         if self._step is not None:
             last.append(self._step)
         _, late = await asyncio.wait(last, timeout=_KILL_S)
-        for one in late:
-            one.cancel()
+        for step in late:
+            step.cancel()
         await asyncio.gather(*last, return_exceptions=True)  # what a step still brought concerns nobody any more
         thread.shutdown()
 
@@ -237,8 +248,8 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
 
     def _first(self, seed: int | None) -> list[StepBatch]:
         """Begin all episodes, with the seed that was told if one was."""
-        told = self._parameters.get("seed")
-        return self._begin(int(told) if isinstance(told, float) else seed)
+        given = self._parameters.get("seed")
+        return self._begin(int(given) if isinstance(given, float) else seed)
 
     @property
     def _playing(self) -> EnvT:

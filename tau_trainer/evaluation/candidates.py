@@ -113,11 +113,11 @@ def stored_best(algorithm: Algorithm, arrays: Arrays, values: Mapping[str, Any])
 
 def rank_of(scores: Sequence[Mapping[str, float]]) -> Rank:
     """Means over the ``scores`` of policies that followed each other."""
-    known = [one for one in scores if keys.VALIDATION_ACCURACY in one]
+    known = [known_scores for known_scores in scores if keys.VALIDATION_ACCURACY in known_scores]
     if not known:
         return _UNKNOWN
-    accuracy = sum(one[keys.VALIDATION_ACCURACY] for one in known) / len(known)
-    return accuracy, sum(one.get(keys.VALIDATION_REWARD, 0.0) for one in known) / len(known)
+    accuracy = sum(known_scores[keys.VALIDATION_ACCURACY] for known_scores in known) / len(known)
+    return accuracy, sum(known_scores.get(keys.VALIDATION_REWARD, 0.0) for known_scores in known) / len(known)
 
 
 def validation_after(decisions: int, max_steps: int) -> int:
@@ -183,15 +183,15 @@ class Candidate:
         """Content for ``evaluation.json``; empty without an evaluation."""
         if self.evaluation is None:
             return {}
-        told = {name: self._told(name) for name in self.evaluations}
-        return {**self.evaluation.to_dict(), "policy": self.name, "exported": self.exported, "policies": told}
+        policies = {name: self._told(name) for name in self.evaluations}
+        return {**self.evaluation.to_dict(), "policy": self.name, "exported": self.exported, "policies": policies}
 
     def _told(self, name: ExportChoice) -> dict[str, Any]:
-        one, scores = self.policies[name], self.evaluations[name]
+        scored, scores = self.policies[name], self.evaluations[name]
         return {
-            "decisions": one.decisions,
-            "validation_accuracy": one.scores.get(keys.VALIDATION_ACCURACY),
-            "validation_reward": one.scores.get(keys.VALIDATION_REWARD),
+            "decisions": scored.decisions,
+            "validation_accuracy": scored.scores.get(keys.VALIDATION_ACCURACY),
+            "validation_reward": scored.scores.get(keys.VALIDATION_REWARD),
             "accuracy": scores.accuracy,
             "reward": scores.reward,
         }
@@ -212,7 +212,7 @@ def make_candidate(
     policies: dict[ExportChoice, ScoredPolicy] = {"last": last}
     if best is not None:
         policies["best"] = best
-    evaluations = {kind: task.evaluate(one.policy) for kind, one in policies.items()} if task is not None else {}
+    evaluations = {kind: task.evaluate(scored.policy) for kind, scored in policies.items()} if task is not None else {}
     return Candidate(name, spec, policies, wanted if wanted in policies else "last", evaluations)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tau_trainer.columns import Column, ColumnTable, Rows
-from tau_trainer.specs import BoolArray, FloatArray
+from tau_trainer.columns import GROUP, Column, ColumnTable, Rows
+from tau_trainer.specs import BoolArray, FloatArray, IntArray
 
 KINDS = ("own", "group", "paid")
 """Rewards that are summed up apart: the agents' own, their group's, and what is learned from, by its strength."""
@@ -40,12 +40,27 @@ class EpisodeScores:
         self.episodes = 0
         sums = [Column(kind, (), np.float64) for kind in KINDS]
         self._running = ColumnTable((*sums, Column("length", (), np.int64), Column("acted", (), np.bool_)), 64)
+        self._groups = ColumnTable((GROUP,))  # of who has acted; empty until there is one
 
     def acted(self, rows: Rows) -> BoolArray:
         """Bool [n]: whose message answers a decision of this episode (else its reward belongs to none)."""
         self._running.fit(rows)
         acted: BoolArray = self._running["acted"][rows]
         return acted
+
+    def join(self, rows: Rows, groups: IntArray) -> None:
+        """Agents that decide now are in these groups [n]; 0: in none. They count there once they have decided."""
+        if len(self._groups) or groups.any():
+            self._groups.fit(rows)
+            self._groups[GROUP.name][rows] = groups
+
+    def groups(self, *, but: Rows) -> IntArray:
+        """The groups of agents whose episode runs, but for the rows ``but``: int32 [k], some more than once."""
+        running = self._running["acted"].copy()
+        running[but[but < len(running)]] = False
+        groups = self._groups[GROUP.name][: len(running)]
+        found: IntArray = groups[running[: len(groups)]]
+        return found
 
     def step(self, rows: Rows, acted: BoolArray, **rewards: FloatArray) -> None:
         """Agents that decide now: ``rewards`` [n] by kind came with their observation; a kind left out is 0."""

@@ -12,7 +12,7 @@ from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.models import Decision, Policy
-from tau_trainer.models.masks import branch_bounds, effective_mask
+from tau_trainer.models.distributions import branch_bounds, effective_mask
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, Observations
 
 RANDOM = "random"

@@ -27,30 +27,28 @@ class Recording:
         """One message: the agents that asked with ``obs`` [n], and those that ended with ``last`` [m]."""
         spec, ended = self.spec.actions, batch.terminals
         if len(ended):
-            none = Actions.zeros(spec, len(ended))
-            self._add(ended.agent_ids, last, ended.reward + ended.group_reward, True, ended.truncated, none, None)
+            nobody = Actions.zeros(spec, len(ended))
+            self._add(ended.agent_ids, last, ended.reward + ended.group_reward, nobody, None, ended.truncated)
         if len(batch) and actions is not None:
-            going = np.zeros(len(batch), np.bool_)
-            reward = batch.reward + batch.group_reward
-            self._add(batch.agent_ids, obs, reward, False, going, actions, batch.action_mask)
+            self._add(batch.agent_ids, obs, batch.reward + batch.group_reward, actions, batch.action_mask)
 
     def _add(
         self,
         ids: NDArray[Any],
         obs: Observations,
         reward: NDArray[Any],
-        ended: bool,
-        truncated: BoolArray,
         actions: Actions,
         mask: BoolArray | None,
+        truncated: BoolArray | None = None,
     ) -> None:
+        """``truncated``: of agents that ended; None: these go on."""
         n = len(ids)
         nothing = np.zeros((n, self.spec.actions.mask_size), np.bool_)
         values: dict[str, NDArray[Any]] = {
             "agent": ids.astype(np.int64) + (self._life << 32),
             "reward": reward.astype(np.float32),
-            "ended": np.full(n, ended),
-            "truncated": truncated,
+            "ended": np.full(n, truncated is not None),
+            "truncated": np.zeros(n, np.bool_) if truncated is None else truncated,
             "continuous": actions.continuous,
             "discrete": actions.discrete,
             "mask": nothing if mask is None else mask,

@@ -3,18 +3,29 @@
 Learning counts decisions and the values that were chosen: the *clock*, a float64 buffer of the network, which travels
 with its weights, is in checkpoints and goes on exactly. Whoever acts works out its numbers from that and from settings
 of its own, so actors in other processes need no clock, and each may explore in its own way.
+
+Values are chosen from as they lie: arrays with a generator of numpy's, or tensors with one of their device.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.settings.exploration import ExplorationSettings
-from tau_trainer.specs import ActionSpec, BoolArray, Float64Array, FloatArray, IndexArray, IntArray
+from tau_trainer.specs import ActionSpec, Float64Array, FloatArray
+
+if TYPE_CHECKING:
+    import torch
+
+Values: TypeAlias = Any
+"""An array or a tensor."""
+Source: TypeAlias = "np.random.Generator | torch.Generator"
+"""Of randomness: numpy's for arrays, torch's for tensors."""
 
 
 class Exploration:
@@ -57,9 +68,7 @@ class Exploration:
         """
         return np.zeros(0, np.float32)
 
-    def choose(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IndexArray:
+    def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
         """Choose in one branch.
 
         Args:
@@ -73,16 +82,21 @@ class Exploration:
         """
         raise NotImplementedError(f"{type(self).__name__} chooses nothing: it is for continuous actions")
 
-    def decide(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IntArray:
-        """Choose in every branch by what a network says: int32 [n, b] from values and forbidden [n, M]."""
-        discrete = np.empty((len(values), len(self._bounds)), np.int32)
+    def decide(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
+        """Choose in every branch by what a network says: integers [n, b] from values and forbidden [n, M]."""
+        if isinstance(values, np.ndarray):
+            chosen = np.empty((len(values), len(self._bounds)), np.int32)
+        else:
+            chosen = values.new_empty((len(values), len(self._bounds)), dtype=int)
         for branch, (begin, end) in enumerate(self._bounds):
             mask = None if forbidden is None else forbidden[:, begin:end]
-            own = numbers[begin:end] if self.counts else numbers
-            discrete[:, branch] = self.choose(values[:, begin:end], mask, own, rng)
-        return discrete
+            width = numbers[begin:end] if self.counts else numbers
+            chosen[:, branch] = self._decide(values[:, begin:end], mask, width, rng)
+        return chosen
+
+    def _decide(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
+        """:meth:`choose` by what a network says."""
+        return self.choose(values, forbidden, numbers, rng)
 
     def perturb(
         self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
@@ -101,27 +115,42 @@ class Exploration:
         raise NotImplementedError(f"{type(self).__name__} disturbs nothing: it is for discrete actions")
 
 
-def greedy(values: FloatArray, forbidden: BoolArray | None) -> IndexArray:
+def greedy(values: Values, forbidden: Values | None) -> Values:
     """[n]: the best of each row [n, k] that is not forbidden."""
-    best: IndexArray = (values if forbidden is None else np.where(forbidden, -np.inf, values)).argmax(axis=1)
-    return best
-
-
-def uniform(shape: tuple[int, ...], forbidden: BoolArray | None, rng: np.random.Generator) -> IndexArray:
-    """[n]: any of each row [n, k] that is not forbidden."""
     if forbidden is None:
-        return rng.integers(shape[1], size=shape[0])
-    return greedy(rng.random(shape, dtype=np.float32), forbidden)
+        return values.argmax(1)
+    if isinstance(values, np.ndarray):
+        return np.where(forbidden, -np.inf, values).argmax(axis=1)
+    return values.masked_fill(forbidden, -np.inf).argmax(1)
 
 
-def drawn(logarithms: FloatArray, forbidden: BoolArray | None, rng: np.random.Generator) -> IndexArray:
+def uniform(values: Values, forbidden: Values | None, rng: Source) -> Values:
+    """[n]: any of each row [n, k] that is not forbidden."""
+    if not isinstance(rng, np.random.Generator):
+        return greedy(values.new_empty(values.shape).uniform_(generator=rng), forbidden)
+    if forbidden is None:
+        return rng.integers(values.shape[1], size=len(values))
+    return greedy(rng.random(values.shape, dtype=np.float32), forbidden)
+
+
+def mixed(share: float, seldom: Callable[[], Values], often: Values, rng: Source) -> Values:
+    """[n]: of ``often`` [n], but in a ``share`` of the rows of ``seldom``."""
+    if isinstance(rng, np.random.Generator):
+        return np.where(rng.random(len(often)) < share, seldom(), often)
+    import torch
+
+    other = seldom()
+    return other.where(torch.rand(len(often), device=often.device, generator=rng) < share, often)
+
+
+def drawn(logarithms: Values, forbidden: Values | None, rng: Source) -> Values:
     """[n]: one of each row in proportion to the exponential of ``logarithms`` [n, k], none of which is ever made."""
-    return greedy(logarithms + gumbel(rng, logarithms.shape), forbidden)
+    return greedy(logarithms + gumbel(rng, logarithms), forbidden)
 
 
-def gumbel(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """Standard Gumbel noise, float32: ``argmax(logits + gumbel)`` is a draw from ``softmax(logits)``."""
-    exponential = rng.standard_exponential(shape, dtype=np.float32)
+def gumbel(rng: Source, like: Values) -> Values:
+    """Standard Gumbel noise, float32, one for each value: ``argmax(logits + gumbel)`` is a draw from their softmax."""
     # An exponential of exactly 0 would be an infinite score.
-    np.maximum(exponential, np.float32(1e-30), out=exponential)
-    return -np.log(exponential)
+    if not isinstance(rng, np.random.Generator):
+        return -like.new_empty(like.shape).exponential_(generator=rng).clamp(min=1e-30).log()
+    return -np.log(np.maximum(rng.standard_exponential(like.shape, dtype=np.float32), np.float32(1e-30)))

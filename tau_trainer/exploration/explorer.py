@@ -77,7 +77,7 @@ class Explorer:
         if forbidden is not None:
             forbidden = forbidden & ~forbidden.all(axis=1, keepdims=True)
         numbers = self.exploration.numbers(self.clock[0], self.clock[1:])
-        chosen = self.exploration.choose(np.asarray(values, np.float32), forbidden, numbers, self._rng)
+        chosen: IndexArray = self.exploration.choose(np.asarray(values, np.float32), forbidden, numbers, self._rng)
         self.clock = self.exploration.tick(self.clock, chosen[:, None])
         return chosen
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from typing_extensions import override
 
-from tau_trainer.exploration.base import Exploration, drawn, greedy, gumbel, uniform
+from tau_trainer.exploration.base import Exploration, Source, Values, drawn, greedy, gumbel, mixed, uniform
 from tau_trainer.settings.exploration import (
     AdaptiveEpsGreedySettings,
     BoltzmannGumbelSettings,
@@ -21,16 +21,14 @@ from tau_trainer.settings.exploration import (
     MaxBoltzmannSettings,
 )
 from tau_trainer.settings.schedules import at
-from tau_trainer.specs import ActionSpec, BoolArray, Float64Array, FloatArray, IndexArray, IntArray
+from tau_trainer.specs import ActionSpec, BoolArray, Float64Array, FloatArray
 
 
 class Greedy(Exploration):
     """The best action."""
 
     @override
-    def choose(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IndexArray:
+    def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
         return greedy(values, forbidden)
 
 
@@ -38,9 +36,7 @@ class Softmax(Exploration):
     """A draw from probabilities that are given; of what a network says, from its softmax."""
 
     @override
-    def choose(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IndexArray:
+    def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
         """``values``: probabilities. Raises ValueError where they are none."""
         if not (values >= 0.0).all() or not (values.sum(axis=1) > 0.0).all():
             raise ValueError("softmax draws from probabilities: no row may be negative or nothing but zeros")
@@ -48,11 +44,8 @@ class Softmax(Exploration):
             return drawn(np.log(values), forbidden, rng)
 
     @override
-    def decide(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IntArray:
-        powers = np.exp(values - values.max(axis=1, keepdims=True))
-        return super().decide(powers, forbidden, numbers, rng)
+    def _decide(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
+        return drawn(values, forbidden, rng)
 
 
 class EpsGreedy(Exploration):
@@ -71,30 +64,21 @@ class EpsGreedy(Exploration):
         return np.array([eps], np.float32)
 
     @override
-    def choose(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IndexArray:
-        return _mixed(float(numbers[0]), greedy(values, forbidden), values, forbidden, rng)
+    def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
+        return mixed(float(numbers[0]), lambda: uniform(values, forbidden, rng), greedy(values, forbidden), rng)
 
 
-class AdaptiveEpsGreedy(Exploration):
+class AdaptiveEpsGreedy(EpsGreedy):
     """The same with an epsilon that decays towards its least."""
 
     def __init__(self, settings: AdaptiveEpsGreedySettings, actions: ActionSpec) -> None:
-        super().__init__(settings, actions)
-        self._own = settings
+        Exploration.__init__(self, settings, actions)
+        self._adaptive = settings
 
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
-        own = self._own
-        decayed = (own.initial_eps - own.min_eps) * math.exp(-own.decay_rate * decisions)
-        return np.array([own.min_eps + decayed], np.float32)
-
-    @override
-    def choose(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IndexArray:
-        return _mixed(float(numbers[0]), greedy(values, forbidden), values, forbidden, rng)
+        least, begin = self._adaptive.min_eps, self._adaptive.initial_eps
+        return np.array([least + (begin - least) * math.exp(-self._adaptive.decay_rate * decisions)], np.float32)
 
 
 class Boltzmann(Exploration):
@@ -105,9 +89,7 @@ class Boltzmann(Exploration):
         self._tau, self._clip = np.float32(settings.tau), settings.clip
 
     @override
-    def choose(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IndexArray:
+    def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
         with np.errstate(over="ignore"):  # infinity is clipped as well
             return drawn((values / self._tau).clip(*self._clip), forbidden, rng)
 
@@ -120,11 +102,9 @@ class MaxBoltzmann(Boltzmann):
         self._eps = settings.eps
 
     @override
-    def choose(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IndexArray:
-        random = rng.random(len(values)) < self._eps
-        return np.where(random, super().choose(values, forbidden, numbers, rng), greedy(values, forbidden))
+    def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
+        warm = super().choose
+        return mixed(self._eps, lambda: warm(values, forbidden, numbers, rng), greedy(values, forbidden), rng)
 
 
 class BoltzmannGumbel(Exploration):
@@ -142,10 +122,8 @@ class BoltzmannGumbel(Exploration):
         return (self._c / np.sqrt(counts)).astype(np.float32)
 
     @override
-    def choose(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IndexArray:
-        return greedy(values + numbers * gumbel(rng, values.shape), forbidden)
+    def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
+        return greedy(values + numbers * gumbel(rng, values), forbidden)
 
 
 class GumbelSoftmax(Exploration):
@@ -157,7 +135,7 @@ class GumbelSoftmax(Exploration):
 
     def soft(self, values: FloatArray, forbidden: BoolArray | None, rng: np.random.Generator) -> FloatArray:
         """``softmax((values + Gumbel) / temperature)``, [n, k] (Jang et al. 2017)."""
-        scores = (values + gumbel(rng, values.shape)) / self._temperature
+        scores = (values + gumbel(rng, values)) / self._temperature
         if forbidden is not None:
             scores = np.where(forbidden, -np.inf, scores)
         powers: FloatArray = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -165,15 +143,5 @@ class GumbelSoftmax(Exploration):
         return powers
 
     @override
-    def choose(
-        self, values: FloatArray, forbidden: BoolArray | None, numbers: FloatArray, rng: np.random.Generator
-    ) -> IndexArray:
-        return _mixed(self._eps, drawn(values, forbidden, rng), values, forbidden, rng)
-
-
-def _mixed(
-    share: float, often: IndexArray, values: FloatArray, forbidden: BoolArray | None, rng: np.random.Generator
-) -> IndexArray:
-    """[n]: of ``often``, but any that is not forbidden in a ``share`` of the rows."""
-    random = rng.random(len(values)) < share
-    return np.where(random, uniform(values.shape, forbidden, rng), often)
+    def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
+        return mixed(self._eps, lambda: uniform(values, forbidden, rng), drawn(values, forbidden, rng), rng)

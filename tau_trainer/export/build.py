@@ -17,7 +17,7 @@ from tau_trainer.models.graph import GraphWriter
 from tau_trainer.specs import BehaviorSpec, ObservationSpec
 
 
-def build_model(network: ActorCritic, spec: BehaviorSpec, opset: int = names.DEFAULT_OPSET) -> onnx.ModelProto:
+def build_model(network: ActorCritic, spec: BehaviorSpec) -> onnx.ModelProto:
     """The ONNX model of a network, with inputs and outputs as in :mod:`tau_trainer.models.tensor_names`.
 
     Unity feeds all sensors of an agent and warns about every one that the model does not take, so there is an input
@@ -26,18 +26,13 @@ def build_model(network: ActorCritic, spec: BehaviorSpec, opset: int = names.DEF
     Args:
         network: the policy's.
         spec: the behavior with all its sensors, in wire order.
-        opset: operator set to write, 9 to 15.
 
     Raises:
-        ExportError: ``opset`` is outside what Unity's runtimes read, or the policy does not fit the behavior.
+        ExportError: the policy does not fit the behavior.
         NonFiniteError: a weight is NaN or infinite.
     """
-    if not names.MIN_OPSET <= opset <= names.MAX_OPSET:
-        raise ExportError(
-            f"Opset {opset} cannot be exported: Unity reads {names.MIN_OPSET} to {names.MAX_OPSET}; choose one of them."
-        )
     visible, memory = visible_sensors(network.spec, spec), memory_size(network)
-    graph = GraphWriter(opset)
+    graph = GraphWriter()
     inputs = [names.observation_name(i) for i in visible]
     read = [place for place, sensor in enumerate(network.spec.observations) if not sensor.hidden]
     first = read[0]
@@ -136,7 +131,7 @@ def _finish(graph: GraphWriter, network: ActorCritic, spec: BehaviorSpec) -> onn
     return helper.make_model(
         body,
         ir_version=names.IR_VERSION,
-        opset_imports=[helper.make_opsetid("", graph.opset)],
+        opset_imports=[helper.make_opsetid("", names.OPSET)],
         producer_name="tau-trainer",
         producer_version=_version(),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.models.masks import branch_bounds
+from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.specs import (
     BehaviorSpec,
     BoolArray,

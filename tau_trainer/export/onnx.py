@@ -10,11 +10,10 @@ from tau_trainer.export.build import build_model
 from tau_trainer.export.verify import verify
 from tau_trainer.files import atomic_write_bytes, reason
 from tau_trainer.models import Policy
-from tau_trainer.models import tensor_names as names
 from tau_trainer.specs import BehaviorSpec
 
 
-def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path, *, opset: int = names.DEFAULT_OPSET) -> Path:
+def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path) -> Path:
     """Writes ``policy`` to ``path`` and proves that the file acts the same.
 
     The file appears whole, after onnxruntime has run it and all comparisons have passed, or not at all; a file that
@@ -24,7 +23,6 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path, *, opset: int = 
         policy: what acts.
         spec: the behavior, with all its sensors in wire order, also those hidden from the policy.
         path: the file to write; missing folders are made.
-        opset: operator set, 9 to 15.
 
     Returns:
         ``path``.
@@ -35,7 +33,7 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path, *, opset: int = 
         NonFiniteError: a weight is NaN or infinite.
     """
     network = policy.network()
-    data = build_model(network, spec, opset).SerializeToString()
+    data = build_model(network, spec).SerializeToString()
     verify(data, network, spec, policy)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from tau_trainer.models import ActorCritic
-from tau_trainer.models.action_head import ACTION_LIMIT
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, Observations
 
 ROUNDING = 1e-5
@@ -48,12 +48,6 @@ class ReferenceOutput:
             return Value(np.tanh(self.mu.value), self.mu.error)  # nowhere steeper than 1
         clipped = np.clip(self.mu.value, -ACTION_LIMIT, ACTION_LIMIT)
         return Value(clipped / ACTION_LIMIT, self.mu.error / ACTION_LIMIT)
-
-    def probabilities(self, branch: int) -> Float64Array:
-        """[n, branch size]: softmax of the masked logits."""
-        logits = self.branches[branch].value
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float64)
 
 
 class Reference:

@@ -22,9 +22,9 @@ from tau_trainer.export.reference import ROUNDING, Reference, ReferenceOutput, V
 from tau_trainer.export.session import Outputs, run_case, session_of
 from tau_trainer.models import ActorCritic, Policy
 from tau_trainer.models import tensor_names as names
-from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.actor_critic import MEMORY
-from tau_trainer.models.masks import branch_bounds
+from tau_trainer.models.distributions import branch_bounds
+from tau_trainer.models.heads import ActionHead
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 
 
@@ -68,10 +68,8 @@ def check_structure(data: bytes, network: ActorCritic, spec: BehaviorSpec) -> No
             f"The exported model is not valid ONNX ({_first_line(error)}); report this as a defect."
         ) from error
     opsets = [(opset.domain, opset.version) for opset in model.opset_import]
-    if len(opsets) != 1 or opsets[0][0] or not names.MIN_OPSET <= opsets[0][1] <= names.MAX_OPSET:
-        raise ExportError(
-            f"The exported model uses operator sets {opsets}; Unity reads the default one, 9 to 15, alone."
-        )
+    if opsets != [("", names.OPSET)]:
+        raise ExportError(f"The exported model uses operator sets {opsets}; the default one, {names.OPSET}, is due.")
     if model.ir_version != names.IR_VERSION:
         raise ExportError(f"The exported model has IR version {model.ir_version}; version {names.IR_VERSION} is due.")
     shapes, memory = expected_shapes(network, spec), memory_size(network)

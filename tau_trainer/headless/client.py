@@ -7,14 +7,8 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from tau_trainer.bridge.codec import (
-    Capabilities,
-    EngineInitialization,
-    TrainerInitialization,
-    TrainerMessage,
-    decode_trainer_message,
-    encode_engine_message,
-)
+from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerInitialization
+from tau_trainer.bridge.engine_codec import TrainerMessage, decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, STATUS_OK, Command
 from tau_trainer.bridge.side_channels import (
     ENGINE_CONFIGURATION,

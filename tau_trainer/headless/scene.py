@@ -30,15 +30,36 @@ from tau_trainer.specs import (
     Actions,
     BehaviorSpec,
     BoolArray,
+    DimensionProperty,
     FloatArray,
     IndexArray,
     Observations,
+    ObservationSpec,
+    ObservationType,
     StepBatch,
     Terminals,
     empty_terminals,
 )
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
+Played = tuple[FloatArray, BoolArray]
+"""Every agent's reward (float32 [agents]) and whether its episode is over (bool [agents])."""
+_EVEN = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+
+
+def numbers(name: str, size: int, kind: ObservationType = ObservationType.DEFAULT) -> ObservationSpec:
+    """A sensor of ``size`` numbers."""
+    return ObservationSpec(name, (size,), (DimensionProperty.NONE,), kind)
+
+
+def picture(name: str, channels: int, height: int, width: int) -> ObservationSpec:
+    """A sensor of uint8 [channels, height, width]."""
+    return ObservationSpec(name, (channels, height, width), (DimensionProperty.NONE, _EVEN, _EVEN), dtype=np.uint8)
+
+
+def entities(name: str, most: int, size: int) -> ObservationSpec:
+    """A sensor of ``most`` things of ``size`` numbers each, in no order that means anything; absent ones are zeros."""
+    return ObservationSpec(name, (most, size), (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE))
 
 
 class Scene(ABC):
@@ -109,8 +130,8 @@ class LockstepScene(Scene):
         """Begin a new episode for the agents ``index`` (intp [k])."""
 
     @abstractmethod
-    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
-        """Play one decision of every agent: its reward (float32 [agents]) and whether its episode is over (bool)."""
+    def advance(self, actions: Actions) -> Played:
+        """Play one decision of every agent."""
 
     @abstractmethod
     def observe(self) -> Observations:

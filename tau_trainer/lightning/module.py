@@ -14,7 +14,9 @@ from typing_extensions import override
 from tau_trainer.algorithms.batched import TensorRollout
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
-from tau_trainer.settings.batched import BatchedSettings, load_batched, plain_batched, resolve_batched_seed
+from tau_trainer.settings import BatchedSettings, load_batched, resolve_seed
+from tau_trainer.settings.document import Document
+from tau_trainer.settings.loading import interpret
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.seats import Seat
 
@@ -42,8 +44,8 @@ class TauLightningModule(LightningModule):
         self, settings: str | Path | Mapping[str, Any] | BatchedSettings, overrides: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__()
-        self.settings = resolve_batched_seed(_settings(settings, overrides or {}))
-        self.save_hyperparameters({"settings": plain_batched(self.settings)})
+        self.settings = resolve_seed(_settings(settings, overrides or {}))
+        self.save_hyperparameters({"settings": self.settings.model_dump(mode="json")})
         self.automatic_optimization = False
         self.playing = Playing(self.settings)
         self.learning = [seat for seat in self.playing.seats if seat.learns]
@@ -142,4 +144,8 @@ def _settings(given: str | Path | Mapping[str, Any] | BatchedSettings, overrides
         return load_batched(given, overrides)
     if overrides:
         raise SettingsError("overrides are for a file; give the settings as they should be")
-    return given if isinstance(given, BatchedSettings) else BatchedSettings.model_validate(given)
+    if isinstance(given, BatchedSettings):
+        return given
+    settings, _ = interpret(Document("settings", dict(given)), {}, False, {}, batched=True)
+    assert isinstance(settings, BatchedSettings)
+    return settings

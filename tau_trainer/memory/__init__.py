@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tau_trainer.memory.base import Memory, Work, WorkData
+from tau_trainer.memory.base import Known, Memory, Work, WorkData
 from tau_trainer.memory.hindsight import ACHIEVED, Hindsight, RewardDone
-from tau_trainer.memory.joint import JointMemory
 from tau_trainer.memory.prioritized import Priorities
 from tau_trainer.memory.recorded import recorded
 from tau_trainer.memory.replay import Links, Replay
@@ -15,7 +14,7 @@ __all__ = [
     "ACHIEVED",
     "NO_TRANSITIONS",
     "Hindsight",
-    "JointMemory",
+    "Known",
     "Links",
     "Memory",
     "Priorities",

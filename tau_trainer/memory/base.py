@@ -10,14 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Column, Rows
-from tau_trainer.specs import BoolArray, FloatArray, Observations
+from tau_trainer.specs import BoolArray, FloatArray, IntArray, Observations
 
 Values = Mapping[str, NDArray[Any] | None]
 """An array [n, ...] for each column; None where the column's ``fill`` stands for everybody."""
 WorkData = Mapping[str, Any]
 """Plain arrays and numbers by name: they can be sent to another process as they are."""
-Rewards = Mapping[str, FloatArray]
-"""float32 [n, R] for each reward stream that the engine or the AgentTrainer pays."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What is known as ``n`` agents of one behavior in one environment decide together, or as their episodes end."""
+
+    rewards: Mapping[str, FloatArray]
+    """float32 [n, R] for each reward stream that the engine or the AgentTrainer pays, since the agent's message before.
+    What its group got is in it only where :attr:`group_reward` is None."""
+    group_reward: FloatArray | None = None
+    """float32 [n]: what the agent's group got since then, apart from the agent's own; None: nothing."""
+    group: IntArray | int = 0
+    """int32 [n], see :data:`~tau_trainer.columns.GROUP`; a number: of all."""
+    plays_on: BoolArray | None = None
+    """bool [n], of ends: whether others of the agent's group are still in an episode; None: nowhere."""
+    moment: int = 0
+    """See :data:`~tau_trainer.columns.MOMENT`; ends and decisions of one message have the same."""
+    team: int = 0
+    """See :data:`~tau_trainer.columns.TEAM`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,14 +93,28 @@ class Memory(Protocol):
     def open_rows(self) -> Rows:
         """Rows whose last decision still waits for its outcome, ascending."""
 
-    def append(self, rows: Rows, rewards: Rewards, values: Values, version: int) -> None:
-        """Record one decision of each row [n]; ``rewards`` close the decision before, where there is one."""
+    def append(self, rows: Rows, known: Known, values: Values, version: int) -> None:
+        """Record one decision of each row.
 
-    def end(self, rows: Rows, rewards: Rewards, obs: Observations, truncated: BoolArray) -> None:
-        """Episodes of ``rows`` [m] ended: last rewards, last observations, and whether a limit cut them."""
+        Args:
+            rows: integers [n], each at most once.
+            known: its rewards are for the action *before* this observation; ignored for a row without an open record.
+            values: [n, *shape] for every column but :data:`~tau_trainer.columns.KNOWN`; None = the column's ``fill``.
+            version: of the policy that acted.
+        """
+
+    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+        """Close the records of agents whose episode ended; rows without an open record are ignored.
+
+        Args:
+            rows: integers [m], each at most once.
+            known: with the last rewards, and whether the groups of the agents play on.
+            obs: the episode's last observation, [m, *shape] for each sensor.
+            truncated: bool [m], True where a limit cut the episode: the rest is bootstrapped from ``obs``.
+        """
 
     def abandon(self, rows: Rows) -> None:
-        """The outcome of these rows' last decisions will never be known."""
+        """Give up decisions whose outcome will never be known (the engine was lost)."""
 
     def clear(self) -> None:
         """Forget everything that was not handed out."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays, Column, ColumnTable, Rows
 from tau_trainer.memory.episodes import Episodes
+from tau_trainer.memory.ring import rows_held
 from tau_trainer.memory.trajectories import Rollout
 from tau_trainer.specs import BoolArray
 
@@ -274,19 +275,14 @@ class Replay:
         Raises:
             ValueError: an array is missing, has another shape, or the ring had another capacity.
         """
-        wanted = {name: values.shape[1:] for name, values in self._arrays().items()}
-        sizes = {len(arrays[name]) for name in wanted if name in arrays}
-        wanted |= {f"aside.{column.name}": column.shape for column in self.followed.values()}
-        wrong = [name for name, shape in wanted.items() if name not in arrays or arrays[name].shape[1:] != shape]
-        size = min(sizes, default=0)
-        fits = size <= self.capacity and (following == size if size < self.capacity else 0 <= following < size)
-        if wrong or len(sizes) > 1 or not fits:
-            what = f"its columns {wrong} do not fit" if wrong else f"{sizes} rows do not fit {self.capacity:,}"
-            raise ValueError(f"the replay memory cannot be read: {what}")
-        aside = {column.name: arrays[f"aside.{column.name}"] for column in self.followed.values()}
+        size = rows_held(arrays, {name: values.shape[1:] for name, values in self._arrays().items()})
+        if size > self.capacity or not (following == size if size < self.capacity else 0 <= following < size):
+            raise ValueError(f"the replay memory cannot be read: {size:,} rows do not fit {self.capacity:,}")
         spares = int(np.count_nonzero(arrays["after"] < 0)) if self.linked else 0
-        lengths = {len(values) for values in aside.values()} | {spares}
-        if self.linked and (len(lengths) > 1 or not _linked(arrays["after"], size, spares)):
+        asides = {f"aside.{column.name}": column.shape for column in self.followed.values()}
+        kept = rows_held(arrays, asides) if asides else spares
+        aside = {column.name: arrays[f"aside.{column.name}"] for column in self.followed.values()}
+        if self.linked and (kept != spares or not _linked(arrays["after"], size, spares)):
             raise ValueError("the replay memory cannot be read: what came after its rows is not there")
         self.clear()
         for name in self._arrays():

@@ -1,6 +1,6 @@
 """On-policy experience of any number of agents, kept in order of arrival.
 
-A decision opens a *record* (observation, action, whatever the algorithm declares); the agent's next message closes
+A decision opens a *record* (observation, action, whatever the algorithm declares); the agent's next known closes
 it: now its reward and what came after are known, and it is a *transition*. A table holds each row's open record. All
 calls are a handful of vectorised writes, whatever the number of agents, and :meth:`RolloutMemory.take` copies only
 what is still open.
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.columns import Column, ColumnTable, Rows
-from tau_trainer.memory.base import Rewards, Values, Work
+from tau_trainer.columns import GROUP, KNOWN, MOMENT, Column, ColumnTable, Rows
+from tau_trainer.memory.base import Known, Values, Work
 from tau_trainer.specs import BoolArray, Observations
 
 RECORD = (
@@ -29,6 +29,9 @@ RECORD = (
 )
 """What every record has: the version of the policy that acted, whose it is, the record of the same agent's decision
 before (0 = none), its place within the horizon, and a :class:`RecordState`."""
+
+GROUP_REWARD = Column("group_reward")
+"""What a record has where the groups of agents are paid apart from them."""
 
 _SPARE = 4096
 """Records beyond the expected ones that a log has room for: open decisions, and those that came with the last one.
@@ -46,6 +49,8 @@ class RecordState(IntEnum):
     """A limit cut the episode: bootstrap from the final observation."""
     VOID = 3
     """The engine was lost before the outcome was known: not a transition."""
+    LEFT = 4
+    """The agent's episode really ended here, and its group plays on: what that will get is still to come."""
 
 
 class _Log:
@@ -54,7 +59,7 @@ class _Log:
     def __init__(
         self, columns: Sequence[Column], rewards: Sequence[Column], finals: Sequence[Column], room: int
     ) -> None:
-        self.records = ColumnTable((*columns, *rewards, *RECORD), room)
+        self.records = ColumnTable((*columns, *rewards, GROUP_REWARD, *RECORD), room)
         self.finals = ColumnTable((*finals, Column("record", (), np.intp)))
         self.clear()
 
@@ -65,8 +70,17 @@ class _Log:
         self.carried = 0
         """Records at the beginning that were open when the log before was taken."""
         self.given: set[str] = set()
-        """Columns that a decision brought values for."""
+        """Those columns that need no value for which there was one."""
         self.records["step"][0] = -1
+
+    def takes(self, column: Column, value: object) -> bool:
+        """Whether values are kept in ``column``: from the first one on that is not None, and its fill before that."""
+        if column.name not in self.given:
+            if value is None:
+                return False
+            self.given.add(column.name)
+            self.records[column.name][: self.size] = column.fill  # the log may have served before
+        return True
 
 
 class RolloutMemory:
@@ -77,12 +91,14 @@ class RolloutMemory:
 
     Args:
         observations: the sensors that the policy sees, a column each.
-        columns: what else a decision brings (actions, masks, log-probabilities, recurrent state, ...).
+        columns: what else is kept of a decision (actions, masks, log-probabilities, recurrent state, ...), and those of
+            :data:`~tau_trainer.columns.KNOWN` that the algorithm reads.
         rewards: width ``R`` of each reward stream that is paid.
         capacity: transitions that are expected in one rollout; more is possible, the arrays grow.
         horizon: longest stretch of one agent's transitions before the trace is cut and bootstrapped
             (ML-Agents' ``time_horizon``).
-        ends: whether the last observation of an episode that really ended is kept too, as if a limit had cut it.
+        ends: whether the last observation of an episode that really ended is kept too, as if a limit had cut it. Where
+            groups are among the columns, that of an agent whose group plays on is kept anyway.
     """
 
     def __init__(
@@ -100,6 +116,7 @@ class RolloutMemory:
         self.columns = (*observations, *columns)
         self.horizon = horizon
         self._ends = ends
+        self._facts = tuple(column for column in columns if column in KNOWN)
         self._observations = tuple(observations)
         self._rewards = tuple(Column(f"reward.{name}", (width,)) for name, width in rewards.items())
         self._room = max(capacity, 1) + 1 + _SPARE
@@ -117,34 +134,31 @@ class RolloutMemory:
         """Transitions that :meth:`take` would hand out now."""
         return self._completed
 
+    def waiting(self, column: Column) -> NDArray[Any]:
+        """[k, *shape]: a column that decisions brought values for, of all that :func:`len` counts. Not for keeps."""
+        return self._log.records[column.name][1 : self._log.size]
+
     @property
     def open_rows(self) -> Rows:
         """Rows whose last decision still waits for its outcome, ascending."""
         return np.flatnonzero(self._open["record"])
 
-    def append(self, rows: Rows, rewards: Rewards, values: Values, version: int) -> None:
-        """Record one decision of each row; ``rewards`` close the row's decision before, if there is one.
-
-        Args:
-            rows: integers [n], each at most once.
-            rewards: float32 [n, R] by stream, for the action *before* this observation; ignored for a row that has no
-                open record.
-            values: [n, *shape] for every column; None = the column's ``fill``.
-            version: of the policy that acted.
-        """
+    def append(self, rows: Rows, known: Known, values: Values, version: int) -> None:
+        """See :meth:`.Memory.append`."""
         count = len(rows)
         if count == 0:
             return
         log, begin = self._log, self._log.size
         end = begin + count
         log.records.reserve(end)
-        previous = self._close(rows, rewards)
+        previous = self._close(rows, known)
         records = log.records
+        if self._facts:
+            values = {**values, **{column.name: getattr(known, column.name) for column in self._facts}}
         for column in self.columns:
             value = values[column.name]
-            records[column.name][begin:end] = column.fill if value is None else value
-            if value is not None:
-                log.given.add(column.name)
+            if log.takes(column, value):
+                records[column.name][begin:end] = column.fill if value is None else value
         step = records["step"][previous] + 1
         step[step == self.horizon] = 0
         records["version"][begin:end] = version
@@ -155,30 +169,28 @@ class RolloutMemory:
         self._open["record"][rows] = np.arange(begin, end)
         log.size = end
 
-    def end(self, rows: Rows, rewards: Rewards, obs: Observations, truncated: BoolArray) -> None:
-        """Close the open records of agents whose episode ended; rows without an open record are ignored.
-
-        Args:
-            rows: integers [m], each at most once.
-            rewards: float32 [m, R] by stream, the last reward.
-            obs: the episode's last observation, [m, *shape] for each sensor.
-            truncated: bool [m], True where a limit cut the episode: the rest is bootstrapped from ``obs``.
-        """
+    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+        """See :meth:`.Memory.end`."""
         if len(rows) == 0:
             return
-        records = self._close(rows, rewards)
+        records = self._close(rows, known)
+        kept = truncated | self._ends
         states = np.where(truncated, np.uint8(RecordState.TRUNCATED), np.uint8(RecordState.TERMINATED))
+        if known.plays_on is not None:
+            left = known.plays_on & ~truncated
+            states[left] = RecordState.LEFT
+            kept |= left & (GROUP in self._facts)
         self._log.records["state"][records] = states
         self._open["record"][rows] = 0
-        cut = np.flatnonzero((truncated | self._ends) & (records > 0))
-        if len(cut):
-            self._keep_final(records[cut], obs, cut)
+        kept &= records > 0
+        if kept.any():
+            self._keep_final(records[kept], [sensor[kept] for sensor in obs], known)
 
     def abandon(self, rows: Rows) -> None:
-        """Give up decisions whose outcome will never be known (the engine was lost).
+        """See :meth:`.Memory.abandon`.
 
-        Their open records become no transitions; the transition before each is bootstrapped from the abandoned
-        observation, so nothing else of the trajectory is lost.
+        The transition before each is bootstrapped from the abandoned observation, so nothing else of the trajectory is
+        lost.
         """
         self._open.fit(rows)
         self._log.records["state"][self._open["record"][rows]] = RecordState.VOID
@@ -212,42 +224,51 @@ class RolloutMemory:
         return Work({**self._data(taken), **facts}, release)
 
     def _new_log(self) -> _Log:
-        return _Log(self.columns, self._rewards, self._observations, self._room)
+        finals = (*self._observations, MOMENT) if MOMENT in self._facts else self._observations
+        return _Log(self.columns, self._rewards, finals, self._room)
 
     def _data(self, log: _Log) -> dict[str, NDArray[Any]]:
-        """Views of what was written. A column that no decision brought a value for is left out."""
-        kept = [one.name for one in log.records.columns if one not in self.columns or one.name in log.given]
+        """Views of what was written. A column that nobody brought a value for is left out."""
+        optional = (*self.columns, GROUP_REWARD)
+        kept = [column.name for column in log.records.columns if column not in optional or column.name in log.given]
         data = {name: log.records[name][: log.size] for name in kept}
-        return data | {f"final.{one.name}": log.finals[one.name][: log.final_size] for one in log.finals.columns}
+        return data | {
+            f"final.{column.name}": log.finals[column.name][: log.final_size] for column in log.finals.columns
+        }
 
     def _carry(self, source: _Log, target: _Log, records: Rows) -> None:
         """Copy open ``records`` [m] to 1..m of an empty log, as decisions without a predecessor."""
         end = 1 + len(records)
         target.records.reserve(end)
-        for name in (*(column.name for column in self.columns), "version", "row", "step"):
+        target.given |= source.given - {GROUP_REWARD.name}
+        for name in (*target.given, "version", "row", "step"):
             target.records[name][1:end] = source.records[name][records]
         for name in ("previous", "state"):
             target.records[name][1:end] = 0
-        target.given |= source.given
         target.size = end
         target.carried = len(records)
 
-    def _close(self, rows: Rows, rewards: Rewards) -> Rows:
-        """Give ``rewards`` to the open records of ``rows`` and return them (0 where there is none)."""
+    def _close(self, rows: Rows, known: Known) -> Rows:
+        """Give rewards to the open records of ``rows`` and return them (0 where there is none)."""
         self._open.fit(rows)
+        log = self._log
         records: Rows = self._open["record"][rows]
         for column in self._rewards:
             # Record 0 takes the rewards of rows without an open one; nobody reads it.
-            self._log.records[column.name][records] = rewards[column.name.removeprefix("reward.")]
+            log.records[column.name][records] = known.rewards[column.name.removeprefix("reward.")]
+        if log.takes(GROUP_REWARD, known.group_reward):
+            log.records[GROUP_REWARD.name][records] = 0 if known.group_reward is None else known.group_reward
         self._completed += int(np.count_nonzero(records))
         return records
 
-    def _keep_final(self, records: Rows, obs: Observations, cut: Rows) -> None:
-        """Keep ``obs[:][cut]`` as the observations after ``records`` (both [m])."""
+    def _keep_final(self, records: Rows, obs: Sequence[NDArray[Any]], known: Known) -> None:
+        """Keep ``obs``, one [m, *shape] for each sensor, as what came after ``records`` [m]."""
         log = self._log
         begin, end = log.final_size, log.final_size + len(records)
         log.finals.reserve(end)
         for column, values in zip(self._observations, obs, strict=True):
-            log.finals[column.name][begin:end] = values[cut]
+            log.finals[column.name][begin:end] = values
+        if MOMENT in self._facts:
+            log.finals[MOMENT.name][begin:end] = known.moment
         log.finals["record"][begin:end] = records
         log.final_size = end

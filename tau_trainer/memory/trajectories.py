@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.columns import Rows
+from tau_trainer.columns import MOMENT, Rows
 from tau_trainer.memory.advantages import gae
 from tau_trainer.memory.base import WorkData
-from tau_trainer.memory.rollout import RecordState
+from tau_trainer.memory.rollout import GROUP_REWARD, RecordState
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
 
 NO_TRANSITIONS: WorkData = {
@@ -95,10 +95,20 @@ class Rollout:
         return self.column("mask") if "mask" in self._data else None
 
     @cached_property
+    def bootstrap_moments(self) -> NDArray[np.int64]:
+        """int64 [M]: the moment of each of :attr:`bootstrap_observations`, where the memory keeps moments."""
+        return np.concatenate((self._data[MOMENT.name][self._hanging], self._data[f"final.{MOMENT.name}"]))
+
+    @cached_property
     def rewards(self) -> dict[str, FloatArray]:
-        """float32 [N, R] for each reward stream that was paid."""
+        """float32 [N, R] for each reward stream that was paid; what groups got is beside it, :attr:`group_reward`."""
         names = [name for name in self._data if name.startswith("reward.")]
         return {name.removeprefix("reward."): self.column(name) for name in names}
+
+    @cached_property
+    def group_reward(self) -> FloatArray | None:
+        """float32 [N]: what each agent's group got; None where no group got anything of its own."""
+        return self.column(GROUP_REWARD.name) if GROUP_REWARD.name in self._data else None
 
     @cached_property
     def version(self) -> IntArray:
@@ -112,9 +122,15 @@ class Rollout:
 
     @cached_property
     def terminated(self) -> BoolArray:
-        """Bool [N]: the episode really ended after the transition."""
-        terminated: BoolArray = self.column("state") == RecordState.TERMINATED
+        """Bool [N]: the agent's episode really ended after the transition, whether or not its group plays on."""
+        terminated: BoolArray = (self.column("state") == RecordState.TERMINATED) | self.left
         return terminated
+
+    @cached_property
+    def left(self) -> BoolArray:
+        """Bool [N]: those of :attr:`terminated` whose group plays on, so that its rewards are still to come."""
+        left: BoolArray = self.column("state") == RecordState.LEFT
+        return left
 
     @cached_property
     def truncated(self) -> BoolArray:
@@ -242,8 +258,7 @@ class Rollout:
     def _records(self) -> Rows:
         """[N]: which records are transitions."""
         state = self._data["state"]
-        ended = (state == RecordState.TERMINATED) | (state == RecordState.TRUNCATED)
-        closed = (self._successor > 0) | ended
+        closed = (self._successor > 0) | ((state != RecordState.LIVE) & (state != RecordState.VOID))
         closed[0] = False
         return np.flatnonzero(closed)
 

@@ -13,8 +13,7 @@ from tau_trainer.metrics.summary import Event, Summary
 from tau_trainer.metrics.table import RunView
 from tau_trainer.metrics.tensorboard import TensorBoard
 from tau_trainer.metrics.terminal import LiveTable, PlainLines, QuietLines, TerminalMode, terminal_recorder
-from tau_trainer.metrics.timers import Laps, Timer, TimersFile
-from tau_trainer.metrics.timing import RateMeter
+from tau_trainer.metrics.timers import Laps, RateMeter, Timer, TimersFile
 
 __all__ = [
     "BaselineScore",

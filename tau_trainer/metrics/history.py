@@ -128,9 +128,9 @@ class History:
         [name] = names
         merged = History(self.run_id, baselines=self.baselines, steps={name: max(self.steps.values())}, task=self.task)
         for key in self.curves:
-            own = self.overall(key)
-            merged.curves[key] = {(name, behavior): curve for behavior, curve in own.items()}
-            merged.curves[key][name, None] = mean_curve(list(own.values()))
+            behaviors = self.overall(key)
+            merged.curves[key] = {(name, behavior): curve for behavior, curve in behaviors.items()}
+            merged.curves[key][name, None] = mean_curve(list(behaviors.values()))
         return merged
 
     def over_time(self) -> History:
@@ -173,10 +173,10 @@ class History:
 
     def add_evaluation(self, evaluation: object) -> None:
         """What the exported policy gets on test rows, from the content of ``evaluation.json``."""
-        told = _mapping(evaluation)
+        content = _mapping(evaluation)
         if not self.baselines:
-            self._add_baselines(_mapping(told.get("baselines")))
-        exported = _mapping(_mapping(told.get("policies")).get(str(told.get("exported"))))
+            self._add_baselines(_mapping(content.get("baselines")))
+        exported = _mapping(_mapping(content.get("policies")).get(str(content.get("exported"))))
         decisions = _number(exported.get("decisions", 0))
         if len(self.steps) == 1 and decisions is not None:
             [behavior] = self.steps

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +19,36 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tau_trainer.metrics import keys
-from tau_trainer.metrics.dispatch import Dispatcher
-from tau_trainer.metrics.recorder import Recorder
+from tau_trainer.metrics.recorder import Dispatcher, Recorder
 from tau_trainer.metrics.snapshot import BaselineScore, RunReport, RunSnapshot
-from tau_trainer.metrics.summary import Event, Series, Statistics, Summary, summarize, together
-from tau_trainer.metrics.timers import Timer
-from tau_trainer.metrics.timing import Clock, eta_seconds
+from tau_trainer.metrics.summary import Event, Statistics, Summary, summarize, together
+from tau_trainer.metrics.timers import Clock, Timer, eta_seconds
 from tau_trainer.specs import Aggregation
 
 PairId = int | str
+
+
+class Series:
+    """Every value of one key since the last flush, as float64 in one growing block of memory."""
+
+    __slots__ = ("aggregation", "values")
+
+    def __init__(self, aggregation: Aggregation) -> None:
+        self.aggregation = aggregation
+        self.values = array("d")
+
+    def add(self, value: float | ArrayLike) -> None:
+        """Append a number, or all numbers of an array of any shape (copied: the caller may reuse its memory)."""
+        if type(value) is float:
+            self.values.append(value)
+        else:
+            self.values.frombytes(np.asarray(value, np.float64).tobytes())
+
+    def statistics(self) -> Statistics:
+        """Aggregate. The series must not grow any more."""
+        return summarize(np.frombuffer(self.values, np.float64), self.aggregation)
+
+
 _SeriesByKey = dict[tuple[str | None, str], Series]
 
 
@@ -112,9 +134,9 @@ class MetricsHub:
     def pending(self, behavior: str, wanted: Sequence[str]) -> dict[str, Statistics]:
         """Of the keys that are ``wanted`` what there is since the last flush, for a checkpoint."""
         with self._lock:
-            series, told = self._series.get(behavior, {}), self._told.get(behavior, {})
+            series, earlier = self._series.get(behavior, {}), self._told.get(behavior, {})
             found = {key: series[None, key].statistics() for key in wanted if (None, key) in series}
-            known = together(told, found)
+            known = together(earlier, found)
         return {key: known[key] for key in wanted if key in known and known[key].count}
 
     def carry(self, behavior: str, known: Mapping[str, Statistics]) -> None:
@@ -160,7 +182,7 @@ class MetricsHub:
         """
         now = self._clock()
         with self._lock:
-            series, told = self._series.pop(behavior, {}), self._told.pop(behavior, {})
+            series, earlier = self._series.pop(behavior, {}), self._told.pop(behavior, {})
             state = self._behaviors.setdefault(behavior, _Behavior(0, self._started))
             end = now if state.rested is None else state.rested
             seconds, decisions = end - state.time, step - state.step
@@ -168,7 +190,7 @@ class MetricsHub:
             rate = max(decisions, 0) / seconds if seconds > 0 else 0.0
             kept = {keys.DECISIONS_PER_SECOND: rate, **self._kept}
         statistics, pairs = _aggregate(series, kept)
-        statistics = together(told, statistics)
+        statistics = together(earlier, statistics)
         summary = Summary(
             behavior=behavior,
             step=step,
@@ -232,10 +254,10 @@ class MetricsHub:
 def _append(
     series: _SeriesByKey, pair: str | None, key: str, value: float | ArrayLike, aggregation: Aggregation
 ) -> None:
-    one = series.get((pair, key))
-    if one is None:
-        one = series[(pair, key)] = Series(Aggregation(aggregation))
-    one.add(value)
+    values = series.get((pair, key))
+    if values is None:
+        values = series[(pair, key)] = Series(Aggregation(aggregation))
+    values.add(value)
 
 
 def _aggregate(
@@ -244,8 +266,8 @@ def _aggregate(
     """Statistics by key, and by pair and key; ``kept``: single values, for keys that have no series."""
     overall: dict[str, Statistics] = {}
     pairs: dict[str, dict[str, Statistics]] = {}
-    for (pair, key), one in series.items():
-        (overall if pair is None else pairs.setdefault(pair, {}))[key] = one.statistics()
+    for (pair, key), values in series.items():
+        (overall if pair is None else pairs.setdefault(pair, {}))[key] = values.statistics()
     for key, value in kept.items():
         overall.setdefault(key, summarize(np.array([value]), Aggregation.MOST_RECENT))
     return overall, pairs

@@ -98,8 +98,8 @@ def summary_record(summary: Summary) -> dict[str, Any]:
         "eta": summary.eta_s,
         "training": summary.training,
         "values": summary.values,
-        "statistics": {key: _statistics_record(one) for key, one in summary.statistics.items() if one.count != 1},
-        "pairs": {pair: {key: one.value for key, one in own.items()} for pair, own in summary.pairs.items()},
+        "statistics": {key: _statistics_record(known) for key, known in summary.statistics.items() if known.count != 1},
+        "pairs": {pair: {key: known.value for key, known in values.items()} for pair, values in summary.pairs.items()},
     }
 
 
@@ -163,12 +163,12 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def _statistics_record(one: Statistics) -> dict[str, Any]:
-    record: dict[str, Any] = {"count": one.count, "mean": one.mean, "std": one.std, "min": one.min, "max": one.max}
-    if one.non_finite:
-        record["non_finite"] = one.non_finite
-    if one.histogram is not None:
-        record["histogram"] = {"edges": one.histogram.edges, "counts": one.histogram.counts}
+def _statistics_record(statistics: Statistics) -> dict[str, Any]:
+    record = _fields(statistics, "count", "mean", "std", "min", "max")
+    if statistics.non_finite:
+        record["non_finite"] = statistics.non_finite
+    if statistics.histogram is not None:
+        record["histogram"] = {"edges": statistics.histogram.edges, "counts": statistics.histogram.counts}
     return record
 
 

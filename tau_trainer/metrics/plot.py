@@ -1,20 +1,19 @@
-"""``learning_curve.png``: reward and accuracy over decisions, drawn from the log, so that it can be drawn again.
+"""Charts as one PNG, and ``learning_curve.png``: reward and accuracy over decisions, drawn from the log.
 
-Thin lines are single pairs, thick ones all pairs together, dashed ones the baselines. Nothing is smoothed. Uses
-matplotlib's ``Figure`` and no ``pyplot``: no global state, no window, any thread.
+Thin lines are single pairs, a band is around many, thick lines are all of them together, dashed ones the baselines.
+Nothing is smoothed. Uses matplotlib's ``Figure`` and no ``pyplot``: no global state, no window, any thread.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tau_trainer.files import atomic_write_bytes
-from tau_trainer.metrics import keys
-from tau_trainer.metrics.history import TEST_ACCURACY, TEST_REWARD, Curve, History
+from tau_trainer.metrics.charts import Chart, Line, learning_charts
+from tau_trainer.metrics.history import History
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,22 +22,10 @@ if TYPE_CHECKING:
 CURVE_NAME = "learning_curve.png"
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Told apart by colour-blind eyes (Okabe & Ito 2008)."""
-ACCURACY_COLOR = "#009E73"
-TEST_COLOR = "#CC79A7"
-BASELINE_COLOR = "#6B6B6B"
+GREY = "#6B6B6B"
 MAX_LEGEND_COLUMNS = 4
 LABEL_GAP = 0.055
 """Smallest distance between two baseline labels, as a share of the axis."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlotSeries:
-    """One kind of curve in one panel."""
-
-    key: str
-    name: str
-    colors: Sequence[str] = COLORS
-    marker: str | None = None
 
 
 def plot_learning_curve(run_dir: Path) -> Path:
@@ -51,30 +38,18 @@ def plot_learning_curve(run_dir: Path) -> Path:
 
 def draw(history: History) -> Figure:
     """The picture: a panel for reward and, where there is anything binary, one for accuracy and success."""
-    given, history = history, history.merge_independent()
-    scored = history.task.get("reward", "")
-    decided = bool(history.overall(scored))
-    reward_key, what = (scored, "decision") if decided else (keys.CUMULATIVE_REWARD, "episode")
-    reward_label = f"mean reward\nper {what}"
-    reward = [PlotSeries(reward_key, "training")]
-    if history.overall(keys.GROUP_CUMULATIVE_REWARD):
-        reward.append(PlotSeries(keys.GROUP_CUMULATIVE_REWARD, "of groups", COLORS[1:]))
-    if decided:
-        reward.append(PlotSeries(keys.VALIDATION_REWARD, "validation", (ACCURACY_COLOR,), "o"))
-        reward.append(PlotSeries(TEST_REWARD, "test, exported policy", (TEST_COLOR,), "*"))
-    success = [
-        PlotSeries(history.task.get("success", ""), "binary success"),
-        PlotSeries(keys.VALIDATION_ACCURACY, "validation accuracy", (ACCURACY_COLOR,), "o"),
-        PlotSeries(TEST_ACCURACY, "test accuracy, exported policy", (TEST_COLOR,), "*"),
-    ]
-    two = bool(history.baselines) or any(history.overall(one.key) for one in success)
-    figure, panels = new_figure(history.run_id or "learning curve", 2 if two else 1)
-    comparable = _baselines(history, "reward") if decided else {}
-    _panel(panels[0], history, reward, reward_label, comparable)
-    if two:
-        _as_percent(panels[1])
-        _panel(panels[1], history, success, "share of decisions\nor rows (%)", _baselines(history, "accuracy"))
-    _x_axis(panels[-1], history, "agent decisions" if history is given else "agent decisions of each pair")
+    merged = history.merge_independent()
+    charts = learning_charts(merged)
+    figure, panels = new_figure(history.run_id or "learning curve", max(1, len(charts)))
+    for axes, chart in zip(panels, charts, strict=False):
+        for number, line in enumerate(chart.lines):
+            draw_line(axes, line, COLORS[number % len(COLORS)])
+        finish(axes, chart)
+    if not charts:
+        panels[0].text(0.5, 0.5, "no value yet", transform=panels[0].transAxes, ha="center", va="center", color=GREY)
+        panels[0].set(xticks=[], yticks=[])
+    decisions_along(panels[-1], "agent decisions" if merged is history else "agent decisions of each pair")
+    panels[-1].set_xlim(left=0.0, right=max([*merged.steps.values(), 1]) * 1.01)
     return figure
 
 
@@ -94,19 +69,36 @@ def save_figure(figure: Figure, path: Path) -> Path:
     return atomic_write_bytes(path, picture.getvalue())
 
 
-def _panel(
-    axes: Axes, history: History, series: Iterable[PlotSeries], label: str, baselines: Mapping[str, float]
-) -> None:
-    """Curves, baselines with their names at the right edge, axis label, legend."""
-    drawn = [_series(axes, history, one) for one in series]
-    style(axes, label)
-    if baselines:
-        _draw_baselines(axes, baselines)
-    if any(drawn):
+def draw_line(axes: Axes, line: Line, color: str) -> None:
+    """Its members as thin lines below it, or its band; points where they stand alone or were measured now and then."""
+    for member in line.members.values():
+        axes.plot(member.x, member.y, color=color, linewidth=0.8, alpha=0.5, zorder=2)
+    if line.members:
+        axes.plot([], [], color=color, linewidth=0.8, alpha=0.7, label=f"{line.name}, single pairs".lstrip(", "))
+    elif line.low:
+        axes.fill_between(line.curve.x, line.low, line.high, color=color, alpha=0.16, linewidth=0)
+    x, y = line.curve.x, line.curve.y
+    marker = "*" if line.star else "o" if line.dotted or len(x) == 1 else None
+    size = 5.3 if len(x) <= 40 else 0.0
+    axes.plot(x, y, color=color, linewidth=2.4, label=line.name, marker=marker, markersize=size, zorder=3)
+
+
+def finish(axes: Axes, chart: Chart) -> None:
+    """Baselines with their names at the right edge, the axis' label, and a legend where there is more than one line."""
+    name = chart.title.rpartition("/")[2].lower()
+    unit = "\n(%)" if chart.share else f"\nof {chart.unit}" if chart.unit else ""
+    style(axes, name + unit)
+    if chart.share:
+        from matplotlib.ticker import PercentFormatter
+
+        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0, symbol=""))
+        axes.set_ylim(-0.03, 1.03)
+    if chart.levels:
+        _draw_baselines(axes, chart.levels)
+    if chart.left_out:
+        axes.plot([], [], " ", label=f"{chart.left_out:,} behaviors more are in log.jsonl")
+    if len(axes.get_legend_handles_labels()[1]) > 1:
         legend(axes)
-    elif not baselines:
-        axes.text(0.5, 0.5, "no value yet", transform=axes.transAxes, ha="center", va="center", color=BASELINE_COLOR)
-        axes.set(xticks=[], yticks=[])
 
 
 def legend(axes: Axes) -> None:
@@ -120,45 +112,10 @@ def legend(axes: Axes) -> None:
         axes.legend(loc="best", framealpha=0.8, edgecolor="none", fontsize=9)
 
 
-def _series(axes: Axes, history: History, one: PlotSeries) -> bool:
-    """Draw the thin lines of pairs below the thick ones of behaviors; false when there is nothing to draw."""
-    overall = history.overall(one.key)
-    names = sorted(set(overall) | {behavior for behavior, _ in history.pairs(one.key)})
-    colors = {name: one.colors[index % len(one.colors)] for index, name in enumerate(names)}
-    thin = history.pairs(one.key) if len(history.pairs(one.key)) > 1 else {}
-    for (behavior, _), curve in thin.items():
-        _line(axes, curve, 0.8, color=colors[behavior], alpha=max(0.15, 0.55 - 0.005 * len(thin)))
-    if thin:
-        axes.plot([], [], color=one.colors[0], linewidth=0.8, alpha=0.7, label=f"{one.name}, single pairs")
-    for behavior, curve in overall.items():
-        label = f"{one.name}, {behavior}" if len(overall) > 1 else one.name
-        _line(axes, curve, 2.4, one.marker, color=colors[behavior], label=label)
-    return bool(names)
-
-
-def _line(
-    axes: Axes,
-    curve: Curve,
-    width: float,
-    marker: str | None = None,
-    **style: Any,
-) -> None:
-    """A curve of one point is a dot: a line would be invisible."""
-    mark = marker if marker is not None else "o" if len(curve.x) == 1 else None
-    size = 2.2 * width if len(curve.x) <= 40 else 0.0
-    order = 3 if width > 1 else 2
-    style |= {"linewidth": width, "marker": mark, "markersize": size, "zorder": order, "solid_capstyle": "round"}
-    axes.plot(curve.x, curve.y, **style)
-
-
-def _baselines(history: History, score: str) -> dict[str, float]:
-    return {name: scores[score] for name, scores in history.baselines.items() if score in scores}
-
-
 def _draw_baselines(axes: Axes, baselines: Mapping[str, float]) -> None:
     """Dashed lines; names right of the panel, pushed apart where two are nearly equal."""
     for value in baselines.values():
-        axes.axhline(value, color=BASELINE_COLOR, linewidth=1.0, linestyle=(0, (5, 4)), zorder=1)
+        axes.axhline(value, color=GREY, linewidth=1.0, linestyle=(0, (5, 4)), zorder=1)
     low, high = axes.get_ylim()
     span = (high - low) or 1.0
     order = sorted(baselines, key=lambda name: baselines[name])
@@ -172,8 +129,8 @@ def _draw_baselines(axes: Axes, baselines: Mapping[str, float]) -> None:
             textcoords="axes fraction",
             va="center",
             fontsize=9,
-            color=BASELINE_COLOR,
-            arrowprops={"arrowstyle": "-", "color": BASELINE_COLOR, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
+            color=GREY,
+            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
         )
     axes.set_ylim(low, high)
 
@@ -183,21 +140,17 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
 
     Groups that touch are centred on the mean of what they name.
     """
+
+    def bottom(group: Sequence[float]) -> float:
+        return sum(group) / len(group) - gap * (len(group) - 1) / 2
+
     groups: list[list[float]] = []
     for place in places:
         groups.append([place])
-        while len(groups) > 1 and _top(groups[-2], gap) + gap > _bottom(groups[-1], gap):
+        while len(groups) > 1 and bottom(groups[-2]) + gap * len(groups[-2]) > bottom(groups[-1]):
             last = groups.pop()
             groups[-1] += last
-    return [_bottom(group, gap) + index * gap for group in groups for index in range(len(group))]
-
-
-def _bottom(group: Sequence[float], gap: float) -> float:
-    return sum(group) / len(group) - gap * (len(group) - 1) / 2
-
-
-def _top(group: Sequence[float], gap: float) -> float:
-    return _bottom(group, gap) + gap * (len(group) - 1)
+    return [bottom(group) + index * gap for group in groups for index in range(len(group))]
 
 
 def style(axes: Axes, label: str) -> None:
@@ -211,16 +164,10 @@ def style(axes: Axes, label: str) -> None:
     axes.margins(x=0.01, y=0.08)
 
 
-def _as_percent(axes: Axes) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0, symbol=""))
-    axes.set_ylim(-0.03, 1.03)
-
-
-def _x_axis(axes: Axes, history: History, label: str) -> None:
+def decisions_along(axes: Axes, label: str = "agent decisions") -> None:
+    """Decisions from 0 on the horizontal axis: ``20 k``."""
     from matplotlib.ticker import EngFormatter
 
+    axes.set_xlim(left=0.0)
     axes.set_xlabel(label, fontsize=10)
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    axes.set_xlim(left=0.0, right=max([*history.steps.values(), 1]) * 1.01)

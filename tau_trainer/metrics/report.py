@@ -26,8 +26,9 @@ def result_lines(result: RunReport) -> Iterator[str]:
         known += [] if accuracy is None else [f"accuracy {format_percent(accuracy)}"]
         yield f"{name}: {', '.join(known) or 'not evaluated'}"
     if not scores(result):
-        for one in result.behaviors:
-            yield f"{one.name}: {', '.join(rewards(one))} {window(one)}, after {format_count(one.step)} {result.unit}"
+        for behavior in result.behaviors:
+            means = f"{', '.join(rewards(behavior))} {window(behavior)}"
+            yield f"{behavior.name}: {means}, after {format_count(behavior.step)} {result.unit}"
     yield from (f"error: {error}" for error in result.errors)
     yield from (f"{name}: {path}" for name, path in result.files.items())
     if result.verdict:
@@ -71,7 +72,7 @@ class ResultView:
         if scores(result):
             parts += [Text(), _score_table(result)]
         elif result.behaviors:
-            windows = dict.fromkeys(f"its last {one.window}" for one in result.behaviors)
+            windows = dict.fromkeys(f"its last {behavior.window}" for behavior in result.behaviors)
             note = f"mean rewards: of the episodes in {' or '.join(windows)}"
             parts += [Text(), _behavior_table(result), Text(note, style="dim")]
         if result.files:
@@ -100,12 +101,13 @@ def _score_table(result: RunReport) -> Table:
 def _behavior_table(result: RunReport) -> Table:
     table = _table()
     table.add_column("behavior", no_wrap=True, overflow="ellipsis")
-    groups = any(one.mean_group_reward is not None for one in result.behaviors)
+    groups = any(behavior.mean_group_reward is not None for behavior in result.behaviors)
     for heading in (result.unit, "episodes", "mean reward", *(["mean group reward"] if groups else [])):
         table.add_column(heading, justify="right", no_wrap=True)
-    for one in result.behaviors:
-        means = [one.mean_reward, *([one.mean_group_reward] if groups else [])]
-        table.add_row(one.name, format_count(one.step), format_count(one.episodes), *map(format_reward, means))
+    for behavior in result.behaviors:
+        counts = map(format_count, (behavior.step, behavior.episodes))
+        means = map(format_reward, [behavior.mean_reward, *([behavior.mean_group_reward] if groups else [])])
+        table.add_row(behavior.name, *counts, *means)
     return table
 
 

@@ -1,16 +1,15 @@
-"""What happened to each number between two flushes: gathered cheaply, aggregated once."""
+"""What happened to each number between two flushes, and what else recorders get."""
 
 from __future__ import annotations
 
 import math
 import time
-from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tau_trainer.metrics.keys import pair_key
 from tau_trainer.specs import Aggregation
@@ -47,12 +46,12 @@ class Statistics:
 
     def plain(self) -> dict[str, float]:
         """Everything but the histogram, for JSON."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "histogram"}
+        return {column.name: getattr(self, column.name) for column in fields(self) if column.name != "histogram"}
 
     @classmethod
-    def from_plain(cls, told: Mapping[str, Any]) -> Statistics:
+    def from_plain(cls, values: Mapping[str, Any]) -> Statistics:
         """What :meth:`plain` gave."""
-        return cls(**{**told, "aggregation": Aggregation(told["aggregation"])})
+        return cls(**{**values, "aggregation": Aggregation(values["aggregation"])})
 
     @property
     def value(self) -> float:
@@ -70,23 +69,23 @@ def together(earlier: Mapping[str, Statistics], later: Mapping[str, Statistics])
     """Statistics by key as if the values of both had come one after the other; a histogram has those of ``later``."""
     found = {**earlier, **later}
     for key in earlier.keys() & later.keys():
-        one, other = earlier[key], later[key]
-        if one.count and other.count:
-            count, total = one.count + other.count, one.sum + other.sum
+        first, second = earlier[key], later[key]
+        if first.count and second.count:
+            count, total = first.count + second.count, first.sum + second.sum
             mean = total / count
-            squares = sum(part.count * (part.std**2 + (part.mean - mean) ** 2) for part in (one, other))
+            squares = sum(part.count * (part.std**2 + (part.mean - mean) ** 2) for part in (first, second))
             found[key] = replace(
-                other,
+                second,
                 count=count,
                 mean=mean,
                 std=math.sqrt(squares / count),
-                min=min(one.min, other.min),
-                max=max(one.max, other.max),
+                min=min(first.min, second.min),
+                max=max(first.max, second.max),
                 sum=total,
-                non_finite=one.non_finite + other.non_finite,
+                non_finite=first.non_finite + second.non_finite,
             )
-        elif one.count:
-            found[key] = replace(one, non_finite=one.non_finite + other.non_finite)
+        elif first.count:
+            found[key] = replace(first, non_finite=first.non_finite + second.non_finite)
     return found
 
 
@@ -137,27 +136,6 @@ class Event:
         """The sentence for the person, if there is one."""
         message = self.fields.get("message")
         return None if message is None else str(message)
-
-
-class Series:
-    """Every value of one key since the last flush, as float64 in one growing block of memory."""
-
-    __slots__ = ("aggregation", "values")
-
-    def __init__(self, aggregation: Aggregation) -> None:
-        self.aggregation = aggregation
-        self.values = array("d")
-
-    def add(self, value: float | ArrayLike) -> None:
-        """Append a number, or all numbers of an array of any shape (copied: the caller may reuse its memory)."""
-        if type(value) is float:
-            self.values.append(value)
-        else:
-            self.values.frombytes(np.asarray(value, np.float64).tobytes())
-
-    def statistics(self) -> Statistics:
-        """Aggregate. The series must not grow any more."""
-        return summarize(np.frombuffer(self.values, np.float64), self.aggregation)
 
 
 def summarize(values: NDArray[np.float64], aggregation: Aggregation = Aggregation.AVERAGE) -> Statistics:

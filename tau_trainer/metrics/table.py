@@ -157,13 +157,13 @@ def merge_pairs(pairs: Sequence[PairMetrics]) -> PairMetrics:
 
 def _weighted_mean(pairs: Sequence[PairMetrics], value: Callable[[PairMetrics], float | None]) -> float | None:
     """Mean over the pairs that have a value; plain where none has decided yet."""
-    known = [(one, pair.decisions) for pair in pairs if (one := value(pair)) is not None]
+    known = [(mean, pair.decisions) for pair in pairs if (mean := value(pair)) is not None]
     if not known:
         return None
     weight = sum(decisions for _, decisions in known)
     if weight == 0:
-        return sum(one for one, _ in known) / len(known)
-    return sum(one * decisions for one, decisions in known) / weight
+        return sum(mean for mean, _ in known) / len(known)
+    return sum(mean * decisions for mean, decisions in known) / weight
 
 
 def _pair_rows(
@@ -197,7 +197,7 @@ def _pair_rows(
         return [column.cell(pair) for column in columns]
 
     def trend(pair: PairMetrics) -> str:
-        rewards = next((one.pairs[str(pair.id)] for one in trends.values() if str(pair.id) in one.pairs), [])
+        rewards = next((known.pairs[str(pair.id)] for known in trends.values() if str(pair.id) in known.pairs), [])
         return sparkline(rewards, min(trend_width, MAX_TREND), marks.levels)
 
     yield row("pair", "state", TREND, [column.heading for column in columns], "dim")

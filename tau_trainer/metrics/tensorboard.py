@@ -1,16 +1,27 @@
-"""TensorBoard recorder: ML-Agents' scalar names, one event file a behavior, without tensorflow and without torch."""
+"""TensorBoard recorder: ML-Agents' scalar names, one event file a behavior, without tensorflow and without torch.
+
+An event file is a sequence of records: length (uint64), masked CRC-32C of the length, an ``Event`` message, masked
+CRC-32C of the message (tensorflow/core/lib/io/record_writer.h). Messages and checksums are the ``tensorboard``
+package's own; the framing is done here, because the writer of that package imports tensorflow wherever it is installed.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
+import os
+import platform
 import re
-from collections.abc import Iterator, Mapping
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from tau_trainer.metrics.event_file import EventFile, messages
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Histogram, Statistics, Summary
@@ -18,6 +29,7 @@ from tau_trainer.metrics.summary import Event, Histogram, Statistics, Summary
 FLUSH_SECONDS = 2.0
 TEXT_TAG = "Hyperparameters/text_summary"
 """Where ML-Agents' (that is: torch's) writer puts the text ``Hyperparameters``."""
+_file_numbers = itertools.count()
 
 
 class TensorBoard(Recorder):
@@ -40,9 +52,9 @@ class TensorBoard(Recorder):
         pairs = summary.pair_values() if len(summary.pairs) <= self.max_pairs else {}
         values = [_value(key, simple_value=value) for key, value in {**summary.values, **pairs}.items()]
         values += [
-            _value(f"{key}_hist", histo=_histogram(one, one.histogram))
-            for key, one in summary.statistics.items()
-            if one.histogram is not None
+            _value(f"{key}_hist", histo=_histogram(statistics, statistics.histogram))
+            for key, statistics in summary.statistics.items()
+            if statistics.histogram is not None
         ]
         self._write(summary.behavior, summary.time, summary.step, values)
 
@@ -108,13 +120,13 @@ def _value(tag: str, **content: Any) -> Any:
     return messages().summary.Summary.Value(tag=tag, **content)
 
 
-def _histogram(one: Statistics, histogram: Histogram) -> Any:
+def _histogram(statistics: Statistics, histogram: Histogram) -> Any:
     """TensorBoard keeps right edges only: an empty first bucket carries the leftmost one."""
     return messages().summary.HistogramProto(
-        min=one.min,
-        max=one.max,
-        num=one.count,
-        sum=one.sum,
+        min=statistics.min,
+        max=statistics.max,
+        num=statistics.count,
+        sum=statistics.sum,
         sum_squares=histogram.sum_squares,
         bucket_limit=histogram.edges.tolist(),
         bucket=np.concatenate(([0], histogram.counts)).tolist(),
@@ -128,3 +140,54 @@ def _text(tag: str, text: str) -> Any:
     value.tensor.tensor_shape.dim.add(size=1)
     value.tensor.string_val.append(text.encode())
     return value
+
+
+class Messages(NamedTuple):
+    """What is taken from the ``tensorboard`` package."""
+
+    event: ModuleType
+    summary: ModuleType
+    masked_crc32c: Callable[[bytes], int]
+
+
+@functools.cache
+def messages() -> Messages:
+    """Import it; a run that never writes an event file does without."""
+    from tensorboard.compat.proto import event_pb2, summary_pb2
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
+    return Messages(event_pb2, summary_pb2, masked_crc32c)
+
+
+class EventFile:
+    """One ``events.out.tfevents.<time>.<host>.<process>.<number>`` file."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        host = re.sub(r"[^\w.-]", "_", platform.node()) or "host"
+        name = f"events.out.tfevents.{int(time.time()):010d}.{host}.{os.getpid()}.{next(_file_numbers)}"
+        self.path = folder / name
+        self._file: BinaryIO = self.path.open("wb")
+        self._flushed = -float("inf")
+        self.write(messages().event.Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+        self.flush()
+
+    def write(self, data: bytes) -> None:
+        """Append one record."""
+        header = struct.pack("<Q", len(data))
+        self._file.write(header + _crc_bytes(header) + data + _crc_bytes(data))
+
+    def flush(self, older_than: float = 0.0) -> None:
+        """Hand what was written to the operating system, unless that happened in the last ``older_than`` seconds."""
+        now = time.monotonic()
+        if now - self._flushed >= older_than:
+            self._file.flush()
+            self._flushed = now
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._file.close()
+
+
+def _crc_bytes(data: bytes) -> bytes:
+    return struct.pack("<I", messages().masked_crc32c(data))

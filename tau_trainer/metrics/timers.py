@@ -1,10 +1,11 @@
-"""``run_logs/timers.json``: where a run's time goes, as a tree in the format of ML-Agents."""
+"""Speeds that forget, and where a run's time goes: ``run_logs/timers.json``, a tree in the format of ML-Agents."""
 
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from tau_trainer.files import atomic_write_json
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport
 from tau_trainer.metrics.summary import Event, Summary
-from tau_trainer.metrics.timing import Clock
 
+Clock = Callable[[], float]
+"""Seconds from any fixed moment, never backwards."""
 _FORMAT_VERSION = "0.1.0"
 """Of ML-Agents' format."""
 
@@ -40,10 +42,10 @@ class Timer:
         """As ML-Agents writes it: ``self`` is what no part explains."""
         parts = {name: part.tree() for name, part in tuple(self.parts.items())}
         total = self.total or sum(part["total"] for part in parts.values())
-        told: dict[str, Any] = {"total": total, "count": self.count or len(parts)}
-        told |= {"is_parallel": True} if self.parallel else {}
-        told |= {"self": max(0.0, total - sum(part["total"] for part in parts.values()))}
-        return told | ({"children": parts} if parts else {})
+        tree: dict[str, Any] = {"total": total, "count": self.count or len(parts)}
+        tree |= {"is_parallel": True} if self.parallel else {}
+        tree |= {"self": max(0.0, total - sum(part["total"] for part in parts.values()))}
+        return tree | ({"children": parts} if parts else {})
 
 
 class Laps:
@@ -111,6 +113,51 @@ class TimersFile(Recorder):
         times = {"start_time_seconds": str(int(self._began)), "end_time_seconds": str(int(now))}
         metadata = {"timer_format_version": _FORMAT_VERSION, **times, **self._facts}
         root = self._timers.tree() | {"total": now - self._began, "count": 1}
-        root["self"] = max(0.0, root["total"] - sum(one["total"] for one in root.get("children", {}).values()))
+        root["self"] = max(0.0, root["total"] - sum(part["total"] for part in root.get("children", {}).values()))
         self._path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write_json(self._path, {"name": "root", "gauges": self._gauges, "metadata": metadata, **root})
+
+
+class RateMeter:
+    """Events per second, averaged with exponential forgetting; safe to use from several threads.
+
+    The estimate is exact from the first second on: the weight that a plain EWMA would give to the time before the
+    start is divided out (the bias correction of Adam, Kingma & Ba 2015, section 3, in continuous time).
+
+    :param half_life: seconds after which an event counts half.
+    """
+
+    def __init__(self, half_life: float = 5.0, clock: Clock = time.perf_counter) -> None:
+        self._decay = math.log(2.0) / half_life
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._started = self._updated = clock()
+        self._weighted = 0.0
+        self._total = 0
+
+    @property
+    def total(self) -> int:
+        """All events so far."""
+        return self._total
+
+    def add(self, count: int) -> None:
+        """Count ``count`` events that happened now."""
+        now = self._clock()
+        with self._lock:
+            self._weighted = self._weighted * math.exp(-self._decay * (now - self._updated)) + count
+            self._updated = now
+            self._total += count
+
+    def rate(self) -> float:
+        """Events per second, now; falls towards 0 when nothing happens any more."""
+        now = self._clock()
+        with self._lock:
+            span = -math.expm1(-self._decay * (now - self._started)) / self._decay
+            return self._weighted * math.exp(-self._decay * (now - self._updated)) / span if span > 0 else 0.0
+
+
+def eta_seconds(done: float, total: float, rate: float) -> float | None:
+    """Seconds until ``done`` reaches ``total`` at ``rate`` a second; None without a total or without movement."""
+    if total <= 0 or rate <= 0:
+        return None
+    return max(total - done, 0.0) / rate

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from tau_trainer.models.actor_critic import CLOCK, ActorCritic
-from tau_trainer.models.masks import branch_bounds
-from tau_trainer.models.noisy import Noise
+from tau_trainer.models.distributions import branch_bounds
+from tau_trainer.models.heads import Acting
+from tau_trainer.models.mlp import Noise
 from tau_trainer.models.observation_encoder import Inputs
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ class ActionValues(torch.nn.Module):
             settings,
             {"value": 1} if dueling else {},
             shared_critic=not dueling,
-            exploration=exploration,
-            noisy=noisy,
+            acting=Acting(exploration=exploration, noisy=noisy),
             generator=generator,
         )
         self.target = copy.deepcopy(self.network).requires_grad_(False)

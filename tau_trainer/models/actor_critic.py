@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 from tau_trainer import plugins
 from tau_trainer.columns import Column
 from tau_trainer.exploration import Exploration, make_exploration
-from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.blocks import Recurrent, drawn_from
+from tau_trainer.models.heads import SAMPLED, Acting, ActionHead, ValueHead
 from tau_trainer.models.hyper import make_body
-from tau_trainer.models.mlp import MLP
-from tau_trainer.models.noisy import Noise
+from tau_trainer.models.mlp import MLP, Noise
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, make_encoders, sensors_of
-from tau_trainer.models.value_head import ValueHead
 from tau_trainer.specs import BehaviorSpec, Float64Array, FloatArray, Observations
 
 if TYPE_CHECKING:
@@ -57,10 +55,7 @@ class ActorCritic(torch.nn.Module):
         settings: its shape.
         streams: name of each reward stream and its width.
         shared_critic: one tower for both.
-        squashed: whether continuous actions are; see :class:`ActionHead`.
-        deterministic: whether they have no sigma.
-        exploration: outputs are not sampled from: the best action is disturbed so. None: they are.
-        noisy: whether the weights of hidden layers and heads are; see :class:`NoisyPart`.
+        acting: how actions come from what it says.
         generator: source of the initial weights.
 
     Raises:
@@ -74,39 +69,36 @@ class ActorCritic(torch.nn.Module):
         streams: Mapping[str, int],
         *,
         shared_critic: bool = False,
-        squashed: bool = False,
-        deterministic: bool = False,
-        exploration: ExplorationSettings | None = None,
-        noisy: bool = False,
+        acting: Acting = SAMPLED,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.spec = spec
-        self.towers = 1 if shared_critic else 2
-        self._vectors, self._encoded = sensors_of(spec)
-        vectors = sum(spec.observations[i].size for i in self._vectors)
-        self.normalizer = Normalizer(vectors) if settings.normalize and vectors else None
+        self._see(spec, 1 if shared_critic else 2, normalize=settings.normalize)
+        self.noisy = acting.noisy
         self.encoders, size, goal = make_encoders(spec, settings, self.towers, generator)
-        self.memories = torch.nn.ModuleList()
-        self.noisy = noisy
-        self.body, self.hyper = make_body(size, goal, settings, self.towers, generator, noisy=noisy)
+        self.body, self.hyper = make_body(size, goal, settings, self.towers, generator, noisy=acting.noisy)
         size = self.body.size if self.hyper is None else self.hyper.size
         if settings.memory is not None:
             self.memories, size = make_memories(size, settings.memory, self.towers, generator)
-        self.action = ActionHead(
-            size,
-            spec.actions,
-            generator,
-            settings.action_levels,
-            squashed=squashed,
-            deterministic=deterministic,
-            noisy=noisy,
-            greedy=exploration is not None,
-        )
-        self.value = ValueHead(size, streams, noisy=noisy)
+        self.action = ActionHead(size, spec.actions, generator, settings.action_levels, acting)
+        self.value = ValueHead(size, streams, noisy=acting.noisy)
+        self._explore(acting.exploration)
+
+    def _see(self, spec: BehaviorSpec, towers: int, *, normalize: bool) -> None:
+        """Which sensors are vectors, and whether those are normalised; nothing is encoded or remembered yet."""
+        self.spec = spec
+        self.towers = towers
+        self.noisy = False
+        self._vectors, self._encoded = sensors_of(spec)
+        vectors = sum(spec.observations[i].size for i in self._vectors)
+        self.normalizer = Normalizer(vectors) if normalize and vectors else None
+        self.encoders, self.memories = torch.nn.ModuleList(), torch.nn.ModuleList()
+
+    def _explore(self, settings: ExplorationSettings | None) -> None:
+        """Disturb the best action so; None: outputs are sampled from."""
         self.exploration: Exploration | None = None
-        if exploration is not None:
-            self.exploration = make_exploration(exploration, self.action.choices)
+        if settings is not None:
+            self.exploration = make_exploration(settings, self.action.choices)
             self.register_buffer(CLOCK, torch.from_numpy(self.exploration.clock()))
 
     @property
@@ -165,7 +157,7 @@ class ActorCritic(torch.nn.Module):
     def normalize(self, arranged: Sequence[torch.Tensor]) -> Inputs:
         """What was arranged as the layers take it, on the network's device."""
         weight = self.action.weight
-        x, *others = (one.to(weight.device, weight.dtype if one.is_floating_point() else None) for one in arranged)
+        x, *others = (part.to(weight.device, weight.dtype if part.is_floating_point() else None) for part in arranged)
         return [x if self.normalizer is None else self.normalizer(x), *others]
 
     def forward(
@@ -211,10 +203,7 @@ class ActorCritic(torch.nn.Module):
 
     def write(self, graph: GraphWriter, observations: Sequence[str], state: str | None) -> str | None:
         """The actor as nodes: from the names of the sensors' inputs to the actions; returns the new state's name."""
-        x = graph.concat([observations[i] for i in self._vectors], "observation") if self._vectors else ""
-        if self.normalizer is not None:
-            x = self.normalizer.write(graph, x)
-        goal = ""
+        x, goal = self._write_vectors(graph, observations), ""
         if self.encoders:
             encoder = self._encoder(ACTOR)
             x = encoder.write(graph, x, [observations[i] for i in self._encoded])
@@ -226,6 +215,11 @@ class ActorCritic(torch.nn.Module):
             x, state = self._memory(ACTOR).write(graph, x, state)
         self.action.write(graph, x)
         return state
+
+    def _write_vectors(self, graph: GraphWriter, observations: Sequence[str]) -> str:
+        """All vector sensors side by side, normalised; an empty text where there are none."""
+        x = graph.concat([observations[i] for i in self._vectors], "observation") if self._vectors else ""
+        return x if self.normalizer is None else self.normalizer.write(graph, x)
 
     def _tower(
         self,

@@ -1,8 +1,7 @@
 """What networks are made of: every block computes in torch and writes the same as nodes of an ONNX graph.
 
 Plug-ins bring encoders and recurrent memories under a name (:mod:`tau_trainer.plugins`); our own encoders are in
-:mod:`.encoders`, and what every network has in :mod:`.normalizer`, :mod:`.mlp`, :mod:`.action_head` and
-:mod:`.value_head`.
+:mod:`.encoders`, and what every network has in :mod:`.normalizer`, :mod:`.mlp` and :mod:`.heads`.
 """
 
 from __future__ import annotations
@@ -92,8 +91,8 @@ class Recurrent(torch.nn.Module, ABC):
     def along(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
         """``T`` steps, one after the other: features [T, n, size] from inputs [T, n, inputs] and the state [n, M]."""
         said = []
-        for one in x:
-            features, state = self(one, state)
+        for step in x:
+            features, state = self(step, state)
             said.append(features)
         return torch.stack(said)
 

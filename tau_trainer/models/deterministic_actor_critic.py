@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tau_trainer.models.actor_critic import ActorCritic
+from tau_trainer.models.heads import Acting
 from tau_trainer.models.soft_actor_critic import TwinQ
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ class DeterministicActorCritic(torch.nn.Module):
             settings,
             {},  # the Qs take the place of its values
             shared_critic=True,
-            deterministic=True,
-            exploration=exploration,
+            acting=Acting(deterministic=True, exploration=exploration),
             generator=generator,
         )
         seen = joint or spec

@@ -1,4 +1,4 @@
-"""Log-probabilities and entropy of hybrid actions, differentiable.
+"""Log-probabilities and entropy of hybrid actions, differentiable, and masks of their branches (``True``: forbidden).
 
 Continuous actions are independent Gaussians around a mean with a sigma that does not depend on the observation (or,
 squashed, the tanh of Gaussians of which it does); every discrete branch is a categorical distribution of its own.
@@ -7,18 +7,52 @@ squashed, the tanh of Gaussians of which it does); every discrete branch is a ca
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
-from tau_trainer.models.action_head import LOG_SIGMA_RANGE, ActionHead
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
-from tau_trainer.specs import ActionSpec
+from tau_trainer.specs import ActionSpec, BoolArray
 
+if TYPE_CHECKING:
+    from tau_trainer.models.heads import ActionHead
+
+MASKED_LOGIT = -1e8
+"""Logit of a forbidden action (ML-Agents' number); its probability is exactly 0 in float32."""
+LOG_SIGMA_RANGE = -20.0, 2.0
+"""Limits of a log sigma that depends on the observation (Haarnoja et al. 2018, and ML-Agents)."""
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 GAUSSIAN_ENTROPY = 0.5 + LOG_SQRT_2PI
 """Entropy of a Gaussian with sigma 1, in nats."""
 LARGEST_SQUASHED = 1.0 - 1e-6
 """An action nearer to the end of its range than that counts as this: the end itself is the tanh of infinity."""
+
+
+def branch_bounds(branches: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """First column and end of each branch in a flat row of logits or masks."""
+    ends = np.cumsum(branches, dtype=np.int64).tolist()
+    return tuple((end - size, end) for end, size in zip(ends, branches, strict=True))
+
+
+def effective_mask(mask: BoolArray, branches: tuple[int, ...]) -> BoolArray:
+    """The mask that acting and learning use: a branch with every action forbidden counts as free of masks.
+
+    A game that forbids everything in a branch does not care what is chosen there, and ML-Agents' engine side takes
+    any index then; a distribution over nothing does not exist.
+
+    Args:
+        mask: bool [n, sum of branches].
+        branches: size of each branch.
+
+    Returns:
+        ``mask`` itself where no branch is forbidden as a whole, else a corrected copy.
+    """
+    for begin, end in branch_bounds(branches):
+        blocked = mask[:, begin:end].all(axis=1)
+        if blocked.any():
+            mask = mask.copy()
+            mask[blocked, begin:end] = False
+    return mask
 
 
 def evaluate_actions(

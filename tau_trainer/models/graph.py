@@ -1,4 +1,4 @@
-"""Collects the nodes of an ONNX graph; hides what differs between operator sets 9 and 15.
+"""Collects the nodes of an ONNX graph, of operator set 9.
 
 Nothing is traced and no exporter of a framework takes part, so a file depends on the blocks' own pages alone: its
 names, operators and versions cannot change with a torch release.
@@ -26,8 +26,7 @@ NORM_EPSILON = 1e-5
 class GraphWriter:
     """Nodes and constants of one graph. Every method that adds a node returns the name of its output."""
 
-    def __init__(self, opset: int) -> None:
-        self.opset = opset
+    def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
 
@@ -94,26 +93,16 @@ class GraphWriter:
         return self.add("Div", [centred, self.add("Sqrt", [sure], f"{output}.deviation")], output)
 
     def clip(self, x: str, output: str, low: float, high: float) -> str:
-        """Limits to ``[low, high]``: attributes before opset 11, inputs from then on."""
-        if self.opset < 11:
-            return self.add("Clip", [x], output, min=float(low), max=float(high))
-        return self.add("Clip", [x, self.scalar(f"{output}.min", low), self.scalar(f"{output}.max", high)], output)
+        """Limits to ``[low, high]``."""
+        return self.add("Clip", [x], output, min=float(low), max=float(high))
 
     def total(self, x: str, output: str, axis: int = 1) -> str:
-        """Sum over an axis, kept as a dimension: attribute before opset 13, input from then on."""
-        if self.opset < 13:
-            return self.add("ReduceSum", [x], output, axes=[axis], keepdims=1)
-        axes = self.constant(f"{output}.axes", np.array([axis], np.int64))
-        return self.add("ReduceSum", [x, axes], output, keepdims=1)
+        """Sum over an axis, kept as a dimension."""
+        return self.add("ReduceSum", [x], output, axes=[axis], keepdims=1)
 
     def columns(self, x: str, output: str, part: slice) -> str:
-        """``x[:, part]``: attributes before opset 10, inputs from then on."""
-        start, stop = int(part.start), int(part.stop)
-        if self.opset < 10:
-            return self.add("Slice", [x], output, axes=[1], starts=[start], ends=[stop])
-        limits = {"starts": start, "ends": stop, "axes": 1}
-        inputs = [self.constant(f"{output}.{key}", np.array([value], np.int64)) for key, value in limits.items()]
-        return self.add("Slice", [x, *inputs], output)
+        """``x[:, part]``."""
+        return self.add("Slice", [x], output, axes=[1], starts=[int(part.start)], ends=[int(part.stop)])
 
     def concat(self, parts: Sequence[str], output: str) -> str:
         """The parts side by side along axis 1."""

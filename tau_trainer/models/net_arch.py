@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tau_trainer.models.mlp import kaiming_normal_
-from tau_trainer.models.noisy import Noise
+from tau_trainer.models.mlp import Noise, kaiming_normal_
 from tau_trainer.settings.networks import expanded
 
 if TYPE_CHECKING:
@@ -55,8 +54,8 @@ class BatchNorm(torch.nn.Module):
         """The same as nodes, with the running numbers."""
         factor = self.scale.detach() / torch.sqrt(self.variance + _EPSILON)
         rest = self.shift.detach() - self.mean * factor
-        values = {f"{output}.{name}": one.cpu().numpy()[None] for name, one in (("scale", factor), ("shift", rest))}
-        scale, shift = (graph.constant(name, value) for name, value in values.items())
+        constants = (("scale", factor), ("shift", rest))
+        scale, shift = (graph.constant(f"{output}.{name}", row.cpu().numpy()[None]) for name, row in constants)
         return graph.add("Add", [graph.add("Mul", [x, scale], f"{output}.scaled"), shift], output)
 
 
@@ -135,10 +134,10 @@ class NetArch(torch.nn.ModuleList):
         ``frozen``: gradients go to the inputs alone.
         """
         if not frozen:
-            return torch.stack([layers(one) for layers, one in zip(self, x, strict=True)])
-        fixed = [{name: one.detach() for name, one in layers.named_parameters()} for layers in self]
+            return torch.stack([layers(features) for layers, features in zip(self, x, strict=True)])
+        fixed = [{name: parameter.detach() for name, parameter in layers.named_parameters()} for layers in self]
         calls = zip(self, fixed, x, strict=True)
-        return torch.stack([torch.func.functional_call(layers, weights, (one,)) for layers, weights, one in calls])
+        return torch.stack([torch.func.functional_call(layers, weights, (rows,)) for layers, weights, rows in calls])
 
     def write(self, graph: GraphWriter, x: str, tower: int = 0) -> str:
         """The same as nodes."""

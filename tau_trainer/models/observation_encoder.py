@@ -129,6 +129,6 @@ def make_encoders(
         return encoders, sum(spec.observations[i].size for i in vectors), 0
     with drawn_from(generator):
         for _ in range(towers):
-            own = ObservationEncoder(spec, settings)
-            encoders.append(own)
-    return encoders, own.size, own.goal_size if hyper else 0
+            encoder = ObservationEncoder(spec, settings)
+            encoders.append(encoder)
+    return encoders, encoder.size, encoder.goal_size if hyper else 0

@@ -16,12 +16,10 @@ from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
 from tau_trainer.errors import ExportError, SettingsError, TauError
-from tau_trainer.exploration import make_exploration
-from tau_trainer.models.action_head import ActionHead
-from tau_trainer.models.actor_critic import CLOCK, ActorCritic, Answer
-from tau_trainer.models.noisy import Noise
-from tau_trainer.models.normalizer import Normalizer
-from tau_trainer.models.observation_encoder import Inputs, sensors_of
+from tau_trainer.models.actor_critic import ActorCritic, Answer
+from tau_trainer.models.heads import Acting, ActionHead
+from tau_trainer.models.mlp import Noise
+from tau_trainer.models.observation_encoder import Inputs
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
@@ -45,23 +43,14 @@ class OwnNetwork(ActorCritic):
         self, spec: BehaviorSpec, module: torch.nn.Module, *, normalize: bool, exploration: ExplorationSettings | None
     ) -> None:
         torch.nn.Module.__init__(self)
-        self.spec = spec
-        self.towers = 1
-        self.noisy = False
+        self._see(spec, 1, normalize=normalize)
         self.module = module
-        self._vectors, self._encoded = sensors_of(spec)
-        vectors = sum(spec.observations[i].size for i in self._vectors)
-        self.normalizer = Normalizer(vectors) if normalize and vectors else None
-        self.encoders, self.memories = torch.nn.ModuleList(), torch.nn.ModuleList()
         size = spec.actions.continuous_size + spec.actions.mask_size
-        self.action = ActionHead(size, spec.actions, torch.Generator(), deterministic=True)
+        self.action = ActionHead(size, spec.actions, torch.Generator(), acting=Acting(deterministic=True))
         with torch.no_grad():  # it hands on what the module says
             self.action.weight.copy_(torch.eye(size))
         self.action.requires_grad_(False)
-        self.exploration = None
-        if exploration is not None:
-            self.exploration = make_exploration(exploration, spec.actions)
-            self.register_buffer(CLOCK, torch.from_numpy(self.exploration.clock()))
+        self._explore(exploration)
 
     @property
     @override
@@ -101,14 +90,11 @@ class OwnNetwork(ActorCritic):
 
     @override
     def write(self, graph: GraphWriter, observations: Sequence[str], state: str | None) -> str | None:
-        x = graph.concat([observations[i] for i in self._vectors], "observation") if self._vectors else ""
-        if self.normalizer is not None:
-            x = self.normalizer.write(graph, x)
-        names = [x, *(observations[i] for i in self._encoded)]
+        names = [self._write_vectors(graph, observations), *(observations[i] for i in self._encoded)]
         weight, sensors = self.action.weight, [self.spec.observations[i] for i in self._encoded]
         inputs = [
             torch.zeros(2, sum(self.spec.observations[i].size for i in self._vectors), dtype=weight.dtype),
-            *(torch.zeros(2, *one.shape, dtype=weight.dtype) for one in sensors),
+            *(torch.zeros(2, *sensor.shape, dtype=weight.dtype) for sensor in sensors),
         ]
         with torch.no_grad(), _Writer(graph, self.module, dict(zip(names, inputs, strict=True))) as writer:
             outputs = self.outputs(inputs)
@@ -176,7 +162,7 @@ class _Writer(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result, kind = func(*args, **(kwargs or {})), str(getattr(func, "__name__", func))
         flat = [*args[0], *args[1:]] if args and isinstance(args[0], list | tuple) else [*args]
-        if not any(self.name(one) for one in (*flat, *(kwargs or {}).values())) or kind in _FACTS:
+        if not any(self.name(value) for value in (*flat, *(kwargs or {}).values())) or kind in _FACTS:
             return result
         name = self._written(kind, args, kwargs or {}, f"own.{len(self._kept)}")
         self._kept.append(result)
@@ -193,14 +179,14 @@ class _Writer(TorchFunctionMode):
         if kind == "silu":
             return graph.swish(self._of(args[0], output), output)
         if kind == "cat" and (*args, options.get("dim", 0))[1] in (1, -1):
-            return graph.concat([self._of(one, f"{output}.{i}") for i, one in enumerate(args[0])], output)
-        told = dict(zip(("input", "dim", "keepdim"), args, strict=False)) | dict(options)
-        if kind == "mean" and told.get("dim") in (1, -1) and told.get("keepdim") is True:
+            return graph.concat([self._of(part, f"{output}.{i}") for i, part in enumerate(args[0])], output)
+        known = dict(zip(("input", "dim", "keepdim"), args, strict=False)) | dict(options)
+        if kind == "mean" and known.get("dim") in (1, -1) and known.get("keepdim") is True:
             return graph.add("ReduceMean", [self._of(args[0], output)], output, axes=[1], keepdims=1)
         if all(_DEFAULTS.get(name, value) == value for name, value in options.items()):
             if kind in _UNCHANGED:
                 return self._of(args[0], output)
-            given = [self._of(one, f"{output}.{i}") for i, one in enumerate(args)]
+            given = [self._of(value, f"{output}.{i}") for i, value in enumerate(args)]
             if kind in _SWAPPED:
                 return graph.add(_SWAPPED[kind], given[::-1], output)
             if kind == "softplus" and [*args[1:]] in ([], [1.0, 20.0]):

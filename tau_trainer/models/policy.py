@@ -17,11 +17,10 @@ from typing_extensions import override
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.exploration import gumbel
-from tau_trainer.models.action_head import ACTION_LIMIT, LOG_SIGMA_RANGE
 from tau_trainer.models.actor_critic import ACTOR, CLOCK, MEMORY, ActorCritic, as_tensor
-from tau_trainer.models.distributions import LOG_SQRT_2PI
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
-from tau_trainer.models.noisy import Noise
+from tau_trainer.models.distributions import LOG_SIGMA_RANGE, LOG_SQRT_2PI, MASKED_LOGIT, branch_bounds
+from tau_trainer.models.heads import ACTION_LIMIT
+from tau_trainer.models.mlp import Noise
 from tau_trainer.models.normalizer import OBSERVATION_CLIP
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations
 
@@ -139,9 +138,7 @@ class _ActorPolicy(Policy):
     def __init__(self, template: ActorCritic, weights: Arrays, version: int) -> None:
         for values in weights.values():
             values.flags.writeable = False
-        self.spec = template.spec
-        self.weights = weights
-        self.version = version
+        self.spec, self.weights, self.version = template.spec, weights, version
         self.state_columns = template.state_columns
         self._template = template
         self._exploration = template.exploration
@@ -197,7 +194,7 @@ class _ActorPolicy(Policy):
         before = {name: state[name] for name in after}
         extras = before if squashed or exploration is not None else {"log_prob": log_prob, **before}
         if exploration is not None:
-            kept: Arrays = {one.name: state[one.name] for one in exploration.state_columns if one.name in state}
+            kept: Arrays = {key.name: state[key.name] for key in exploration.state_columns if key.name in state}
             if self._size and not deterministic:
                 continuous, kept = exploration.perturb(continuous, self._numbers, kept, rng)
                 continuous = continuous.clip(-1.0, 1.0)
@@ -210,18 +207,14 @@ class _ActorPolicy(Policy):
         """What the action head says, logits unmasked, and the state after the decision; None: without any noise."""
 
     def _sample_squashed(self, gaussians: FloatArray, rng: np.random.Generator | None) -> FloatArray:
-        """Draw from the Gaussians (the mean without ``rng``) and squash what came: actions [n, c] from [n, 2c].
-
-        Deterministic ones are the mean's tanh, [n, c] from [n, c].
-        """
+        """Draw from Gaussians [n, 2c] (the mean without ``rng``) and squash: actions [n, c]; or from means [n, c]."""
         mean = gaussians[:, : self._size]
         if rng is None or self._action.deterministic:
             return np.tanh(mean)
-        sigma: FloatArray = np.exp(gaussians[:, self._size :].clip(*LOG_SIGMA_RANGE))
-        sigma *= rng.standard_normal(mean.shape, dtype=np.float32)
-        sigma += mean
-        squashed: FloatArray = np.tanh(sigma, out=sigma)
-        return squashed
+        sample: FloatArray = np.exp(gaussians[:, self._size :].clip(*LOG_SIGMA_RANGE))  # sigma
+        sample *= rng.standard_normal(mean.shape, dtype=np.float32)
+        sample += mean
+        return np.tanh(sample, out=sample)
 
     def _sample_continuous(self, mean: FloatArray, log_prob: FloatArray, rng: np.random.Generator | None) -> FloatArray:
         """Draw from the Gaussians (the mean without ``rng``) and write the log-probabilities to their columns."""
@@ -245,7 +238,7 @@ class _ActorPolicy(Policy):
         rows = np.arange(len(logits))
         for branch, (begin, end) in enumerate(self._bounds):
             shifted = logits[:, begin:end] - logits[:, begin:end].max(axis=1, keepdims=True)
-            scores = shifted if rng is None else shifted + gumbel(rng, shifted.shape)
+            scores = shifted if rng is None else shifted + gumbel(rng, shifted)
             choice = scores.argmax(axis=1)
             discrete[:, branch] = choice
             total = np.exp(shifted).sum(axis=1)
@@ -271,13 +264,13 @@ class MLPPolicy(_ActorPolicy):
     def __init__(self, template: ActorCritic, weights: Arrays, version: int) -> None:
         super().__init__(template, weights, version)
         layers = range(len(template.body))
-        body = [(weights[f"body.{i}.weight"][ACTOR], weights[f"body.{i}.bias"][ACTOR, 0]) for i in layers]
+        self._body = [(weights[f"body.{i}.weight"][ACTOR], weights[f"body.{i}.bias"][ACTOR, 0]) for i in layers]
+        """Weight [in, H] and bias [H] of each hidden layer of the actor."""
         # swish(z) = h + h * tanh(h) with h = z / 2, and tanh is numpy's fastest way there: halve the layers once.
         half = np.float32(0.5)
-        self._half_body = tuple((weight * half, bias * half) for weight, bias in body)
+        self._half_body = tuple((weight * half, bias * half) for weight, bias in self._body)
         self._head: tuple[FloatArray, FloatArray] = weights["action.weight"], weights["action.bias"]
-        largest = max(weight.size for weight in (*(weight for weight, _ in body), self._head[0]))
-        self._most_rows = NUMPY_LIMIT // max(1, largest)
+        self._most_rows = NUMPY_LIMIT // max(1, *(weight.size for weight, _ in (*self._body, self._head)))
         self._scale: tuple[FloatArray, FloatArray] | None = None
         if template.normalizer is not None:
             std = np.sqrt(weights["normalizer.squares"] / weights["normalizer.count"])
@@ -322,9 +315,7 @@ class MLPPolicy(_ActorPolicy):
     @cached_property
     def _tensors(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Weight and bias of every layer, the head's last."""
-        names = [f"body.{i}" for i in range(len(self._half_body))]
-        body = [(self.weights[f"{name}.weight"][ACTOR], self.weights[f"{name}.bias"][ACTOR, 0]) for name in names]
-        return [(as_tensor(weight), as_tensor(bias)) for weight, bias in (*body, self._head)]
+        return [(as_tensor(weight), as_tensor(bias)) for weight, bias in (*self._body, self._head)]
 
 
 class ModulePolicy(_ActorPolicy):
@@ -341,9 +332,8 @@ class ModulePolicy(_ActorPolicy):
         noise = None if rng is None or not self._network.noisy else _normal(rng)
         if not self._template.state_columns:
             return self._network.outputs(inputs, noise=noise).numpy(), _NOTHING
-        answer = self._network(
-            inputs, as_tensor(state[MEMORY]), noise=noise
-        )  # the critic's tower has a past of its own
+        # Both towers: the critic's has a past of its own.
+        answer = self._network(inputs, as_tensor(state[MEMORY]), noise=noise)
         return answer.outputs.numpy(), {MEMORY: answer.state.numpy()}
 
 

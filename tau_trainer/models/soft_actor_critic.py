@@ -11,6 +11,7 @@ import torch
 
 from tau_trainer.models.actor_critic import ActorCritic, make_memories
 from tau_trainer.models.blocks import Recurrent
+from tau_trainer.models.heads import Acting
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.observation_encoder import Inputs, Seen, make_encoders
 
@@ -80,11 +81,11 @@ class TwinQ(torch.nn.Module):
             frozen: gradients go to the actions alone.
         """
         if frozen:
-            seen = [Seen(*(values.detach() for values in one)) for one in seen]
-        x = torch.stack([torch.cat((one.features, continuous), dim=1) for one in seen])
+            seen = [Seen(*(values.detach() for values in parts)) for parts in seen]
+        x = torch.stack([torch.cat((parts.features, continuous), dim=1) for parts in seen])
         x = self.body.together(x, frozen=frozen)
         if self.hyper is not None:
-            x = self.hyper.together(x, [one.goal for one in seen], frozen=frozen)
+            x = self.hyper.together(x, [parts.goal for parts in seen], frozen=frozen)
         if begins is not None:
             x = torch.stack(
                 [self._remembered(tower, x[tower], begins, frozen=frozen) for tower in range(self.estimates)]
@@ -121,7 +122,7 @@ class SoftActorCritic(torch.nn.Module):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.network = ActorCritic(spec, settings, streams, squashed=True, generator=generator)
+        self.network = ActorCritic(spec, settings, streams, acting=Acting(squashed=True), generator=generator)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         """Of which the values alone are asked; what goes in, :attr:`network` has prepared."""
         self.target.normalizer = None

@@ -28,11 +28,8 @@ MODEL_VERSION = 3
 IR_VERSION = 4
 """ONNX file format of opset 9; from 4 on, constants need not be inputs."""
 
-DEFAULT_OPSET = 9
-"""Read by every runtime since Barracuda 1.0."""
-
-MIN_OPSET, MAX_OPSET = 9, 15
-"""The range that both this writer knows and Sentis documents (7 to 15)."""
+OPSET = 9
+"""Read by every runtime since Barracuda 1.0; Sentis documents 7 to 15."""
 
 
 def observation_name(index: int) -> str:

@@ -35,6 +35,27 @@ _GIF_TICK_MS, _GIF_LEAST_MS = 10, 20
 """A GIF counts in hundredths of a second; what stands shorter than two of them is shown at a tenth of the speed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How it is played and shown."""
+
+    episodes: int = 1
+    """One after the other; episode ``i`` begins with ``seed + i``."""
+    max_steps: int = 1000
+    """Of an episode, after which it is cut."""
+    fps: float | None = None
+    """Pictures a second; None: as the environment says."""
+    deterministic: bool = False
+    """Take the most likely action instead of a sample."""
+    seed: int = 0
+    """Of the episodes and the samples."""
+    env_args: Sequence[str] = ()
+    """``NAME=VALUE``, arguments of :func:`gymnasium.make`."""
+
+
+_ONCE = Showing()
+
+
 @dataclass(slots=True)
 class Played:
     """What was seen."""
@@ -45,30 +66,14 @@ class Played:
     pictures: int = 0
 
 
-def animate(
-    run: Path,
-    env: str,
-    target: Path,
-    *,
-    episodes: int = 1,
-    max_steps: int = 1000,
-    fps: float | None = None,
-    deterministic: bool = False,
-    seed: int = 0,
-    env_args: Sequence[str] = (),
-) -> Played:
-    """Play ``episodes`` and write ``target``, whole or not at all.
+def animate(run: Path, env: str, target: Path, showing: Showing = _ONCE) -> Played:
+    """Play and write ``target``, whole or not at all.
 
     Args:
         run: its folder.
         env: ``gym:ID``, or ``gym:MODULE:ID``.
         target: a file that ends in ``.gif`` or ``.mp4``.
-        episodes: one after the other; episode ``i`` begins with ``seed + i``.
-        max_steps: of an episode, after which it is cut.
-        fps: pictures a second; None: as the environment says.
-        deterministic: take the most likely action instead of a sample.
-        seed: of the episodes and the samples.
-        env_args: ``NAME=VALUE``, arguments of :func:`gymnasium.make`.
+        showing: how.
 
     Raises:
         SettingsError: the environment cannot be made or draws nothing, or none of the run's policies fits it; or what
@@ -76,12 +81,12 @@ def animate(
         CheckpointError: the run has saved nothing that can be read.
     """
     write = _writer(target)
-    playing = _make(env, run, env_args)
+    playing = _make(env, run, showing.env_args)
     try:
         candidate = _fitting(candidates_of_run(run), playing, run, env)
         played = Played(candidate.name)
-        rate = fps or float(playing.metadata.get("render_fps") or _FPS)
-        pictures = _pictures(playing, candidate, played, episodes, max_steps, deterministic, seed, env)
+        rate = showing.fps or float(playing.metadata.get("render_fps") or _FPS)
+        pictures = _pictures(playing, candidate, played, showing, env)
         with tempfile.TemporaryDirectory(prefix="tau-animate-") as place:
             staged = Path(place, target.name)
             write(pictures, staged, rate)
@@ -112,11 +117,11 @@ def _make(env: str, run: Path, env_args: Sequence[str]) -> gymnasium.Env[Any, An
 def _fitting(candidates: Sequence[Candidate], env: gymnasium.Env[Any, Any], run: Path, name: str) -> Candidate:
     """The first policy that sees and decides what ``env`` shows and asks for."""
     seen, actions = tuple(sensors(env.observation_space)), action_spec(env.action_space)
-    shapes = [one.shape for one in seen]
-    for one in candidates:
-        if [sensor.shape for sensor in one.spec.observations] == shapes and one.spec.actions == actions:
-            return one
-    learned = "; ".join(f"'{one.spec.short_name}', which {_in_words(one.spec)}" for one in candidates)
+    shapes = [candidate.shape for candidate in seen]
+    for candidate in candidates:
+        if [sensor.shape for sensor in candidate.spec.observations] == shapes and candidate.spec.actions == actions:
+            return candidate
+    learned = "; ".join(f"'{candidate.spec.short_name}', which {_in_words(candidate.spec)}" for candidate in candidates)
     shown = _in_words(BehaviorSpec(name, seen, actions))
     raise SettingsError(
         f"--env {name}: it {shown}, and run '{run.name}' learned {learned}; name the environment it was trained on"
@@ -135,27 +140,20 @@ def _actions_in_words(actions: ActionSpec) -> str:
 
 
 def _pictures(
-    env: gymnasium.Env[Any, Any],
-    candidate: Candidate,
-    played: Played,
-    episodes: int,
-    max_steps: int,
-    deterministic: bool,
-    seed: int,
-    name: str,
+    env: gymnasium.Env[Any, Any], candidate: Candidate, played: Played, showing: Showing, name: str
 ) -> Iterator[Picture]:
     """Play; a picture of every step and of the beginning and the end of every episode."""
-    actor = Actor(candidate.policy, np.random.default_rng(seed), deterministic=deterministic)
+    actor = Actor(candidate.policy, np.random.default_rng(showing.seed), deterministic=showing.deterministic)
     space, row = env.observation_space, np.zeros(1, np.int64)
     room: Any = create_empty_array(space, 1)
-    for episode in range(episodes):
-        obs, _ = env.reset(seed=seed + episode)
+    for episode in range(showing.episodes):
+        obs, _ = env.reset(seed=showing.seed + episode)
         actor.forget(row)
         played.episodes.lengths.append(0)
         played.episodes.returns.append(0.0)
         yield _drawn(env, played, name)
         done = False
-        while not done and played.episodes.lengths[-1] < max_steps:
+        while not done and played.episodes.lengths[-1] < showing.max_steps:
             decision = actor.decide(row, tuple(arrays(space, concatenate(space, [obs], room))), None)
             obs, reward, terminated, truncated, _ = env.step(to_space(env.action_space, decision.to_env())[0])
             done = terminated or truncated
@@ -198,7 +196,7 @@ def _writer(target: Path) -> Callable[[Iterator[Picture], Path, float], None]:
 
 def _write_gif(pictures: Iterator[Picture], path: Path, fps: float) -> None:
     lasting = max(_GIF_LEAST_MS, round(1000.0 / fps / _GIF_TICK_MS) * _GIF_TICK_MS)
-    images = (Image.fromarray(one).quantize(64, dither=Image.Dither.NONE) for one in pictures)
+    images = (Image.fromarray(picture).quantize(64, dither=Image.Dither.NONE) for picture in pictures)
     next(images).save(path, save_all=True, append_images=images, duration=lasting, loop=0)
 
 
@@ -211,7 +209,7 @@ def _write_mp4(pictures: Iterator[Picture], path: Path, fps: float) -> None:
     writer.send(None)
     try:
         writer.send(first)
-        for one in pictures:
-            writer.send(one)
+        for picture in pictures:
+            writer.send(picture)
     finally:
         writer.close()

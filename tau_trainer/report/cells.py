@@ -76,4 +76,4 @@ def places(runs: Sequence[RunRecord]) -> list[str]:
 def values_of(runs: Sequence[RunRecord], place: str) -> list[str]:
     """The different values of a setting, as text."""
     found = [run.configuration.settings.get(place) for run in runs]
-    return list(dict.fromkeys("absent" if one is None else setting_value(one.value) for one in found))
+    return list(dict.fromkeys("absent" if setting is None else setting_value(setting.value) for setting in found))

@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tau_trainer.metrics.charts import Chart, Line, thin, thin_band
 from tau_trainer.metrics.history import Curve
 from tau_trainer.metrics.plot import spread
-from tau_trainer.report.curves import Chart, Line, thin, thin_band
 from tau_trainer.report.html import Markup, element, join
 from tau_trainer.report.numbers import Shown, compact, exact, percent
 
@@ -78,9 +78,9 @@ def draw(chart: Chart, last: float, detail: Detail, *, large: bool = False, band
     shown = percent if chart.share else exact
     box = element(
         "svg",
-        *(_band(one, x, y, detail, i) for i, one in enumerate(chart.lines)),
-        *(_thin_lines(one, x, y, detail, i) for i, one in enumerate(chart.lines)),
-        *(_thick_line(one, x, y, detail, i) for i, one in enumerate(chart.lines)),
+        *(_band(line, x, y, detail, i) for i, line in enumerate(chart.lines)),
+        *(_thin_lines(line, x, y, detail, i) for i, line in enumerate(chart.lines)),
+        *(_thick_line(line, x, y, detail, i) for i, line in enumerate(chart.lines)),
         viewBox=f"0 0 {_BOX} {_BOX}",
         preserveAspectRatio="none",
         width="100%",
@@ -92,7 +92,7 @@ def draw(chart: Chart, last: float, detail: Detail, *, large: bool = False, band
         *_x_labels(x),
         _levels(chart.levels, y),
         box,
-        *(dot for i, one in enumerate(chart.lines) for dot in _dots(one, x, y, detail, i)),
+        *(dot for i, line in enumerate(chart.lines) for dot in _dots(line, x, y, detail, i)),
         *_stops(chart, x, detail, shown),
         class_="plot" + (" named" if chart.levels else ""),
         role="img",
@@ -117,7 +117,7 @@ def _newest(chart: Chart, shown: Shown) -> Markup | None:
 
 
 def _legend(chart: Chart, band_told: bool) -> Markup | None:
-    names = [one.name for one in chart.lines]
+    names = [line.name for line in chart.lines]
     several = len(names) > 1
     items = [
         element("li", name, class_=f"{_color(i)} {_mark(chart.lines[i])}") for i, name in enumerate(names) if several
@@ -138,8 +138,8 @@ def _mark(line: Line) -> str:
 
 
 def _y_range(chart: Chart) -> tuple[float, float]:
-    values = [value for one in chart.lines for value in (*one.curve.y, *one.low, *one.high)]
-    values += [value for one in chart.lines for member in one.members.values() for value in member.y]
+    values = [value for line in chart.lines for value in (*line.curve.y, *line.low, *line.high)]
+    values += [value for line in chart.lines for member in line.members.values() for value in member.y]
     values += chart.levels.values()
     return min(values, default=0.0), max(values, default=1.0)
 
@@ -155,7 +155,7 @@ def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
         low, high = low - reach, high + reach
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(one * power for one in (1.0, 2.0, 5.0, 10.0) if one * power >= rough * 0.999)
+    step = next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * 0.999)
     begin, end = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
     return [i * step for i in range(begin, max(end, begin + 1) + 1)]
 
@@ -212,9 +212,9 @@ def _band(line: Line, x: Scale, y: Scale, detail: Detail, number: int) -> Markup
 
 
 def _thin_lines(line: Line, x: Scale, y: Scale, detail: Detail, number: int) -> Markup:
-    drawn = [one for one in line.members.values() if len(one.x) > 1]
+    drawn = [member for member in line.members.values() if len(member.x) > 1]
     most = max(12, detail.points // 2)
-    return join(_stroke(thin(one, most), x, y, f"thin {_color(number)}") for one in drawn)
+    return join(_stroke(thin(member, most), x, y, f"thin {_color(number)}") for member in drawn)
 
 
 def _thick_line(line: Line, x: Scale, y: Scale, detail: Detail, number: int) -> Markup | None:
@@ -243,14 +243,14 @@ def _dots(line: Line, x: Scale, y: Scale, detail: Detail, number: int) -> Iterat
 
 def _stops(chart: Chart, x: Scale, detail: Detail, shown: Shown) -> Iterator[Markup]:
     """Upright strips over the whole chart, each with what there is to read at that place."""
-    longest = max(chart.lines, key=lambda one: len(one.curve.x)).curve.x
+    longest = max(chart.lines, key=lambda line: len(line.curve.x)).curve.x
     places = sorted(set(longest[:: max(1, math.ceil(len(longest) / detail.stops))]) | {longest[-1]}) if longest else []
     for i, place in enumerate(places):
         left = x.share((places[i - 1] + place) / 2) if i else 0.0
         right = x.share((place + places[i + 1]) / 2) if i + 1 < len(places) else 1.0
-        told = element("title", _told(chart, place, shown))
+        tip = element("title", _told(chart, place, shown))
         yield element(
-            "rect", told, x=f"{100 * left:.4g}%", width=f"{100 * (right - left):.4g}%", height="100%", class_="stop"
+            "rect", tip, x=f"{100 * left:.4g}%", width=f"{100 * (right - left):.4g}%", height="100%", class_="stop"
         )
 
 
@@ -292,11 +292,9 @@ def stack(parts: Sequence[tuple[str, float]], text: Shown) -> Markup:
     pieces, at = list[Markup](), 0.0
     for number, (name, amount) in enumerate(parts):
         width = 100 * amount / whole
-        told = element("title", f"{name}: {text(amount)}")
+        tip = element("title", f"{name}: {text(amount)}")
         pieces.append(
-            element(
-                "rect", told, x=f"{at:.4g}%", width=f"{width:.4g}%", height="100%", class_=f"piece {_color(number)}"
-            )
+            element("rect", tip, x=f"{at:.4g}%", width=f"{width:.4g}%", height="100%", class_=f"piece {_color(number)}")
         )
         at += width
     return element("svg", *pieces, class_="stack", role="img", aria_label="how the time was spent")

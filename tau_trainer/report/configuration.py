@@ -12,8 +12,7 @@ from pydantic import BaseModel
 
 from tau_trainer.errors import TauError
 from tau_trainer.settings import load_settings
-from tau_trainer.settings.batched import BatchedSettings, is_batched, load_batched
-from tau_trainer.settings.document import read_document
+from tau_trainer.settings.batched import BatchedSettings, PolicySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +49,35 @@ class Configuration:
         if not path.is_file():
             return cls(fault=f"{path.name} is missing")
         try:
-            if is_batched(read_document(path).data):
-                return cls._of_batched(load_batched(path))
             settings = load_settings(path)
         except TauError as error:
-            return cls({one.place: one for one in _plain(path)}, fault=f"{path.name} cannot be read: {error}")
-        found = {place: Setting(place, value, default) for place, value, default in _compared(settings)}
-        trainers = {name: one.trainer_type for name, one in settings.behaviors.items()}
-        return cls(found, settings.env_settings.env_path or "the Unity editor", trainers)
+            return cls(_plain(path), fault=f"{path.name} cannot be read: {error}")
+        learning = {
+            name: behavior
+            for name, behavior in settings.behaviors.items()
+            if not isinstance(behavior, PolicySettings) or behavior.learns
+        }
+        trainers = {name: behavior.trainer_type for name, behavior in learning.items()}
+        played = settings.env_settings.env_path or "the Unity editor"
+        if isinstance(settings, BatchedSettings):
+            played = f"{settings.environment.num_envs:,} x {settings.environment.name}"
+        return cls(_compared(settings), played, trainers)
 
-    @classmethod
-    def _of_batched(cls, settings: BatchedSettings) -> Configuration:
-        found = {place: Setting(place, value, default) for place, value, default in _compared(settings)}
-        trainers = {name: one.trainer_type for name, one in settings.policies.items() if one.learns}
-        return cls(found, f"{settings.environment.num_envs:,} x {settings.environment.name}", trainers)
 
-
-def _plain(path: Path) -> Iterator[Setting]:
+def _plain(path: Path) -> dict[str, Setting]:
+    """Every value of a file that is no settings, its own default."""
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
+        values = dict(_flat(yaml.safe_load(path.read_text("utf-8")), ""))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
-        return
-    for place, value in _flat(data, ""):
-        if place:
-            yield Setting(place, value, value)
+        return {}
+    return {place: Setting(place, value, value) for place, value in values.items() if place}
 
 
-def _compared(settings: BaseModel) -> Iterator[tuple[str, object, object]]:
-    given, usual = settings.model_dump(mode="json"), _defaults(settings)
-    defaults = dict(_flat(usual, ""))
-    for place, value in _flat(given, ""):
-        yield place, value, defaults.get(place)
+def _compared(settings: BaseModel) -> dict[str, Setting]:
+    """Every value beside its default."""
+    defaults = dict(_flat(_defaults(settings), ""))
+    values = _flat(settings.model_dump(mode="json"), "")
+    return {place: Setting(place, value, defaults.get(place)) for place, value in values}
 
 
 def _defaults(model: BaseModel) -> dict[str, Any]:
@@ -91,8 +88,8 @@ def _defaults(model: BaseModel) -> dict[str, Any]:
         bare = type(model).model_construct()
         if isinstance(value, BaseModel):
             result[name] = _defaults(value)
-        elif isinstance(value, dict) and value and all(isinstance(one, BaseModel) for one in value.values()):
-            result[name] = {key: _defaults(one) for key, one in value.items()}
+        elif isinstance(value, dict) and value and all(isinstance(entry, BaseModel) for entry in value.values()):
+            result[name] = {key: _defaults(entry) for key, entry in value.items()}
         else:
             result[name] = bare.model_dump(mode="json", include={name}, warnings=False).get(name)
     return result

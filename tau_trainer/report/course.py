@@ -18,8 +18,8 @@ from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, Session, 
 
 def lessons(runs: Sequence[RunRecord]) -> Markup:
     """When which lesson began."""
-    told = [(run, one) for run in runs for one in run.happenings if one.kind == "lesson"]
-    items = [element("li", f"{of_run(runs, run)}{duration(one.elapsed)}: {cut(one.text)}") for run, one in told]
+    begun = [(run, lesson) for run in runs for lesson in run.happenings if lesson.kind == "lesson"]
+    items = [element("li", f"{of_run(runs, run)}{duration(said.elapsed)}: {cut(said.text)}") for run, said in begun]
     return join([element("ul", *items[:MOST_ROWS], class_="plain"), more(items)]) if items else NOTHING
 
 
@@ -29,20 +29,20 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
     for run in runs:
         reward = run.history.task.get("reward") or keys.CUMULATIVE_REWARD
         curves = {pair: curve for (_, pair), curve in run.history.pairs(reward).items()}
-        told = mapping(run.evaluation.get("pairs"))
+        by_pair = mapping(run.evaluation.get("pairs"))
         for name, pair in run.pairs.items() if len(run.pairs) > 1 else ():
             # Independent pairs are called after their learner.
             curve = curves.get(name) or next(
-                (one for key, one in curves.items() if str(key).endswith(f"-pair{name}")), None
+                (curve for key, curve in curves.items() if str(key).endswith(f"-pair{name}")), None
             )
-            own = mapping(told.get(name))
+            facts = mapping(by_pair.get(name))
             rows.append(
                 (
                     element("th", f"{of_run(runs, run)}pair {name}", scope="row"),
                     pair.state,
-                    or_dash(number(own.get("decisions")), lambda one: f"{one:,.0f}"),
+                    or_dash(number(facts.get("decisions")), lambda count: f"{count:,.0f}"),
                     or_dash(curve.y[-1] if curve else None, signed),
-                    or_dash(number(own.get("validation_accuracy")), percent),
+                    or_dash(number(facts.get("validation_accuracy")), percent),
                     f"{pair.restarts:,}",
                 )
             )
@@ -55,23 +55,23 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
     rows, marked = list[Sequence[object]](), set[int]()
     for run in runs:
         by_learner: dict[str, list[SavedPolicy]] = {}
-        for one in run.checkpoints:
-            by_learner.setdefault(one.learner, []).append(one)
+        for policy in run.checkpoints:
+            by_learner.setdefault(policy.learner, []).append(policy)
         for learner, saved in by_learner.items():
-            ranks = [_rank(run, one) for one in saved]
+            ranks = [_rank(run, policy) for policy in saved]
             best = max((rank for rank in ranks if rank is not None), default=None)
-            for one, rank in zip(saved, ranks, strict=True):
+            for policy, rank in zip(saved, ranks, strict=True):
                 first = rank is not None and rank == best and len(saved) > 1
                 tag = element("span", "best", class_="tag") if first else None
                 cells = (
-                    element("th", f"{of_run(runs, run)}{learner}-{one.step}", tag, scope="row"),
-                    f"{one.step:,}",
-                    or_dash(_reward_at(run, one), signed),
-                    or_dash(_group_reward_at(run, one), signed),
-                    or_dash(one.accuracy, percent),
-                    "-" if one.best is None else f"of decision {one.best:,}",
-                    when(one.created),
-                    size(one.size),
+                    element("th", f"{of_run(runs, run)}{learner}-{policy.step}", tag, scope="row"),
+                    f"{policy.step:,}",
+                    or_dash(_reward_at(run, policy), signed),
+                    or_dash(_group_reward_at(run, policy), signed),
+                    or_dash(policy.accuracy, percent),
+                    "-" if policy.best is None else f"of decision {policy.best:,}",
+                    when(policy.created),
+                    size(policy.size),
                 )
                 marked |= {len(rows)} if first else set()
                 rows.append(cells)
@@ -90,27 +90,27 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
     return join([figures(head, rows[:MOST_ROWS], marked), more(rows)])
 
 
-def _rank(run: RunRecord, one: SavedPolicy) -> float | None:
+def _rank(run: RunRecord, saved: SavedPolicy) -> float | None:
     """By accuracy, else by what an agent and its group got."""
-    earned = [reward for reward in (_reward_at(run, one), _group_reward_at(run, one)) if reward is not None]
-    return one.accuracy if one.accuracy is not None else sum(earned) if earned else None
+    earned = [reward for reward in (_reward_at(run, saved), _group_reward_at(run, saved)) if reward is not None]
+    return saved.accuracy if saved.accuracy is not None else sum(earned) if earned else None
 
 
-def _reward_at(run: RunRecord, one: SavedPolicy) -> float | None:
+def _reward_at(run: RunRecord, saved: SavedPolicy) -> float | None:
     """Mean reward of training in the last summary before a checkpoint."""
     task = run.history.task.get("reward", "")
-    return _at(run, one, task if run.history.overall(task) else keys.CUMULATIVE_REWARD)
+    return _at(run, saved, task if run.history.overall(task) else keys.CUMULATIVE_REWARD)
 
 
-def _group_reward_at(run: RunRecord, one: SavedPolicy) -> float | None:
-    return _at(run, one, keys.GROUP_CUMULATIVE_REWARD)
+def _group_reward_at(run: RunRecord, saved: SavedPolicy) -> float | None:
+    return _at(run, saved, keys.GROUP_CUMULATIVE_REWARD)
 
 
-def _at(run: RunRecord, one: SavedPolicy, key: str) -> float | None:
+def _at(run: RunRecord, saved: SavedPolicy, key: str) -> float | None:
     """A scalar in the last summary before a checkpoint, of its learner, or of the only behavior that there is."""
     curves = run.history.overall(key)
-    curve = curves.get(one.learner) or (next(iter(curves.values())) if len(curves) == 1 else None)
-    before = [y for x, y in zip(curve.x, curve.y, strict=True) if x <= one.step] if curve is not None else []
+    curve = curves.get(saved.learner) or (next(iter(curves.values())) if len(curves) == 1 else None)
+    before = [y for x, y in zip(curve.x, curve.y, strict=True) if x <= saved.step] if curve is not None else []
     return before[-1] if before else None
 
 
@@ -118,19 +118,20 @@ def time(runs: Sequence[RunRecord]) -> Markup:
     """How long was started, trained and finished; and what of the training was spent in updates and in waiting."""
     rows, parts = list[tuple[object, ...]](), list[Markup]()
     for run in runs:
-        starting = sum(_starting(one) for one in run.sessions)
-        training = sum(_training(one) for one in run.sessions)
+        starting = sum(_starting(session) for session in run.sessions)
+        training = sum(_training(session) for session in run.sessions)
         rest = max(0.0, run.seconds - starting - training)
-        split = [("starting engines", starting), ("training", training), ("evaluating, saving, exporting", rest)]
-        update, held = (sum(getattr(one, name) for one in run.sessions) for name in ("update_seconds", "held_seconds"))
-        updates = sum(one.updates for one in run.sessions)
-        parts.append(stack(split, duration))
-        amounts = [duration(amount) for _, amount in split]
+        amounts = (starting, training, rest)
+        update, held, updates = (
+            sum(getattr(session, name) for session in run.sessions)
+            for name in ("update_seconds", "held_seconds", "updates")
+        )
+        parts.append(stack([*zip(_SPLIT, amounts, strict=True)], duration))
         rows.append(
             (
                 element("th", run.name, scope="row"),
                 duration(run.seconds),
-                *amounts,
+                *map(duration, amounts),
                 f"{updates:,}",
                 duration(update),
                 duration(update / updates if updates else None),
@@ -157,8 +158,8 @@ def _laps(runs: Sequence[RunRecord], who: str) -> Markup | None:
     found = []
     for run in runs:
         spent: dict[str, float] = {}
-        for one in mapping(mapping(mapping(run.timers.get("children")).get(who)).get("children")).values():
-            for name, lap in mapping(mapping(one).get("children")).items():
+        for owner in mapping(mapping(mapping(run.timers.get("children")).get(who)).get("children")).values():
+            for name, lap in mapping(mapping(owner).get("children")).items():
                 spent[name] = spent.get(name, 0.0) + (number(mapping(lap).get("total")) or 0.0)
         if total := sum(spent.values()):
             found.append((run, spent, total))
@@ -193,11 +194,11 @@ def happenings(runs: Sequence[RunRecord]) -> Markup:
     lead = element(
         "p", ", ".join(counted) + "." if counted else "Nothing went wrong.", class_=None if counted else "good"
     )
-    told: dict[tuple[str, str, str], list[float | None]] = {}
+    messages: dict[tuple[str, str, str], list[float | None]] = {}
     for run in runs:
-        for one in run.happenings:
-            if one.kind != "lesson":
-                told.setdefault((of_run(runs, run), one.kind, one.text), []).append(one.elapsed)
+        for happening in run.happenings:
+            if happening.kind != "lesson":
+                messages.setdefault((of_run(runs, run), happening.kind, happening.text), []).append(happening.elapsed)
     rows = [
         element(
             "tr",
@@ -206,7 +207,7 @@ def happenings(runs: Sequence[RunRecord]) -> Markup:
             ),
             class_="fault" if kind in FAULTS else None,
         )
-        for (run, kind, text), times in sorted(told.items(), key=lambda item: item[0][1] not in FAULTS)
+        for (run, kind, text), times in sorted(messages.items(), key=lambda item: item[0][1] not in FAULTS)
     ]
     if not rows:
         return lead

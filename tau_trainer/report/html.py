@@ -33,18 +33,18 @@ def element(tag: str, /, *children: object, **attributes: object) -> Markup:
     ``class_`` is ``class``, other underscores are hyphens; attributes that are None or False are left out, numbers
     are written with four digits that count.
     """
-    told = [tag]
+    words = [tag]
     for key, value in attributes.items():
         if value is not None and value is not False:
             text = f"{value:.5g}" if isinstance(value, float) else value
-            told.append(f'{key.rstrip("_").replace("_", "-")}="{escaped(text)}"')
+            words.append(f'{key.rstrip("_").replace("_", "-")}="{escaped(text)}"')
     end = "" if tag in _VOID else f"</{tag}>"
-    return Markup(f"<{' '.join(told)}>{join(children)}{end}")
+    return Markup(f"<{' '.join(words)}>{join(children)}{end}")
 
 
 def table(head: Iterable[object], rows: Iterable[Iterable[object]], **attributes: object) -> Markup:
     """A table that scrolls by itself where it is too wide. A row may be a ready ``<tr>``."""
-    top = element("thead", element("tr", *(element("th", one, scope="col") for one in head)))
+    top = element("thead", element("tr", *(element("th", heading, scope="col") for heading in head)))
     body = [row if isinstance(row, Markup) else element("tr", *map(cell, row)) for row in rows]
     return element("div", element("table", top, element("tbody", *body), **attributes), class_="scroll")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 
 Shown = Callable[[float], str]
@@ -64,10 +65,7 @@ def duration(seconds: float | None) -> str:
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     """Mean and sample standard deviation (divided by the count less one; 0 of a single value)."""
-    mean = math.fsum(values) / len(values)
-    if len(values) < 2:
-        return mean, 0.0
-    return mean, math.sqrt(math.fsum((one - mean) ** 2 for one in values) / (len(values) - 1))
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def when(text: object) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 
 from tau_trainer import __version__
+from tau_trainer.metrics.charts import ACCURACY, LESSONS, REWARD, Chart, charts
 from tau_trainer.report import course, scores, setup
 from tau_trainer.report.chart import Detail, draw
-from tau_trainer.report.curves import ACCURACY, LESSONS, REWARD, Chart, charts
 from tau_trainer.report.html import Markup, element, join
 from tau_trainer.report.records import RunRecord
 
@@ -75,12 +75,12 @@ def _sections(
         yield "Curves", element("p", "No value has been logged yet.")
     for group, those in drawn.items():
         large = group in (REWARD, ACCURACY)
-        bands = {one.band for one in those if one.band}
+        bands = {chart.band for chart in those if chart.band}
         across = "Across: agent decisions. " if left == MOST_CHARTS else ""
         common = bands if len(bands) == 1 else ()
         figures = [
-            draw(one, last, detail, large=large and i == 0, band_told=bool(common))
-            for i, one in enumerate(those[:left])
+            draw(chart, last, detail, large=large and i == 0, band_told=bool(common))
+            for i, chart in enumerate(those[:left])
         ]
         note = element("p", across, *common, class_="note") if across or common else None
         more = len(those) - len(figures)
@@ -88,9 +88,9 @@ def _sections(
         rest = (
             element("p", f"{more:,} scalars more are in log.jsonl and in TensorBoard.", class_="note") if more else None
         )
-        told = course.lessons(runs) if group == LESSONS else None
+        lessons = course.lessons(runs) if group == LESSONS else None
         if figures or rest:
-            yield group, join([note, element("div", *figures, class_="charts"), told, rest])
+            yield group, join([note, element("div", *figures, class_="charts"), lessons, rest])
     yield "Pairs", course.pairs(runs)
     yield "Checkpoints", course.checkpoints(runs)
     yield "Time", course.time(runs)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 
 from tau_trainer.errors import TauError
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.charts import Chart, Line, chart_of
 from tau_trainer.metrics.history import Curve, History, moving_mean
-from tau_trainer.metrics.plot import COLORS, legend, new_figure, style
+from tau_trainer.metrics.plot import COLORS, decisions_along, draw_line, finish, new_figure
 from tau_trainer.report.configuration import Configuration
-from tau_trainer.report.curves import Line, chart_of
 from tau_trainer.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ def draw_runs(folders: Sequence[Path], what: What = "reward", along: Along = "de
     """
     groups = _groups(folders)
     histories = {name: [_history(folder, along) for folder in members] for name, members in groups.items()}
-    every = [one for members in histories.values() for one in members]
-    panels = [key for key in _keys(every, what) if any(one.overall(key) for one in every)]
+    every = [history for members in histories.values() for history in members]
+    panels = _keys(every, what)
     if not panels:
         raise TauError(f"{' '.join(map(str, folders))}: no {'reward' if what == 'both' else what} is in the log yet")
     figure, axes = new_figure(", ".join(groups), len(panels))
     for key, panel in zip(panels, axes, strict=True):
         _panel(panel, key, histories, smooth)
-    _x_axis(axes[-1], along)
+    _time_along(axes[-1]) if along == "time" else decisions_along(axes[-1])
     return figure
 
 
@@ -69,9 +69,10 @@ def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
     """Runs of one thing together, under a name."""
     alike: dict[object, list[Path]] = {}
     for folder in folders:
-        told = Configuration.load(RunFolder(folder, resumed=True).configuration)
-        values = [(one.place, repr(one.value)) for one in told.settings.values() if not _may_differ(one.place)]
-        alike.setdefault(tuple(values) if told.fault is None else folder, []).append(folder)
+        configuration = Configuration.load(RunFolder(folder, resumed=True).configuration)
+        settings = [(place, repr(setting.value)) for place, setting in configuration.settings.items()]
+        values = tuple(pair for pair in settings if not any(part in pair[0] for part in _SEED_ALONE))
+        alike.setdefault(values if configuration.fault is None else folder, []).append(folder)
     named: dict[str, list[Path]] = {}
     for members in alike.values():
         names = [folder.resolve().name for folder in members]
@@ -87,18 +88,12 @@ def _beginning(names: Sequence[str]) -> str:
     return "".join(letters[0] for letters in alike).rstrip("-_. ")
 
 
-def _may_differ(place: str) -> bool:
-    return any(part in place for part in _SEED_ALONE)
-
-
 def _keys(histories: Sequence[History], what: What) -> list[str]:
     """The scalars of the panels, from top to bottom."""
-    task = next((one.task for one in histories if one.task), {})
-    there = [
-        key for key in (task.get("reward", ""), *keys.EPISODE_REWARDS) if any(one.overall(key) for one in histories)
-    ]
-    rewards = [*(there[:1] or [""]), *(key for key in there[1:] if key == keys.GROUP_CUMULATIVE_REWARD)]
-    known = dict.fromkeys(key for one in histories for key in one.curves)
+    task = next((history.task for history in histories if history.task), {})
+    known = dict.fromkeys(key for history in histories for key in history.curves if history.overall(key))
+    there = [key for key in (task.get("reward", ""), *keys.EPISODE_REWARDS) if key in known]
+    rewards = [*there[:1], *(key for key in there[1:] if key == keys.GROUP_CUMULATIVE_REWARD)]
     losses = sorted(key for key in known if key.startswith(_LOSSES))
     return [*(rewards if what != "loss" else []), *(losses if what != "reward" else [])]
 
@@ -109,33 +104,21 @@ def _panel(axes: Axes, key: str, histories: Mapping[str, Sequence[History]], smo
         chart = chart_of(members, {key: ""})
         for line in chart.lines if chart is not None else ():
             parts = [part for part in (group if len(histories) > 1 else "", line.name) if part]
-            _draw(axes, _smoothed(line, smooth), COLORS[number % len(COLORS)], ", ".join(parts))
+            draw_line(axes, _smoothed(line, ", ".join(parts), smooth), COLORS[number % len(COLORS)])
             number += 1
-    style(axes, key.removeprefix(_LOSSES).replace("Environment/", "").lower())
-    if number > 1:
-        legend(axes)
+    finish(axes, Chart(key, ()))
 
 
-def _smoothed(line: Line, smooth: int) -> Line:
+def _smoothed(line: Line, name: str, smooth: int) -> Line:
+    """Of runs beside each other the bands alone are drawn."""
     curve = Curve(line.curve.x, moving_mean(line.curve.y, smooth))
-    return replace(line, curve=curve, low=moving_mean(line.low, smooth), high=moving_mean(line.high, smooth))
+    return Line(name, curve, moving_mean(line.low, smooth), moving_mean(line.high, smooth))
 
 
-def _draw(axes: Axes, line: Line, color: str, label: str) -> None:
-    x, y = line.curve.x, line.curve.y
-    if line.low:
-        axes.fill_between(x, line.low, line.high, color=color, alpha=0.16, linewidth=0)
-    axes.plot(x, y, color=color, linewidth=2.2, label=label, marker="o" if len(x) == 1 else None)
-
-
-def _x_axis(axes: Axes, along: Along) -> None:
-    from matplotlib.ticker import EngFormatter, FuncFormatter
+def _time_along(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter
 
     axes.set_xlim(left=0.0)
-    if along == "decisions":
-        axes.set_xlabel("agent decisions", fontsize=10)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-        return
     last = axes.get_xlim()[1]
     unit, length = ("hours", _HOUR) if last > 2 * _HOUR else ("minutes", _MINUTE) if last > 2 * _MINUTE else ("s", 1.0)
     axes.set_xlabel(f"time ({unit})", fontsize=10)

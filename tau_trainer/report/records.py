@@ -151,19 +151,19 @@ class RunRecord:
     @property
     def faults(self) -> dict[str, int]:
         """How many of each kind there were, worst first."""
-        kinds = [one.kind for one in self.happenings]
+        kinds = [happening.kind for happening in self.happenings]
         return {kind: kinds.count(kind) for kind in FAULTS if kind in kinds}
 
     @property
     def decisions(self) -> int:
         """Of all behaviors together."""
-        told = self.result.get("decisions")
-        return told if isinstance(told, int) else sum(self.history.steps.values())
+        decisions = self.result.get("decisions")
+        return decisions if isinstance(decisions, int) else sum(self.history.steps.values())
 
     @property
     def seconds(self) -> float:
         """Of all sessions together."""
-        return sum(one.ended for one in self.sessions)
+        return sum(session.ended for session in self.sessions)
 
     def _read_json(self, path: Path) -> Mapping[str, Any]:
         if not path.is_file():
@@ -209,7 +209,7 @@ class RunRecord:
         session.held_seconds += number(values.get(keys.HELD_SECONDS)) or 0.0
         if record.get("training"):
             session.trained = session.ended
-        self.non_finite += sum(int(number(mapping(one).get("non_finite")) or 0) for one in statistics.values())
+        self.non_finite += sum(int(number(mapping(summed).get("non_finite")) or 0) for summed in statistics.values())
 
     def _add_event(self, session: Session, kind: str, fields: Mapping[str, Any], elapsed: float | None) -> None:
         pair, text = fields.get("pair"), fields.get("message")
@@ -246,7 +246,7 @@ def _saved(manifest: Mapping[str, Any]) -> SavedPolicy:
         learner=manifest["name"],
         step=manifest["step"],
         created=manifest["created"],
-        size=int(sum(number(mapping(one).get("bytes")) or 0 for one in manifest["files"].values())),
+        size=int(sum(number(mapping(facts).get("bytes")) or 0 for facts in manifest["files"].values())),
         accuracy=number(newest.get(keys.VALIDATION_ACCURACY)),
         best=best if isinstance(best, int) else None,
     )

@@ -28,12 +28,12 @@ def header(runs: Sequence[RunRecord]) -> Iterator[Markup]:
     first = runs[0]
     kinds = list(dict.fromkeys(run.outcome for run in runs))
     yield element(
-        "h1", title(runs), *(element("span", one, class_=f"outcome {_KINDS.get(one, 'other')}") for one in kinds)
+        "h1", title(runs), *(element("span", kind, class_=f"outcome {_KINDS.get(kind, 'other')}") for kind in kinds)
     )
     subject = [first.result.get("command"), first.configuration.environment, *_trainers(first)]
     if len(runs) > 1:
         subject.append(f"{len(runs)} runs")
-    yield element("p", " · ".join(cut(one) for one in subject if one), class_="subject")
+    yield element("p", " · ".join(cut(part) for part in subject if part), class_="subject")
     for run in runs:
         verdict = run.result.get("verdict")
         if verdict:
@@ -84,9 +84,9 @@ def last_of(run: RunRecord, key: str) -> float | None:
 
 
 def _speed(run: RunRecord) -> float | None:
-    told = number(run.result.get("decisions_per_second"))
-    if told is not None:
-        return told
+    speed = number(run.result.get("decisions_per_second"))
+    if speed is not None:
+        return speed
     for curve in run.history.overall(keys.DECISIONS_PER_SECOND).values():
         return curve.y[-1]
     return None
@@ -104,18 +104,18 @@ def runs(runs: Sequence[RunRecord]) -> Markup:
             f"{run.decisions:,}",
             or_dash(final_reward(run), signed),
             or_dash(number(run.evaluation.get("accuracy")), percent),
-            or_dash(_speed(run), lambda one: f"{one:,.0f}"),
+            or_dash(_speed(run), lambda speed: f"{speed:,.0f}"),
             duration(run.seconds),
         )
         for run in runs
     ]
     final = [reward for run in runs if (reward := final_reward(run)) is not None]
-    accuracy, speed = _scores(runs, "accuracy"), [one for run in runs if (one := _speed(run)) is not None]
+    accuracy, speed = _scores(runs, "accuracy"), [known for run in runs if (known := _speed(run)) is not None]
     summed: list[object] = [element("th", "mean ± standard deviation", scope="row"), "", "", ""]
     summed += [
         with_deviation(values, text) if values else "-" for values, text in ((final, signed), (accuracy, percent))
     ]
-    summed += [with_deviation(speed, lambda one: f"{one:,.0f}") if speed else "-", ""]
+    summed += [with_deviation(speed, lambda value: f"{value:,.0f}") if speed else "-", ""]
     head = ("run", "outcome", "seed", "decisions", "last reward", "test accuracy", "decisions/s", "time")
     body = figures(head, [*rows, summed], [len(rows)])
     differing = [place for place in places(runs) if place not in _OWN and len(values_of(runs, place)) > 1]
@@ -141,14 +141,14 @@ def evaluation(runs: Sequence[RunRecord]) -> Markup:
     entries = [(str(name), mapping(scores), False) for name, scores in mapping(first.get("baselines")).items()]
     several = len(runs) > 1
     entries += [(f"policy of {run.name}" if several else "policy", run.evaluation, True) for run in scored]
-    found = [(name, number(one.get("accuracy")), number(one.get("reward")), own) for name, one, own in entries]
+    found = [(name, number(known.get("accuracy")), number(known.get("reward")), ours) for name, known, ours in entries]
     rewards = [reward for _, _, reward, _ in found if reward is not None]
     low, high = min([0.0, *rewards]), max([1e-9, *rewards])
     rows = list[Markup]()
-    for name, accuracy, reward, own in sorted(found, key=lambda row: (row[1] or 0.0, row[2] or 0.0)):
-        strongest = name == first.get("strongest") and not own
+    for name, accuracy, reward, ours in sorted(found, key=lambda row: (row[1] or 0.0, row[2] or 0.0)):
+        strongest = name == first.get("strongest") and not ours
         mark = element("span", "strongest baseline", class_="tag") if strongest else None
-        kind = "own" if own else "other"
+        kind = "own" if ours else "other"
         cells = (
             element("th", name, mark, scope="row"),
             element("td", or_dash(accuracy, percent), class_="number"),
@@ -156,19 +156,21 @@ def evaluation(runs: Sequence[RunRecord]) -> Markup:
             element("td", or_dash(reward, signed), class_="number"),
             element("td", bar(reward or 0.0, low, high, kind), class_="bars"),
         )
-        rows.append(element("tr", *cells, class_="sum" if own else None))
+        rows.append(element("tr", *cells, class_="sum" if ours else None))
     body = table(("on test rows", "accuracy", "", "reward", ""), rows, class_="scores")
     return join([body, *_evaluation_notes(scored)])
 
 
 def _evaluation_notes(scored: Sequence[RunRecord]) -> Iterator[Markup]:
-    told = scored[0].evaluation
-    rows = [f"{int(count):,} {text}" for name, text in _ROWS.items() if (count := number(told.get(name))) is not None]
+    evaluation = scored[0].evaluation
+    counts = [(number(evaluation.get(name)), text) for name, text in _ROWS.items()]
+    rows = [f"{int(count):,} {text}" for count, text in counts if count is not None]
     if rows:
         yield element("p", "Rows: " + ", ".join(rows) + ".", class_="note")
     for run in scored:
         domains = mapping(run.evaluation.get("accuracy_by_domain"))
-        parts = [f"{cut(name)} {percent(share)}" for name, one in domains.items() if (share := number(one)) is not None]
+        shares = [(name, number(share)) for name, share in domains.items()]
+        parts = [f"{cut(name)} {percent(share)}" for name, share in shares if share is not None]
         if parts:
             name = f" of {run.name}" if len(scored) > 1 else ""
             yield element("p", f"Accuracy by domain{name}: {', '.join(parts)}.", class_="note")

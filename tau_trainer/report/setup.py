@@ -16,8 +16,8 @@ def settings(runs: Sequence[RunRecord]) -> Markup:
     sections: dict[str, list[Markup]] = {}
     changed = 0
     for place in places(runs):
-        known = [one for run in runs if (one := run.configuration.settings.get(place)) is not None]
-        marked = any(one.changed for one in known)
+        known = [setting for run in runs if (setting := run.configuration.settings.get(place)) is not None]
+        marked = any(setting.changed for setting in known)
         changed += marked
         sections.setdefault(_section_of(place), []).append(_setting(place, known, values_of(runs, place), marked))
     if not sections:
@@ -59,9 +59,9 @@ def provenance(runs: Sequence[RunRecord]) -> Markup:
 
 
 def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
-    told, machine = run.provenance, mapping(run.provenance.get("hardware"))
-    command = told.get("command")
-    git = mapping(told.get("git"))
+    facts, machine = run.provenance, mapping(run.provenance.get("hardware"))
+    command = facts.get("command")
+    git = mapping(facts.get("git"))
     source = f"{git.get('commit')}{', with uncommitted changes' if git.get('dirty') else ''}" if git else None
     memory = number(machine.get("memory_bytes"))
     cores, usable = machine.get("cores"), machine.get("usable_cores")
@@ -69,16 +69,16 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield from (
         (name, cut(value))
         for name, value in (
-            ("started", when(told.get("started"))),
+            ("started", when(facts.get("started"))),
             ("command", " ".join(map(str, command)) if isinstance(command, list) else command),
-            ("seed", told.get("seed")),
+            ("seed", facts.get("seed")),
             ("source", source),
             ("processor", machine.get("cpu")),
             ("cores", f"{cores}, of which {usable} could be used" if cores != usable and usable else cores),
             ("memory", size(memory) if memory is not None else None),
             ("graphics", ", ".join(map(str, gpus)) if isinstance(gpus, list) and gpus else "none used"),
             ("system", machine.get("system")),
-            *((str(name), version) for name, version in mapping(told.get("versions")).items()),
+            *((str(name), version) for name, version in mapping(facts.get("versions")).items()),
         )
         if value is not None
     )

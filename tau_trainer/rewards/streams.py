@@ -29,8 +29,9 @@ class RewardStream:
     """Factor on the reward."""
 
     def rewards(self, rollout: Rollout) -> FloatArray:
-        """float32 [N, R], before ``strength``: what was paid for each transition."""
-        return rollout.rewards[self.name]
+        """float32 [N, R], before ``strength``: what was paid for each transition, its group's share included."""
+        paid, group_reward = rollout.rewards[self.name], rollout.group_reward
+        return paid if self.name != EXTRINSIC or group_reward is None else paid + group_reward[:, None]
 
 
 def paid_streams(signals: Mapping[str, RewardSignalSettings], width: int) -> tuple[RewardStream, ...]:

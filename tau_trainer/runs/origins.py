@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
 from tau_trainer.runs.folder import RunFolder
-from tau_trainer.settings import RunSettings, TrainerSettings
-from tau_trainer.settings.batched import BatchedSettings, PolicySettings
+from tau_trainer.settings import RunSettings
 from tau_trainer.settings.problems import did_you_mean
 
 
 class Origins:
     """Finds the checkpoint that a learner begins from. Reads nothing but names until one is asked for."""
 
-    def __init__(self, settings: RunSettings | BatchedSettings) -> None:
+    def __init__(self, settings: RunSettings) -> None:
         """Raises SettingsError where what is named does not exist."""
-        self._section = "policies" if isinstance(settings, BatchedSettings) else "behaviors"
-        learners: Mapping[str, PolicySettings | TrainerSettings] = getattr(settings, self._section)
         results, run = Path(settings.checkpoint_settings.results_dir), settings.checkpoint_settings.initialize_from
         self.run = run
         self._folder: Path | None = None
@@ -32,12 +28,14 @@ class Origins:
                     raise SettingsError(f"--initialize-from {run}: that run in '{results}' saved nothing")
                 raise SettingsError(f"--initialize-from {run}: no run of this name in '{results}'; {_near(run, known)}")
         self._paths = {
-            name: self._place(name, learner.init_path) for name, learner in learners.items() if learner.init_path
+            name: self._place(name, trainer.init_path)
+            for name, trainer in settings.behaviors.items()
+            if trainer.init_path
         }
 
     def _place(self, behavior: str, given: str) -> Path:
         """The folder that an ``init_path`` means; a bare name lies inside the run of ``--initialize-from``."""
-        said, path = f"{self._section}.{behavior}.init_path {given}", Path(given)
+        said, path = f"behaviors.{behavior}.init_path {given}", Path(given)
         if path.suffix in (".pt", ".onnx"):
             raise SettingsError(
                 f"{said}: weights are read from this program's own checkpoints, not from a {path.suffix} file; "

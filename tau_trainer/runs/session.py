@@ -34,9 +34,7 @@ from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.provenance import provenance, versions
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import RunSettings
-from tau_trainer.settings.batched import BatchedSettings
 
-Settings = RunSettings | BatchedSettings
 Begin = Callable[[Run], AbstractContextManager[Collector]]
 """Makes what gathers a run's experience, in the run's thread; what that needs beside it ends with the context."""
 _POLL_S = 0.2
@@ -141,7 +139,7 @@ class Session:
 
 
 def start(
-    settings: Settings,
+    settings: RunSettings,
     configuration: str,
     seed: int,
     begin: Begin,
@@ -204,7 +202,7 @@ def start(
 
 
 def kept_recorders(
-    folder: RunFolder, settings: Settings, timers: Timer, command_line: Sequence[str] | None
+    folder: RunFolder, settings: RunSettings, timers: Timer, command_line: Sequence[str] | None
 ) -> list[Recorder]:
     """Recorders of what stays in the run's folder, those of other packages last. Raises SettingsError."""
     names = {"python": "python_version", "tau-trainer": "tau_trainer_version", "torch": "pytorch_version"}

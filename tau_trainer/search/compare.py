@@ -51,16 +51,16 @@ class Comparison:
             "best": self.best,
             "candidates": [
                 {
-                    "name": one.name,
-                    "mean_reward": one.outcome.mean("reward"),
-                    "mean_loss": one.outcome.mean("loss"),
-                    "episodes": len(one.outcome.rewards),
-                    "updates": len(one.outcome.losses),
-                    "decisions": one.outcome.decisions,
-                    "ended": one.outcome.ending if one.error is None else "failed",
-                    "error": one.error,
+                    "name": trial.name,
+                    "mean_reward": trial.outcome.mean("reward"),
+                    "mean_loss": trial.outcome.mean("loss"),
+                    "episodes": len(trial.outcome.rewards),
+                    "updates": len(trial.outcome.losses),
+                    "decisions": trial.outcome.decisions,
+                    "ended": trial.outcome.ending if trial.error is None else "failed",
+                    "error": trial.error,
                 }
-                for one in self.tried
+                for trial in self.tried
             ],
         }
 
@@ -115,28 +115,28 @@ class AgentFinder:
         if (decisions is not None and decisions < 1) or (jobs is not None and jobs < 1):
             raise SettingsError("a comparison needs at least 1 decision and 1 job")
         jobs = min(jobs or os.cpu_count() or 1, len(self._candidates))
-        length = decisions or max(usual_decisions(one) for one in self._candidates.values())
-        told = on_progress or (lambda name, outcome, decisions: None)
+        length = decisions or max(usual_decisions(settings) for settings in self._candidates.values())
+        progress = on_progress or (lambda name, outcome, decisions: None)
         if jobs == 1 or self._begin is not None:
-            tried = [self._here(name, length, told) for name in self._candidates if not self._stopping.is_set()]
+            tried = [self._here(name, length, progress) for name in self._candidates if not self._stopping.is_set()]
         else:
             places = Places(list(self._candidates.values()), jobs)
             with ThreadPoolExecutor(jobs) as pool:
-                waiting = [pool.submit(self._elsewhere, name, length, places, told) for name in self._candidates]
-                tried = [one for found in waiting if (one := found.result()) is not None]
-        if tried and all(one.error is not None for one in tried):
+                waiting = [pool.submit(self._elsewhere, name, length, places, progress) for name in self._candidates]
+                tried = [trial for found in waiting if (trial := found.result()) is not None]
+        if tried and all(trial.error is not None for trial in tried):
             raise TauError(str(tried[0].error))
         return Comparison(self.search, metric, ranked(tried, metric))
 
     def stop(self) -> None:
         """End all trials soon, and keep what was found. Call from any thread."""
         self._stopping.set()
-        for one in list(self._running):
-            one.stop()
+        for trial in list(self._running):
+            trial.stop()
 
-    def _here(self, name: str, decisions: int, told: Told) -> Tried:
+    def _here(self, name: str, decisions: int, progress: Told) -> Tried:
         def tell(_: object) -> None:
-            told(name, trial.outcome, decisions)
+            progress(name, trial.outcome, decisions)
 
         try:
             trial = Trial(self._candidates[name], decisions, begin=self._begin, on_episodes=tell, on_update=tell)
@@ -144,11 +144,12 @@ class AgentFinder:
         except TauError as error:
             return Tried(name, Outcome(), str(error))
 
-    def _elsewhere(self, name: str, decisions: int, places: Places, told: Told) -> Tried | None:
+    def _elsewhere(self, name: str, decisions: int, places: Places, progress: Told) -> Tried | None:
         if self._stopping.is_set():
             return None
         with places.take() as ports:
-            trial = TrialElsewhere(self._candidates[name], decisions, ports, lambda seen: told(name, seen, decisions))
+            candidate = self._candidates[name]
+            trial = TrialElsewhere(candidate, decisions, ports, lambda seen: progress(name, seen, decisions))
             return self._tried(name, trial)
 
     def _tried(self, name: str, trial: Trial | TrialElsewhere) -> Tried:
@@ -188,12 +189,12 @@ def ranked(tried: Sequence[Tried], metric: Metric) -> tuple[Tried, ...]:
 
     Trials that were stopped have not come equally far: of them the decisions count that all of them have.
     """
-    common = min((one.outcome.decisions for one in tried if one.outcome.ending == "stopped"), default=None)
+    common = min((trial.outcome.decisions for trial in tried if trial.outcome.ending == "stopped"), default=None)
 
-    def rank(one: Tried) -> tuple[int, float]:
-        stopped = one.outcome.ending == "stopped"
-        mean = one.outcome.mean(metric, common if stopped else None)
-        if one.error is not None or one.outcome.mean(metric) is None:
+    def rank(trial: Tried) -> tuple[int, float]:
+        stopped = trial.outcome.ending == "stopped"
+        mean = trial.outcome.mean(metric, common if stopped else None)
+        if trial.error is not None or trial.outcome.mean(metric) is None:
             return 2, 0.0
         mean = float("inf") if mean is None else -mean if metric == "reward" else mean
         return int(stopped), mean

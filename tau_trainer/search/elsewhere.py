@@ -28,9 +28,9 @@ class Places:
 
     def __init__(self, candidates: Sequence[RunSettings], jobs: int) -> None:
         """Raises TauError where there are not enough free ports."""
-        count = max(one.env_settings.num_envs for one in candidates)
-        given = [one.env_settings.base_port for one in candidates if one.env_settings.base_port is not None]
-        port = max([BASE_PORT, *given])
+        environments = [candidate.env_settings for candidate in candidates]
+        count = max(env.num_envs for env in environments)
+        port = max([BASE_PORT, *(env.base_port for env in environments if env.base_port is not None)])
         self._free = queue.SimpleQueue[int]()
         for _ in range(jobs):
             while port + count - 1 <= _HIGHEST_PORT and not all(is_free(port + i) for i in range(count)):

@@ -20,7 +20,7 @@ from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import Parent, Target
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
-from tau_trainer.settings.batched import BatchedSettings, plain_batched
+from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
 
 _FULL = 0.9
@@ -70,7 +70,10 @@ class Prober:
 
     def _tried(self, size: int) -> Probe:
         try:
-            asked = {"settings": plain_batched(resized(self._settings, self._sizes(size))), "seconds": self._seconds}
+            asked = {
+                "settings": resized(self._settings, self._sizes(size)).model_dump(mode="json"),
+                "seconds": self._seconds,
+            }
             preload = ["tau_trainer.training.batched.run"]
             target = Target(__name__, asked, "its process", ProbeEndedError, several=True, preload=preload)
             job = self.current = Job(target, limit_s=self._limit_s)

@@ -87,13 +87,13 @@ def table(result: LRResult | Comparison) -> Table:
 
 def _table_of_candidates(result: Comparison) -> Table:
     rows = []
-    for place, one in enumerate(result.tried):
-        outcome = one.outcome
-        note = one.error or ("" if outcome.ending == "finished" else outcome.ending)
+    for place, trial in enumerate(result.tried):
+        outcome = trial.outcome
+        note = trial.error or ("" if outcome.ending == "finished" else outcome.ending)
         means = (_short(outcome.mean("reward")), _short(outcome.mean("loss")))
         counts = (f"{len(outcome.rewards):,}", f"{len(outcome.losses):,}", f"{outcome.decisions:,}")
         best = "best" if place == 0 and result.best is not None else ""
-        rows.append((one.name, *means, *counts, note or best))
+        rows.append((trial.name, *means, *counts, note or best))
     return (result.search, "mean reward", "mean loss", "episodes", "updates", "decisions", ""), rows
 
 
@@ -126,13 +126,13 @@ def draw_comparison(result: Comparison) -> Figure:
     from matplotlib.ticker import EngFormatter
 
     figure, [axes] = new_figure(result.search, 1)
-    for place, one in enumerate(result.tried):
-        points, mean = one.outcome.values(result.metric), one.outcome.mean(result.metric)
-        if not points or one.error is not None:
+    for place, trial in enumerate(result.tried):
+        points, mean = trial.outcome.values(result.metric), trial.outcome.mean(result.metric)
+        if not points or trial.error is not None:
             continue
         x, y = smoothed_points(points)
         dashes, width = _DASHES[place // len(COLORS) % len(_DASHES)], 2.6 if place == 0 else 1.6
-        color, label = COLORS[place % len(COLORS)], f"{one.name}: {_short(mean)}"
+        color, label = COLORS[place % len(COLORS)], f"{trial.name}: {_short(mean)}"
         axes.plot(x, y, linewidth=width, linestyle=dashes, color=color, label=label)
     style(axes, _LABELS[result.metric])
     axes.set_xlabel("agent decisions", fontsize=10)

@@ -54,15 +54,15 @@ class Scaling:
     def curve(self) -> list[Probe]:
         """One probe for each size, the fastest, from the smallest to the largest."""
         found: dict[int, Probe] = {}
-        for one in self.probes:
-            if one.size not in found or one.rate > found[one.size].rate:
-                found[one.size] = one
+        for probe in self.probes:
+            if probe.size not in found or probe.rate > found[probe.size].rate:
+                found[probe.size] = probe
         return [found[size] for size in sorted(found)]
 
     @property
     def rate(self) -> float:
         """Decisions a second with the size to take."""
-        return max((one.rate for one in self.probes if one.size == self.best), default=0.0)
+        return max((probe.rate for probe in self.probes if probe.size == self.best), default=0.0)
 
 
 def scaled(
@@ -72,7 +72,6 @@ def scaled(
     gain: float = 0.1,
     most: int | None = None,
     stopped: Callable[[], bool] = lambda: False,
-    found: Scaling | None = None,
 ) -> Scaling:
     """Double from ``first`` while each doubling is faster by the share ``gain``, then bisect down to an eighth.
 
@@ -86,12 +85,11 @@ def scaled(
         gain: what a doubling has to bring.
         most: no larger size is tried.
         stopped: asked before each probe; true: keep what was found.
-        found: filled while it goes on.
 
     Raises:
         TauError: no size runs, or the first cannot for a reason that no size changes.
     """
-    result = found if found is not None else Scaling()
+    result = Scaling()
 
     def tried(size: int) -> Probe:
         probe = measure(size)
@@ -111,22 +109,22 @@ def scaled(
         if size <= low.size:
             result.ended = f"{most:,} is the most there can be"
             break
-        one = tried(size)
-        if one.failure is None and not _pays(low, one, gain) and not stopped():
-            one, again = tried(size), tried(low.size)
+        probe = tried(size)
+        if probe.failure is None and not _pays(low, probe, gain) and not stopped():
+            probe, again = tried(size), tried(low.size)
             low = low if again.failure else again
-        if _pays(low, one, gain):
-            low = one
-            result.best = one.size
+        if _pays(low, probe, gain):
+            low = probe
+            result.best = probe.size
         else:
-            high, result.ended = size, _reason(one, gain)
+            high, result.ended = size, _reason(probe, gain)
     while high is not None and high - low.size > max(1, low.size // _FINE) and not stopped():
-        one = tried((low.size + high) // 2)
-        if _pays(low, one, gain):
-            low = one
-            result.best = one.size
+        probe = tried((low.size + high) // 2)
+        if _pays(low, probe, gain):
+            low = probe
+            result.best = probe.size
         else:
-            high, result.ended = one.size, _reason(one, gain)
+            high, result.ended = probe.size, _reason(probe, gain)
     if stopped():
         result.ended = "it was stopped"
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tau_trainer.settings.batched import BatchedSettings, plain_batched
+from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.hyperparameters import A2CHyperparameters, Hyperparameters, OffPolicyHyperparameters
 
@@ -19,13 +19,13 @@ def with_copies(settings: BatchedSettings, num_envs: int) -> Sizes:
     Where all that was gathered is one batch, it stays one. A buffer that nobody set grows by itself.
     """
     sizes: Sizes = {("environment", "num_envs"): num_envs}
-    for name, own in _on_policy(settings).items():
-        place = ("policies", name, "hyperparameters")
-        if settings.policies[name].hyperparameters.buffer_size is None:
+    for name, policy in _on_policy(settings).items():
+        place = ("behaviors", name, "hyperparameters")
+        if settings.behaviors[name].hyperparameters.buffer_size is None:
             continue
-        buffer = max(1, own["buffer_size"] * num_envs // settings.environment.num_envs)
+        buffer = max(1, policy["buffer_size"] * num_envs // settings.environment.num_envs)
         sizes[*place, "buffer_size"] = buffer
-        if own["batch_size"] >= min(own["buffer_size"], buffer):
+        if policy["batch_size"] >= min(policy["buffer_size"], buffer):
             sizes[*place, "batch_size"] = buffer
     return sizes
 
@@ -33,12 +33,12 @@ def with_copies(settings: BatchedSettings, num_envs: int) -> Sizes:
 def with_batch(settings: BatchedSettings, batch_size: int) -> Sizes:
     """What changes with the largest batch of a policy: the others' in proportion, none beyond its buffer."""
     policies = _on_policy(settings)
-    largest = max(own["batch_size"] for own in policies.values())
+    largest = max(policy["batch_size"] for policy in policies.values())
     return {
-        ("policies", name, "hyperparameters", "batch_size"): min(
-            max(1, own["batch_size"] * batch_size // largest), own["buffer_size"]
+        ("behaviors", name, "hyperparameters", "batch_size"): min(
+            max(1, policy["batch_size"] * batch_size // largest), policy["buffer_size"]
         )
-        for name, own in policies.items()
+        for name, policy in policies.items()
     }
 
 
@@ -47,14 +47,14 @@ def batch_range(settings: BatchedSettings) -> tuple[int, int] | None:
     policies = _on_policy(settings)
     if not policies:
         return None
-    first = max(own["batch_size"] for own in policies.values())
-    most = max(own["buffer_size"] * first // own["batch_size"] for own in policies.values())
+    first = max(policy["batch_size"] for policy in policies.values())
+    most = max(policy["buffer_size"] * first // policy["batch_size"] for policy in policies.values())
     return None if most <= first else (first, most)
 
 
 def resized(settings: BatchedSettings, sizes: Mapping[Location, int]) -> BatchedSettings:
     """``settings`` with these sizes."""
-    data = plain_batched(settings)
+    data = settings.model_dump(mode="json")
     for location, value in sizes.items():
         inner: Any = data
         for key in location[:-1]:
@@ -66,12 +66,12 @@ def resized(settings: BatchedSettings, sizes: Mapping[Location, int]) -> Batched
 def _on_policy(settings: BatchedSettings) -> dict[str, dict[str, int]]:
     """Batch and buffer of the policies that learn from what they just did."""
     return {
-        name: {"batch_size": own.batch_size, "buffer_size": _gathered(own, settings.environment.num_envs)}
-        for name, policy in settings.policies.items()
-        if policy.learns and not isinstance(own := policy.hyperparameters, OffPolicyHyperparameters)
+        name: {"batch_size": numbers.batch_size, "buffer_size": _gathered(numbers, settings.environment.num_envs)}
+        for name, policy in settings.behaviors.items()
+        if policy.learns and not isinstance(numbers := policy.hyperparameters, OffPolicyHyperparameters)
     }
 
 
-def _gathered(own: Hyperparameters, num_envs: int) -> int:
+def _gathered(numbers: Hyperparameters, num_envs: int) -> int:
     """Decisions before an update, of one agent a copy where nobody set them."""
-    return own.gathered(num_envs) if isinstance(own, A2CHyperparameters) else own.buffer_size
+    return numbers.gathered(num_envs) if isinstance(numbers, A2CHyperparameters) else numbers.buffer_size

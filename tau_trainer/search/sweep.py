@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,10 @@ _WORST_REWARD = 0.5
 """Share of the best reward that may be lost."""
 _ORDERS = 5000
 """Random orders of the values that were measured, among which the one that was seen is looked for."""
+_LEAST_ORDERS = 500
+"""Of long sweeps."""
+_PAIRS = 50_000_000
+"""That are compared in all orders together, about: a second."""
 _CHANCE = 0.01
 """Share of them that may rise as far: above that a rise is what chance brings."""
 _LEAST = 1e-8
@@ -98,8 +103,8 @@ class Sweep:
         """The step whose rate is suggested: where the reward rises, or the loss falls, fastest.
 
         None where chance explains that some values are above those before them: Pettitt's test for a change (1979, *A
-        Non-Parametric Approach to the Change-Point Problem*, section 2), one-sided, whose share of random orders is
-        counted.
+        Non-Parametric Approach to the Change-Point Problem*, section 2), one-sided, up to wherever the rise is
+        clearest, whose share of random orders is counted.
         """
         if len(self.values) <= _FIRST or not np.isfinite(self.values).all():
             return None
@@ -108,7 +113,7 @@ class Sweep:
         # At both ends windows are cut short: what is smoothed twice there may be a single step.
         margin = min(self.window + 1, (len(gains) - 1) // 3)
         place = margin + int(np.argmax(gains[margin : len(gains) - margin]))
-        return place if gains[place] > 0.0 and _chance(sign * np.asarray(self.values)) < _CHANCE else None
+        return place if gains[place] > 0.0 and _chance(tuple(sign * value for value in self.values)) < _CHANCE else None
 
     @property
     def suggestion(self) -> float | None:
@@ -116,16 +121,22 @@ class Sweep:
         return None if self.best is None else self.rates[self.best]
 
 
-def _chance(values: NDArray[np.float64]) -> float:
-    """Share of random orders of ``values`` [n] in which the later ones lie above the earlier ones as clearly."""
-    above = (values[:, None] > values).sum(axis=1) + ((values[:, None] == values).sum(axis=1) + 1) / 2  # mean ranks
-    orders = np.random.default_rng(0).permuted(np.broadcast_to(above, (_ORDERS, len(values))), axis=1)
-    return float((_pettitt(orders) >= _pettitt(above)).mean())
+@lru_cache(maxsize=1)
+def _chance(values: tuple[float, ...]) -> float:
+    """Share of random orders of ``values`` [n] in which there is as clear a rise as in theirs."""
+    above = np.sign(np.subtract.outer(values, values).T).astype(np.int32)  # [n, n]: 1: the second is above the first
+    orders, random = max(_LEAST_ORDERS, min(_ORDERS, _PAIRS // len(values) ** 2)), np.random.default_rng(0)
+    rises = [_rise(above[np.ix_(order, order)]) for order in (random.permutation(len(values)) for _ in range(orders))]
+    return float((np.array(rises) >= _rise(above)).mean())
 
 
-def _pettitt(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Over all places to cut ranks [..., n] in two: how many pairs more rise than fall from one part to the other."""
-    count = ranks.shape[-1]
-    differences = np.arange(1, count + 1) * (count + 1) - 2.0 * np.cumsum(ranks, axis=-1)
-    most: NDArray[np.float64] = differences.max(axis=-1)
-    return most
+def _rise(above: NDArray[np.int32]) -> int:
+    """Over all stretches that begin with the first value, cut in two: pairs that rise, less those that fall.
+
+    The fall that ends a sweep is behind the stretch, and takes nothing from the rise before it.
+
+    Args:
+        above: int32 [n, n], 1 where the second value is above the first, -1 below.
+    """
+    # Pairs within the first part are above each other as often as below, so a sum over both counts those between.
+    return int(above.cumsum(axis=0).cumsum(axis=1).max())

@@ -196,7 +196,7 @@ def loss_of(stats: Mapping[str, Any]) -> float | None:
 def usual_decisions(settings: RunSettings) -> int:
     """Decisions of a trial that is not told how many: enough to see a difference, and at most those of a whole run."""
     trainers = list(settings.behaviors.values()) or [settings.of_behavior("")]
-    return max(min(one.max_steps, _usual(one)) for one in trainers)
+    return max(min(trainer.max_steps, _usual(trainer)) for trainer in trainers)
 
 
 def _usual(trainer: TrainerSettings) -> int:
@@ -228,9 +228,9 @@ def with_numbers(settings: RunSettings, **numbers: Any) -> RunSettings:
     """``settings`` whose behaviors all have these hyperparameters."""
 
     def changed(trainer: TrainerSettings) -> TrainerSettings:
-        own = trainer.hyperparameters
-        given = own.model_dump(include=own.model_fields_set) | numbers
-        return trainer.model_copy(update={"hyperparameters": type(own).model_validate(given)})
+        hyperparameters = trainer.hyperparameters
+        given = hyperparameters.model_dump(include=hyperparameters.model_fields_set) | numbers
+        return trainer.model_copy(update={"hyperparameters": type(hyperparameters).model_validate(given)})
 
     return _of_all(settings, changed)
 

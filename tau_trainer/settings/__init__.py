@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import (
     AgentHyperparameters,
@@ -23,7 +24,7 @@ from tau_trainer.settings.hyperparameters import (
     SACHyperparameters,
     TD3Hyperparameters,
 )
-from tau_trainer.settings.loading import dump_settings, load_settings
+from tau_trainer.settings.loading import dump_settings, load_batched, load_settings
 from tau_trainer.settings.networks import MemorySettings, NetworkSettings
 from tau_trainer.settings.parameters import (
     Curriculum,
@@ -60,6 +61,7 @@ __all__ = [
     "HEADLESS_PREFIX",
     "AgentHyperparameters",
     "AsyncTrainerSettings",
+    "BatchedSettings",
     "CheckpointSettings",
     "CollectionSettings",
     "Curriculum",
@@ -101,6 +103,7 @@ __all__ = [
     "check_device",
     "dump_settings",
     "find_config",
+    "load_batched",
     "load_settings",
     "resolve_seed",
     "shipped_names",

@@ -1,33 +1,39 @@
-"""A file for ``tau-train batch``: an environment whose copies are tensors, and the policies of its agents."""
+"""Settings of a batched run: behaviors as everywhere, and an environment whose copies are tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-import yaml
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.document import Location, read_document
+from tau_trainer.settings.engines import EnvSettings
 from tau_trainer.settings.hyperparameters import (
     A2CHyperparameters,
     BatchedDQNHyperparameters,
-    Hyperparameters,
     OffPolicyHyperparameters,
     PPOHyperparameters,
 )
-from tau_trainer.settings.kinds import Bool, Float, Fraction, Int, NaturalInt, PositiveInt, Section, Text
-from tau_trainer.settings.merging import apply_overrides
-from tau_trainer.settings.networks import NetworkSettings
-from tau_trainer.settings.problems import Problems, did_you_mean, key_path
-from tau_trainer.settings.run import CheckpointSettings, TorchSettings, fixed_seed
-from tau_trainer.settings.shipped import find_config
-from tau_trainer.settings.trainers import SummaryFreq, summary_every
+from tau_trainer.settings.kinds import Bool, NaturalInt, PositiveInt, Section, Text
+from tau_trainer.settings.run import RunSettings
+from tau_trainer.settings.signals import RewardSignalSettings
+from tau_trainer.settings.trainers import RewardSignals, TrainerSettings
 
 Compile = Literal["auto", "on", "off"]
 """Whether stepping and acting are compiled: where a probe says that it is faster, always, or never."""
+_FOR_ENGINES = ("engine_settings", "environment_parameters", "tau", "collection", "execution", "async_trainer")
+"""Sections that mean nothing where copies are tensors."""
+_CLOCK = ("max_steps", "summary_freq", "checkpoint_interval", "even_checkpoints")
+"""What all behaviors of a batched run have alike: they play in the same copies, step by step."""
 
 
 class EnvironmentSettings(Section):
@@ -59,8 +65,8 @@ class EvaluationSettings(Section):
     """Keep one episode of the last evaluation: trace.npz, and trace.gif where the environment draws pictures."""
 
 
-class PolicySettings(Section):
-    """One entry under ``policies``."""
+class PolicySettings(TrainerSettings):
+    """A behavior of a batched environment. A *step* is a decision of any agent; those that have left count too."""
 
     agents: tuple[Text, ...] | None = None
     """Whose it is: agents by name, or by what stands before their number; null = all there are."""
@@ -68,46 +74,56 @@ class PolicySettings(Section):
     """Whether it learns; else it acts as it is."""
     player: Text | None = None
     """A fixed player of the environment that decides instead of a network."""
-    trainer_type: str
-    """The algorithm."""
-    hyperparameters: SerializeAsAny[Hyperparameters]
-    """Its numbers."""
-    network_settings: NetworkSettings = NetworkSettings()
-    """Shape of its network."""
-    gamma: Fraction = 0.99
-    """Discount for each step."""
-    init_path: Text | None = None
-    """A checkpoint to start from."""
-    criterion: Float | None = None
-    """Mean return of trial_count episodes, from which this policy has learned enough; None = it learns to the end."""
-    trial_count: PositiveInt = 100
-    """Newest episodes that criterion and save_best_only look at, and as many more as are counted together."""
-    save_best_only: Bool = False
-    """Write checkpoints only where a policy that asks for this has become better, by those episodes."""
+    max_steps: PositiveInt = 1_000_000
+    """Decisions of all agents together after which the run ends."""
+
+    of_networks: ClassVar[frozenset[str]] = frozenset(
+        {"trainer_type", "hyperparameters", "network_settings", "reward_signals", "init_path"}
+    )
+    """Keys that a player has no use for."""
 
     @property
     def learns(self) -> bool:
         """Whether anything changes it."""
         return self.to_train and self.player is None
 
+    @property
+    def gamma(self) -> float:
+        """Discount for each step."""
+        return self.reward_signals["extrinsic"].gamma
+
     @model_validator(mode="after")
     def _players_are_no_networks(self) -> Self:
-        given = {"hyperparameters", "network_settings", "init_path", "trainer_type", "gamma"} & self.model_fields_set
+        given = self.of_networks & self.model_fields_set
         if self.player is not None and given:
             text = "has a player, which is no network, and {key}; remove one of them"
             raise PydanticCustomError("player", text, {"key": min(given)})
         return self
 
     @model_validator(mode="after")
-    def _no_memory(self) -> Self:
+    def _what_tensors_have(self) -> Self:
         if self.network_settings.memory is not None:
             text = "asks for network_settings.memory, which is not learned on tensors; remove it"
             raise PydanticCustomError("no_memory", text)
+        if set(self.reward_signals) != {"extrinsic"}:
+            text = "has reward_signals other than extrinsic, the one that is learned from on tensors; leave that alone"
+            raise PydanticCustomError("extrinsic_alone", text)
+        for key in ("time_horizon", "save_param_only", "threaded", "self_play", "behavioral_cloning"):
+            if getattr(self, key) != type(self).model_fields[key].default:
+                text = "asks for {key}, which is for engines; remove it"
+                raise PydanticCustomError("for_engines", text, {"key": key})
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_a_network(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What can be read again: a player has no network."""
+        values: dict[str, Any] = handler(self)
+        left_out = frozenset() if self.player is None else self.of_networks
+        return {key: value for key, value in values.items() if key not in left_out}
 
 
 class PPOPolicySettings(PolicySettings):
-    """A policy that PPO trains."""
+    """A behavior that PPO trains on tensors."""
 
     trainer_type: Literal["ppo"] = "ppo"
     hyperparameters: PPOHyperparameters = PPOHyperparameters()
@@ -121,22 +137,28 @@ class PPOPolicySettings(PolicySettings):
 
 
 class A2CPolicySettings(PolicySettings):
-    """A policy that A2C trains."""
+    """A behavior that A2C trains."""
 
     trainer_type: Literal["a2c"] = "a2c"
     hyperparameters: A2CHyperparameters = A2CHyperparameters()
-    gamma: Fraction = 0.98
-    """Discount for each step."""
+    reward_signals: RewardSignals = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings(gamma=0.98)})
+
+    @field_validator("reward_signals", mode="before")
+    @classmethod
+    def _its_own_gamma(cls, value: Any) -> Any:
+        """An extrinsic signal that says no gamma has A2C's."""
+        extrinsic = value.get("extrinsic") if isinstance(value, Mapping) else None
+        return {**value, "extrinsic": {"gamma": 0.98, **extrinsic}} if isinstance(extrinsic, Mapping) else value
 
 
 class DQNPolicySettings(PolicySettings):
-    """A policy that deep Q-learning trains."""
+    """A behavior that deep Q-learning trains on tensors."""
 
     trainer_type: Literal["dqn"] = "dqn"
     hyperparameters: BatchedDQNHyperparameters = BatchedDQNHyperparameters()
 
 
-_POLICIES: dict[str, type[PolicySettings]] = {
+POLICIES: dict[str, type[PolicySettings]] = {
     "a2c": A2CPolicySettings,
     "ppo": PPOPolicySettings,
     "dqn": DQNPolicySettings,
@@ -153,43 +175,26 @@ def _of_its_type(value: object) -> object:
     """A plain mapping as the class that its ``trainer_type`` asks for."""
     if not isinstance(value, Mapping):
         return value
-    return _POLICIES[value.get("trainer_type", "ppo")].model_validate(value)
+    return POLICIES[value.get("trainer_type", "ppo")].model_validate(value)
 
 
 AnyPolicySettings = Annotated[SerializeAsAny[PolicySettings], BeforeValidator(_of_its_type)]
 
 
-class BatchedSettings(Section):
-    """All that such a file may say. A *step* is one decision of one agent; those that have left are counted too."""
+class BatchedSettings(RunSettings):
+    """Settings of a run whose environment is tensors: what engines have is refused."""
 
+    default_settings: AnyPolicySettings | None = None
+    behaviors: Annotated[dict[str, AnyPolicySettings], Field(min_length=1)]  # type: ignore[assignment]
+    """Who decides for whom, by name."""
     environment: EnvironmentSettings
     """What is played."""
-    policies: Annotated[dict[str, AnyPolicySettings], Field(min_length=1)]
-    """Who decides for whom, by name."""
-    max_steps: PositiveInt = 1_000_000
-    """Decisions of all agents together after which the run ends."""
-    summary_freq: SummaryFreq = "auto"
-    """Decisions between two points of every curve; auto = 50000, in short runs a twentieth of max_steps."""
-    checkpoint_interval: PositiveInt = 500000
-    """Decisions between checkpoints."""
-    keep_checkpoints: Int = 5
-    """Newest checkpoints kept; 0 or less keeps all."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """Episodes beside learning."""
     devices: PositiveInt = 1
     """Processes that train together, each with its share of the copies: on GPUs one each, else on the CPU."""
     compile: Annotated[Compile, BeforeValidator(_as_word)] = "auto"
     """Whether stepping and acting are compiled."""
-    seed: Int = -1
-    """Of everything random; -1: a random one."""
-    checkpoint_settings: CheckpointSettings = CheckpointSettings()
-    """Where the run is kept."""
-    torch_settings: TorchSettings = TorchSettings()
-    """Where everything is computed."""
-    callbacks: tuple[Text, ...] = ()
-    """What is told of the run: callbacks by name, or MODULE:CLASS of one's own."""
-    debug: Bool = False
-    """Tell more in the log; show tracebacks."""
 
     @property
     def device(self) -> str:
@@ -202,14 +207,47 @@ class BatchedSettings(Section):
         return self.model_copy(update={"torch_settings": chosen})
 
     @property
-    def summary_every(self) -> int:
-        """Decisions between two points of every curve."""
-        return summary_every(self.summary_freq, 50000, self.max_steps)
+    def seed(self) -> int:
+        """Of everything random; -1: a random one."""
+        return self.env_settings.seed
+
+    @property
+    def clock(self) -> PolicySettings:
+        """A behavior that learns: how long, and what is written when, is the same for all of them."""
+        return next(policy for policy in self.behaviors.values() if policy.learns)
+
+    @field_validator(*_FOR_ENGINES, mode="before")
+    @classmethod
+    def _no_engines(cls, value: object) -> object:
+        raise PydanticCustomError("for_engines", "is for engines, and the file is of a batched environment; remove it")
+
+    @field_validator("env_settings", mode="before")
+    @classmethod
+    def _seed_alone(cls, value: object) -> object:
+        for key in value if isinstance(value, Mapping) else ():
+            if key not in EnvSettings.model_fields or key == "seed":
+                continue
+            where = "; environment.num_envs says how many copies there are" if key == "num_envs" else ""
+            text = "has {key}, which is for engines{where}; remove it"
+            raise PydanticCustomError("for_engines", text, {"key": key, "where": where})
+        return value
+
+    @field_validator("behaviors")
+    @classmethod
+    def _one_clock(cls, value: dict[str, PolicySettings]) -> dict[str, PolicySettings]:
+        learning = {name: policy for name, policy in value.items() if policy.learns}
+        for key in _CLOCK:
+            given = {getattr(policy, key): name for name, policy in learning.items()}
+            if len(given) > 1:
+                said = " and ".join(f"{name} has {key} {number}" for number, name in given.items())
+                text = "play in the same copies, and {said}; say it once, under default_settings"
+                raise PydanticCustomError("one_clock", text, {"said": said})
+        return value
 
     @model_validator(mode="after")
     def _somebody_learns(self) -> Self:
-        if not any(policy.learns for policy in self.policies.values()):
-            text = "has no policy that learns; let one have to_train: true and no player"
+        if not any(policy.learns for policy in self.behaviors.values()):
+            text = "has no behavior that learns; let one have to_train: true and no player"
             raise PydanticCustomError("nobody_learns", text)
         return self
 
@@ -219,90 +257,21 @@ class BatchedSettings(Section):
             text = "cannot share {copies} copies out to {devices} devices; make environment.num_envs a multiple of it"
             raise PydanticCustomError("devices", text, {"copies": self.environment.num_envs, "devices": self.devices})
         if self.devices > 1:
-            for name, policy in self.policies.items():
+            for name, policy in self.behaviors.items():
                 if policy.learns and isinstance(policy.hyperparameters, OffPolicyHyperparameters):
-                    text = "has devices, and policies.{name} a trainer_type that learns in one process; remove devices"
+                    text = "has devices, and behaviors.{name} a trainer_type that learns in one process; remove devices"
                     raise PydanticCustomError("devices", text, {"name": name})
         return self
 
+    @model_serializer(mode="wrap")
+    def _without_engines(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What can be read again."""
+        values: dict[str, Any] = handler(self)
+        if "env_settings" in values:
+            values["env_settings"] = {"seed": self.seed}
+        return {key: value for key, value in values.items() if key not in _FOR_ENGINES}
+
 
 def is_batched(data: Mapping[str, Any]) -> bool:
-    """Whether a file's data is for ``tau-train batch``."""
-    return "policies" in data and "environment" in data
-
-
-def load_batched(
-    path: Path | str, overrides: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
-) -> BatchedSettings:
-    """A file for ``tau-train batch``.
-
-    Args:
-        path: YAML, or the name of a shipped one.
-        overrides: values over the file by dotted key; ``policies.*.gamma`` sets every policy's.
-        flags: names under which overrides are told of in messages.
-
-    Raises:
-        SettingsError: one sentence for every problem, with file, line and key, and what to do.
-    """
-    document = read_document(find_config(path))
-    data, places = apply_overrides(document.data, overrides or {})
-    names = {place: _flag(place, flags or {}) for place in places}
-    problems = Problems(document, names)
-    for location, line in document.duplicates:
-        problems.sentences.append(f"{document.name}:{line}: {key_path(location)} stands twice; remove one of the two")
-    if "behaviors" in data and not is_batched(data):
-        problems.add(("behaviors",), "is for tau-train learn; a file for batch has `environment:` and `policies:`")
-        problems.raise_if_any()
-    if isinstance(data.get("policies"), dict):
-        read = {name: _policy(problems, ("policies", name), entry) for name, entry in data["policies"].items()}
-        if None in read.values():  # what else is wrong is told with it
-            data["policies"] = {"-": PPOPolicySettings()}
-        else:
-            data["policies"] = read
-    settings: BatchedSettings | None = None
-    try:
-        settings = BatchedSettings.model_validate(data)
-    except ValidationError as error:
-        problems.add_errors(error, BatchedSettings, ())
-    problems.raise_if_any()
-    assert settings is not None
-    return settings
-
-
-def _flag(place: Location, flags: Mapping[str, str]) -> str:
-    dotted = key_path(place)
-    return flags.get(dotted) or flags.get(".".join(["policies", "*", *map(str, place[2:])])) or f"override {dotted}"
-
-
-def _policy(problems: Problems, place: Location, entry: Any) -> PolicySettings | None:
-    """One policy's settings; None: it has problems, which are noted."""
-    kind = entry.get("trainer_type", "ppo") if isinstance(entry, dict) else "ppo"
-    if kind not in _POLICIES:
-        text = f"is {kind!r}, which does not learn on tensors; {did_you_mean(str(kind), _POLICIES)}"
-        problems.add((*place, "trainer_type"), text)
-        return None
-    try:
-        return _POLICIES[kind].model_validate(entry if entry is not None else {})
-    except ValidationError as error:
-        problems.add_errors(error, _POLICIES[kind], place)
-        return None
-
-
-def plain_batched(settings: BatchedSettings) -> dict[str, Any]:
-    """Every value as JSON has it; validating it gives equal settings."""
-    values = settings.model_dump(mode="json")
-    for name, policy in settings.policies.items():
-        if policy.player is not None:
-            values["policies"][name] = {"agents": values["policies"][name]["agents"], "player": policy.player}
-    return values
-
-
-def dump_batched(settings: BatchedSettings) -> str:
-    """YAML with every value written out; loading it gives equal settings."""
-    text: str = yaml.safe_dump(plain_batched(settings), sort_keys=False, allow_unicode=True)
-    return text
-
-
-def resolve_batched_seed(settings: BatchedSettings) -> BatchedSettings:
-    """Settings whose seed is a fixed number of at least 0."""
-    return settings.model_copy(update={"seed": fixed_seed(settings.seed, settings.checkpoint_settings)})
+    """Whether a file's data is of a batched environment; earlier versions had ``policies`` there."""
+    return "environment" in data and ("behaviors" in data or "policies" in data)

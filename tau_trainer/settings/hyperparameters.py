@@ -321,6 +321,8 @@ class DQNHyperparameters(OffPolicyHyperparameters):
     """Rewards are cut off at this size; null = never."""
     clip_td_err: PositiveFloat | None = None
     """Errors count as at most this in gradients and priorities; null = as they are."""
+    max_grad_norm: PositiveFloat | None = None
+    """Gradients are scaled down to this norm; null = never."""
 
 
 class BatchedDQNHyperparameters(DQNHyperparameters):
@@ -328,8 +330,6 @@ class BatchedDQNHyperparameters(DQNHyperparameters):
 
     steps_per_update: PositiveFloat = 64.0
     """Decisions for each gradient update."""
-    max_grad_norm: PositiveFloat | None = None
-    """Gradients are scaled down to this norm; null = never."""
 
     @model_validator(mode="after")
     def _what_tensors_have(self) -> Self:

@@ -1,6 +1,6 @@
 """From a YAML file and flags to frozen settings, and back to YAML.
 
-Precedence: a given flag, then the file, then ML-Agents' default. Every problem is found before any is told.
+Precedence: a given flag, then the file, then the default. Every problem is found before any is told.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,8 +17,9 @@ from pydantic import ValidationError
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings.batched import is_batched
+from tau_trainer.settings.batched import POLICIES, BatchedSettings, PPOPolicySettings, is_batched
 from tau_trainer.settings.document import Document, Location, read_document
+from tau_trainer.settings.earlier import migrated, moved, moved_override
 from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.legacy import old_format
 from tau_trainer.settings.merging import apply_overrides, over_defaults
@@ -25,11 +27,13 @@ from tau_trainer.settings.problems import Problems, did_you_mean, key_path, with
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.shipped import find_config
 from tau_trainer.settings.trainable import untrainable
-from tau_trainer.settings.trainers import TrainerSettings, trainer_type
+from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings, trainer_type
 
 _log = logging.getLogger(__name__)
 _SectionT = TypeVar("_SectionT", bound=Section)
 Warn = Callable[[str], None]
+STORED = "configuration.yaml"
+"""What a run's own settings are called; those that an earlier version wrote are read as what they said."""
 
 
 def load_settings(
@@ -39,7 +43,7 @@ def load_settings(
     lenient: bool = False,
     flags: Mapping[str, str] | None = None,
 ) -> RunSettings:
-    """Settings that this version can train.
+    """Settings that this version can train; :class:`.BatchedSettings` where the file has an ``environment``.
 
     Args:
         path: a YAML file in ML-Agents' form, or the name of a shipped one (``tau3``); None = defaults for whatever
@@ -51,7 +55,23 @@ def load_settings(
     Raises:
         SettingsError: one sentence for every problem, with file, line and key, and what to do.
     """
-    settings, problems = read_settings(path, overrides or {}, lenient, flags or {})
+    return load_form(None, path, overrides or {}, lenient, flags or {})
+
+
+def load_batched(
+    path: Path | str, overrides: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
+) -> BatchedSettings:
+    """:func:`load_settings` of a file that has an ``environment``. Raises SettingsError for any other, too."""
+    settings = load_form(True, path, overrides or {}, False, flags or {})
+    assert isinstance(settings, BatchedSettings)
+    return settings
+
+
+def load_form(
+    batched: bool | None, path: Path | str | None, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str]
+) -> RunSettings:
+    """:func:`load_settings`; ``batched``: whether the file must be of a batched environment, or of none."""
+    settings, problems = read_settings(path, overrides, lenient, flags, batched=batched)
     for location, text in untrainable(settings):
         problems.add(location, text)
     problems.raise_if_any()
@@ -70,21 +90,42 @@ def read_settings(
     lenient: bool,
     flags: Mapping[str, str],
     warn: Warn = _log.warning,
+    *,
+    batched: bool | None = None,
 ) -> tuple[RunSettings, Problems]:
-    """See :func:`load_settings`: everything that the file format knows, trainable or not, and where it stands."""
-    document = read_document(find_config(path)) if path is not None else Document("", {"default_settings": {}})
-    return interpret(document, overrides, lenient, flags, warn)
+    """See :func:`load_form`: everything that the file format knows, trainable or not, and where it stands."""
+    if path is None:
+        document = Document("", {"default_settings": {}})
+    else:
+        document = read_document(find_config(path))
+        if Path(document.name).name == STORED:
+            document = replace(document, data=migrated(document.data))
+    return interpret(document, overrides, lenient, flags, warn, batched=batched)
 
 
 def interpret(
-    document: Document, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str], warn: Warn = _log.warning
+    document: Document,
+    overrides: Mapping[str, Any],
+    lenient: bool,
+    flags: Mapping[str, str],
+    warn: Warn = _log.warning,
+    *,
+    batched: bool | None = None,
 ) -> tuple[RunSettings, Problems]:
     """See :func:`read_settings`, of a file that was read already; ``warn`` is told what is left out."""
     data, places = apply_overrides(document.data, overrides)
     names = {place: _flag_name(place, flags) for place in places}
-    reader = _Reader(Problems(document, names), lenient, warn)
-    file = reader.read(data)
-    return file, reader.problems
+    problems = Problems(document, names)
+    for dotted in overrides:
+        if (new := moved_override(dotted)) is not None:
+            problems.sentences.append(f"{flags.get(dotted) or f'override {dotted}'} is {new} today; write that")
+    found = is_batched(data)
+    if batched and not found:
+        problems.add(("environment",), "is missing, so this is for tau-train learn; a file for batch has it")
+    elif found and batched is False:
+        problems.add((), f"is of batched environments; train it with: tau-train batch {document.name}")
+    problems.raise_if_any()
+    return _Reader(problems, lenient, warn, batched=found).read(data), problems
 
 
 def _flag_name(place: Location, flags: Mapping[str, str]) -> str:
@@ -96,14 +137,18 @@ def _flag_name(place: Location, flags: Mapping[str, str]) -> str:
 class _Reader:
     """One pass over a file's data that validates section by section and gathers all problems."""
 
-    def __init__(self, problems: Problems, lenient: bool, warn: Warn) -> None:
+    def __init__(self, problems: Problems, lenient: bool, warn: Warn, *, batched: bool) -> None:
         self.problems = problems
         self.lenient = lenient
         self.warn = warn
+        self.batched = batched
+        self.form: type[RunSettings] = BatchedSettings if batched else RunSettings
+        self.usual: type[TrainerSettings] = PPOPolicySettings if batched else PPOTrainerSettings
 
     def read(self, data: dict[str, Any]) -> RunSettings:
         """The checked file; raises SettingsError with all problems."""
         self._duplicates()
+        self._other_forms(data)
         data = dict(data)
         entry = data.get("default_settings")
         defaults = data["default_settings"] = None if entry is None else self._trainer(("default_settings",), entry)
@@ -111,18 +156,17 @@ class _Reader:
         if isinstance(data.get("behaviors"), dict):
             for name, entry in data["behaviors"].items():
                 if isinstance(entry, dict) and defaults is not None:
-                    entry = over_defaults(defaults, entry)
+                    entry = over_defaults(defaults, entry, self._class_of)
                 read[name] = self._trainer(("behaviors", name), entry)
-            data["behaviors"] = {name: settings for name, settings in read.items() if settings is not None}
-        if not self._old_format(data):
-            file = self._validate(RunSettings, data, ())
-            if file is not None and not self.problems.sentences:
-                return file
             # What could not be read is there all the same: a lesson may wait for it.
-            there = {
-                name: settings or trainer_type("ppo").settings.model_validate({}) for name, settings in read.items()
-            }
-            self._untrainable(data | ({"behaviors": there} if read else {}))
+            data["behaviors"] = {name: settings or self.usual.model_validate({}) for name, settings in read.items()}
+            if self.batched and None in read.values():  # what behaviors must have in common is told later
+                data["behaviors"] = {"-": self.usual.model_validate({})}
+        file = self._validate(self.form, data, ())
+        if file is not None and not self.problems.sentences:
+            return file
+        if not self.batched:
+            self._untrainable(data)
         self.problems.raise_if_any()
         raise AssertionError("what cannot be read has a problem")
 
@@ -144,40 +188,54 @@ class _Reader:
             else:
                 self.problems.sentences.append(f"{place} stands twice; remove one of the two")
 
-    def _old_format(self, data: Mapping[str, Any]) -> bool:
-        """Whether this is a file of another kind, or of an older ML-Agents, which is said in one sentence."""
-        found = old_format(data, set(RunSettings.model_fields), self.problems.document.name)
-        if is_batched(data):
-            found = (), f"is of batched environments; train it with: tau-train batch {self.problems.document.name}"
-        if found is not None:
-            self.problems.add(*found)
-        return found is not None
+    def _other_forms(self, data: Mapping[str, Any]) -> None:
+        """Tell a file of an older ML-Agents in one sentence, and one of ours by the keys that were renamed."""
+        name = self.problems.document.name
+        old = None if self.batched else old_format(data, set(RunSettings.model_fields), name)
+        findings = [old] if old is not None else [*moved(data)]
+        for location, text in findings:
+            self.problems.add(location, text if old is not None else f"{text}, or run: tau-train upgrade {name}")
+        if findings:
+            self.problems.raise_if_any()
+
+    def _class_of(self, kind: object) -> type[TrainerSettings] | None:
+        """Whose keys a ``trainer_type`` has; None: there is none such."""
+        if self.batched:
+            return POLICIES.get(str(kind))
+        known = isinstance(kind, str) and (kind in plugins.names("trainers") or plugins.is_place("trainers", kind))
+        return trainer_type(str(kind)).settings if known else None
 
     def _trainer(self, place: Location, entry: Any) -> TrainerSettings | None:
         """One behavior's settings, of the class that its trainer_type asks for."""
         if not isinstance(entry, dict):
-            return self._validate(trainer_type("ppo").settings, entry, place)
+            return self._validate(self.usual, entry, place)
         if "framework" in entry:
             self.warn(f"{self.problems.place((*place, 'framework'))} is deprecated and has no effect")
             entry = {key: value for key, value in entry.items() if key != "framework"}
         if "hyperparameters" in entry and "trainer_type" not in entry and not self.lenient:
             self.problems.add((*place, "trainer_type"), "is missing beside hyperparameters; add `trainer_type: ppo`")
-        kind, known = entry.get("trainer_type", "ppo"), plugins.names("trainers")
-        if not isinstance(kind, str) or not (kind in known or plugins.is_place("trainers", kind)):
-            text = f"is {kind!r}, which is no trainer type; {did_you_mean(str(kind), known)}"
-            package = plugins.package_for_mlagents(str(kind))
-            if package is not None:
-                text = (
-                    f"is {kind!r}, which the package {package} brings for mlagents-learn: it is made of classes of "
-                    "mlagents and cannot train here; docs/guides/plugins.md says what it has to change"
-                )
-            self.problems.add((*place, "trainer_type"), text)
-            return None
+        kind = entry.get("trainer_type", "ppo")
         try:
-            return self._validate(trainer_type(kind).settings, entry, place)
+            settings = self._class_of(kind)
         except SettingsError as error:
             self.problems.add((*place, "trainer_type"), str(error))
             return None
+        if settings is None:
+            self.problems.add((*place, "trainer_type"), f"is {kind!r}, {self._unknown(str(kind))}")
+            return None
+        return self._validate(settings, entry, place)
+
+    def _unknown(self, kind: str) -> str:
+        """What to say of a ``trainer_type`` that is none here."""
+        if self.batched:
+            return f"which does not learn on tensors; {did_you_mean(kind, POLICIES)}"
+        package = plugins.package_for_mlagents(kind)
+        if package is None:
+            return f"which is no trainer type; {did_you_mean(kind, plugins.names('trainers'))}"
+        return (
+            f"which the package {package} brings for mlagents-learn: it is made of classes of mlagents and cannot "
+            "train here; docs/guides/plugins.md says what it has to change"
+        )
 
     def _validate(self, model: type[_SectionT], data: Any, prefix: Location) -> _SectionT | None:
         try:

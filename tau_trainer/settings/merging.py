@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
-from tau_trainer import plugins
+from tau_trainer.settings.batched import PolicySettings
 from tau_trainer.settings.document import Location
-from tau_trainer.settings.trainers import TrainerSettings, trainer_type
+from tau_trainer.settings.trainers import TrainerSettings
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,25 +23,31 @@ def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-def over_defaults(defaults: TrainerSettings, behavior: Mapping[str, Any]) -> dict[str, Any]:
-    """``behavior`` over ``default_settings``.
+def over_defaults(
+    defaults: TrainerSettings,
+    behavior: Mapping[str, Any],
+    class_of: Callable[[object], type[TrainerSettings] | None],
+) -> dict[str, Any]:
+    """``behavior`` over ``default_settings``; ``class_of`` a ``trainer_type``.
 
-    As in ML-Agents the defaults count in full, those not written included. Where the behavior's trainer type is
-    another one (which ML-Agents cannot do), it takes of the hyperparameters only those that were written and that its
-    type has.
+    As in ML-Agents the defaults count in full, those not written included; of a batched run what was written. Where the
+    behavior's trainer type is another one (which ML-Agents cannot do), it takes of the hyperparameters only those that
+    were written and that its type has; a fixed player takes nothing that is of networks.
     """
-    base = defaults.model_dump()
-    wanted = behavior.get("trainer_type", defaults.trainer_type)
-    known = isinstance(wanted, str) and wanted in plugins.names("trainers")
-    if known and trainer_type(wanted).settings is not type(defaults):
+    batched = isinstance(defaults, PolicySettings)
+    base = defaults.model_dump(exclude_unset=batched)
+    kind = class_of(behavior.get("trainer_type", defaults.trainer_type))
+    if kind is not None and kind is not type(defaults):
         written = defaults.hyperparameters.model_dump(exclude_unset=True)
-        own = _hyperparameter_names(wanted)
-        base["hyperparameters"] = {name: value for name, value in written.items() if name in own}
+        known = _hyperparameter_names(kind)
+        base["hyperparameters"] = {name: value for name, value in written.items() if name in known}
+    if isinstance(defaults, PolicySettings) and behavior.get("player") is not None:
+        base = {key: value for key, value in base.items() if key not in defaults.of_networks}
     return deep_merge(base, behavior)
 
 
-def _hyperparameter_names(name: str) -> set[str]:
-    numbers = trainer_type(name).settings.model_fields["hyperparameters"].annotation
+def _hyperparameter_names(kind: type[TrainerSettings]) -> set[str]:
+    numbers = kind.model_fields["hyperparameters"].annotation
     return set(numbers.model_fields) if isinstance(numbers, type) and issubclass(numbers, BaseModel) else set()
 
 
@@ -61,8 +67,6 @@ def apply_overrides(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> tu
 
 def _expand(data: Mapping[str, Any], parts: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Locations meant by ``parts``: for ``behaviors.*`` those of all behaviors and of the defaults."""
-    if parts[:2] == ("policies", "*") and isinstance(data.get("policies"), dict):
-        return [("policies", name, *parts[2:]) for name in data["policies"]]
     if parts[:2] != ("behaviors", "*"):
         return [parts]
     behaviors = data.get("behaviors")

@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -129,12 +129,10 @@ class RunSettings(Section):
         )
 
 
-class _OnDevice(Protocol):
-    @property
-    def torch_settings(self) -> TorchSettings: ...
+SettingsT = TypeVar("SettingsT", bound=RunSettings)
 
 
-def check_device(settings: _OnDevice) -> None:
+def check_device(settings: RunSettings) -> None:
     """Try ``torch_settings.device``; imports torch only where a device other than the CPU is named.
 
     Raises:
@@ -155,28 +153,28 @@ def check_device(settings: _OnDevice) -> None:
         ) from None
 
 
-def fixed_seed(seed: int, chosen: CheckpointSettings) -> int:
+def _fixed(seed: int, chosen: CheckpointSettings) -> int:
     """The seed, if it is one; -1 stands for that of the run that goes on, or for a random one of a new run."""
     if seed >= 0:
         return seed
     if chosen.resume or chosen.inference:
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-            told = json.loads((Path(chosen.results_dir) / chosen.run_id / "run.json").read_text(encoding="utf-8"))
-            return max(int(told["seed"]), 0)
+            stored = json.loads((Path(chosen.results_dir) / chosen.run_id / "run.json").read_text(encoding="utf-8"))
+            return max(int(stored["seed"]), 0)
     return secrets.randbelow(_RANDOM_SEEDS)
 
 
-def resolve_seed(settings: RunSettings) -> RunSettings:
+def resolve_seed(settings: SettingsT) -> SettingsT:
     """Settings whose run seed, and that of every sampler, is a fixed number of at least 0.
 
     Samplers without a seed get the run's seed plus a running index over all such parameters, as in ML-Agents.
     """
-    seed = fixed_seed(settings.env_settings.seed, settings.checkpoint_settings)
+    seed = _fixed(settings.env_settings.seed, settings.checkpoint_settings)
     index = itertools.count(seed)
 
     def seeded(value: AnyParameter) -> AnyParameter:
         if isinstance(value, Curriculum):
-            lessons = tuple(one.model_copy(update={"value": seeded(one.value)}) for one in value.curriculum)
+            lessons = tuple(lesson.model_copy(update={"value": seeded(lesson.value)}) for lesson in value.curriculum)
             return value.model_copy(update={"curriculum": lessons})
         if isinstance(value, float):
             next(index)

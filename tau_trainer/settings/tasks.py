@@ -132,7 +132,11 @@ class CollectionSettings(Section):
 
 
 class AsyncTrainerSettings(Section):
-    """``async_trainer``: actors in processes of their own, with border's names. *opts* are gradient steps."""
+    """``async_trainer``: actors in processes of their own, with border's names. *opts* are gradient steps.
+
+    How often a point of every curve and a checkpoint are written is a behavior's ``summary_freq`` and
+    ``checkpoint_interval``, and how many transitions come before the first opt its ``buffer_init_steps``.
+    """
 
     actors: Annotated[PositiveInt, Field(le=1000)] = 4
     """Processes that act, each with an environment of its own."""
@@ -141,10 +145,6 @@ class AsyncTrainerSettings(Section):
     then the same seed is the same run, and max_steps is exact."""
     exploration: tuple[dict[str, Any], ...] | None = None
     """What each actor explores with instead of ``hyperparameters.exploration``: as many as there are actors."""
-    eps_min: Annotated[Float, Field(ge=0, le=1)] | None = None
-    """Epsilon of the first actor; those between have (eps_max - eps_min) * i / (actors - 1) + eps_min."""
-    eps_max: Annotated[Float, Field(ge=0, le=1)] | None = None
-    """Epsilon of the last actor."""
     n_buffer: PositiveInt = 100
     """Transitions that an actor holds before it pushes them."""
     channel_capacity: PositiveInt = 4
@@ -153,8 +153,6 @@ class AsyncTrainerSettings(Section):
     """Least and most samples for each opt: whoever is ahead waits. null = steps_per_update for both."""
     max_policy_lag: PositiveInt = 5000
     """Opts by which the weights that acted may be behind when a transition is first learned from."""
-    warmup_period: NaturalInt | None = None
-    """Transitions in the replay memory before the first opt; null = buffer_init_steps (border: 10000)."""
     max_opts: PositiveInt | None = None
     """Opts after which learning ends; null = at max_steps decisions (border: 10)."""
     sync_interval: PositiveInt = 100
@@ -163,14 +161,6 @@ class AsyncTrainerSettings(Section):
     """Opts between two evaluations, in an environment of their own; 0 = none. Learning waits for them in lock_step."""
     eval_episodes: PositiveInt = 5
     """Episodes of an evaluation, with the most likely actions; their mean return chooses the best policy."""
-    save_interval: NaturalInt = 50000
-    """Opts between two checkpoints, besides checkpoint_interval; 0 = none."""
-    flush_record_interval: PositiveInt = 5000
-    """Opts between two points of every curve, besides summary_freq."""
-    record_compute_cost_interval: PositiveInt = 5000
-    """Opts over which average_opt_time and average_sample_time are taken."""
-    record_agent_info_interval: PositiveInt = 5000
-    """Opts over which losses and the like are averaged for one record."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -180,10 +170,6 @@ class AsyncTrainerSettings(Section):
                 "exploration has {given} entries and there are {actors} actors; give one for each",
                 {"given": len(self.exploration), "actors": self.actors},
             )
-        if (self.eps_min is None) != (self.eps_max is None):
-            raise PydanticCustomError("eps_in_half", "eps_min and eps_max belong together; give both or neither")
-        if self.eps_min is not None and self.exploration is not None:
-            raise PydanticCustomError("eps_twice", "exploration and eps_min say the same thing; give one of them")
         if self.samples_per_update is not None and self.samples_per_update[0] > self.samples_per_update[1]:
             raise PydanticCustomError("samples_bounds", "samples_per_update must be [least, most]; exchange the two")
         if self.max_policy_lag < 2 * self.sync_interval:
@@ -197,9 +183,4 @@ class AsyncTrainerSettings(Section):
 
     def exploration_of(self, actor: int) -> dict[str, Any] | None:
         """What ``actor`` explores with; None: as the settings of its behavior say."""
-        if self.exploration is not None:
-            return self.exploration[actor]
-        if self.eps_min is None or self.eps_max is None:
-            return None
-        share = actor / (self.actors - 1) if self.actors > 1 else 0.0
-        return {"type": "eps_greedy", "eps": (self.eps_max - self.eps_min) * share + self.eps_min}
+        return None if self.exploration is None else self.exploration[actor]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.engines import EDITOR
 from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters
@@ -21,6 +22,8 @@ _YET = "which this version does not train yet"
 
 def untrainable(file: RunSettings) -> Iterator[Finding]:
     """Everything in ``file`` that this version cannot do."""
+    if isinstance(file, BatchedSettings):
+        return  # its sections refuse that themselves
     if file.default_settings is not None:
         yield from _behavior(("default_settings",), file.default_settings)
     for name, settings in file.behaviors.items():

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from tau_trainer.settings.document import Document, Location, parse_document
+from tau_trainer.settings.earlier import OPTS_ALONE, migrated, moved
 from tau_trainer.settings.hyperparameters import Hyperparameters, PPOHyperparameters, SACHyperparameters
 from tau_trainer.settings.kinds import is_number
 from tau_trainer.settings.legacy import MOVED, lesson_name, old_kind
@@ -58,6 +59,9 @@ def upgrade(documents: Sequence[Document]) -> Upgraded:
 
     Raises SettingsError for what has no place in today's form, and for values that are wrong in any.
     """
+    earlier = [*moved(documents[0].data)]
+    if earlier:
+        return _of_today(documents[0], earlier)
     result, sentences = Upgraded({}), list[str]()
     default: _Table | None = None
     for document in documents:
@@ -83,6 +87,17 @@ def upgrade(documents: Sequence[Document]) -> Upgraded:
                 "a behavior that the file does not name has none of it any more"
             )
     result.data = _picked(result.data, settings.model_dump(mode="json"))
+    return result
+
+
+def _of_today(document: Document, earlier: Sequence[tuple[Location, str]]) -> Upgraded:
+    """A file of an earlier version of this package in the keys of today; what they could not take over is noted."""
+    problems, result = Problems(document), Upgraded(migrated(document.data))
+    for place, _ in earlier:
+        if place[-1] in OPTS_ALONE:
+            text = "is left out; summary_freq and checkpoint_interval count decisions instead of gradient steps"
+            result.notes.append(f"{problems.place(place)} {text}")
+    interpret(Document(document.name, result.data), {}, False, {})
     return result
 
 

@@ -132,7 +132,7 @@ def _figures(run: RunRecord) -> Iterator[str]:
 
 def _baselines(run: RunRecord) -> Iterator[str]:
     baselines = mapping(run.evaluation.get("baselines"))
-    scores: dict[str, Mapping[str, Any]] = {str(name): mapping(one) for name, one in baselines.items()}
+    scores: dict[str, Mapping[str, Any]] = {str(name): mapping(score) for name, score in baselines.items()}
     if not scores:
         return
     strongest = str(run.evaluation.get("strongest"))
@@ -141,7 +141,7 @@ def _baselines(run: RunRecord) -> Iterator[str]:
     yield "On test rows, which chose nothing. A reward says little without these.\n"
     yield "| policy | accuracy | reward |"
     yield "| --- | ---: | ---: |"
-    known = {name: (number(one.get("accuracy")), number(one.get("reward"))) for name, one in scores.items()}
+    known = {name: (number(score.get("accuracy")), number(score.get("reward"))) for name, score in scores.items()}
     for name, (accuracy, earned) in sorted(known.items(), key=lambda item: item[1][0] or 0.0):
         mark = " (strongest baseline)" if name == strongest else ""
         shown = name if name not in baselines else text(name)
@@ -158,7 +158,7 @@ def _use(run: RunRecord, repository: str, models: Sequence[str]) -> Iterator[str
     yield "## Use it\n"
     if models:
         yield "In Unity: download a model, put it into `Assets/`, and drag it on *Model* in *Behavior Parameters*:\n"
-        yield from (f"- {code(one)}" for one in models[:_MOST_LISTED])
+        yield from (f"- {code(model)}" for model in models[:_MOST_LISTED])
         yield ""
     yield "With Tau Trainer:\n"
     yield f"    pip install 'tau-trainer[hub]'\n    tau-train hub pull {shlex.quote(repository)}"

@@ -60,7 +60,7 @@ class Contents:
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(len(one) if isinstance(one, bytes) else one.stat().st_size for one in self.files.values())
+        return sum(len(file) if isinstance(file, bytes) else file.stat().st_size for file in self.files.values())
 
 
 def contents_of(folder: Path, repository: str) -> Contents:
@@ -93,8 +93,8 @@ def contents_of(folder: Path, repository: str) -> Contents:
     files[CARD_NAME] = model_card(record, repository, models).encode()
     paths = (
         place
-        for place, one in record.configuration.settings.items()
-        if isinstance(one.value, str) and Path(one.value).is_absolute()
+        for place, setting in record.configuration.settings.items()
+        if isinstance(setting.value, str) and Path(setting.value).is_absolute()
     )
     return Contents(dict(sorted(files.items())), tuple(paths))
 

@@ -63,8 +63,8 @@ class Repository:
         """
         with self._sentences("push to"):
             self._api.create_repo(self.name, private=private, exist_ok=True)
-            told = self._api.model_info(self.name)
-            there = [one.rfilename for one in told.siblings or ()]
+            info = self._api.model_info(self.name)
+            there = [file.rfilename for file in info.siblings or ()]
             others = [name for name in there if name not in _THEIRS]
             if others and not any(name.startswith("checkpoints/") for name in others) and not force:
                 raise HubError(
@@ -77,13 +77,13 @@ class Repository:
                 source = content if isinstance(content, bytes) else str(content)
                 operations.append(self._hub.CommitOperationAdd(path_in_repo=name, path_or_fileobj=source))
             self._api.create_commit(self.name, operations, commit_message=message)
-        return f"{self._api.endpoint}/{self.name}", bool(told.private)
+        return f"{self._api.endpoint}/{self.name}", bool(info.private)
 
     def listing(self, revision: str | None = None) -> Listing:
         """What it holds at ``revision`` (a branch, tag or commit); None: now."""
         with self._sentences("read"):
-            told = self._api.model_info(self.name, revision=revision, files_metadata=True)
-            return Listing(str(told.sha), {one.rfilename: int(one.size or 0) for one in told.siblings or ()})
+            info = self._api.model_info(self.name, revision=revision, files_metadata=True)
+            return Listing(str(info.sha), {file.rfilename: int(file.size or 0) for file in info.siblings or ()})
 
     def fetch(self, path: str, commit: str, folder: Path) -> None:
         """Put the file ``path`` of a commit under ``folder``. The caller has made sure that it stays in there."""

@@ -258,8 +258,8 @@ def _conflicts(file: TauFile) -> Iterator[str]:
     for known in answers.values():
         if len(known) > 1:
             first, *others = known.values()
-            told = " and ".join(f"{pair.answer!r} ({pair.section} row {pair.row})" for pair in (first, *others))
-            yield f"{first.prompt!r} has {len(known)} answers, {told}; the first counts"
+            listed = " and ".join(f"{pair.answer!r} ({pair.section} row {pair.row})" for pair in (first, *others))
+            yield f"{first.prompt!r} has {len(known)} answers, {listed}; the first counts"
 
 
 def _grouped(problems: Iterable[Problem]) -> list[str]:

@@ -69,7 +69,7 @@ class TauEvaluation:
     def blind(self) -> BaselineScore:
         """The highest reward and the highest accuracy of policies that do not look at the prompt."""
         known = [self.baselines[name] for name in BLIND]
-        return BaselineScore(max(one.reward for one in known), max(one.accuracy for one in known))
+        return BaselineScore(max(scored.reward for scored in known), max(scored.accuracy for scored in known))
 
     @property
     def beats_blind(self) -> bool:

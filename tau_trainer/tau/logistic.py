@@ -57,7 +57,7 @@ def _cross_validated(inputs: FloatArray, index: IntArray, classes: int, curvatur
     fold = np.empty(len(index), np.int64)
     fold[np.argsort(index, kind="stable")] = np.arange(len(index)) % FOLDS
     right = np.zeros(len(STRENGTHS), np.int32)
-    for held_out in (fold == one for one in range(min(FOLDS, len(index)))):
+    for held_out in (fold == number for number in range(min(FOLDS, len(index)))):
         for position, weights in enumerate(_path(inputs[~held_out], index[~held_out], classes, curvature, STRENGTHS)):
             right[position] += ((inputs[held_out] @ weights).argmax(axis=1) == index[held_out]).sum()
     return right

@@ -107,7 +107,7 @@ class TauTask:
         if not self.evaluates:
             return ()
         sentences = (self.dataset.skipped_sentence(), self.dataset.undivided_sentence())
-        return tuple(one for one in sentences if one is not None)
+        return tuple(sentence for sentence in sentences if sentence is not None)
 
     def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
         """The behavior without the target, which is for the AgentTrainer alone."""
@@ -174,7 +174,7 @@ class TauTask:
 def _refuse_another(flag: str, value: str, given: Sequence[str]) -> None:
     """Raise SettingsError where ``given`` has ``flag``, under any of its names, with another value than ``value``."""
     setting, *names = _SAID_BY.get(flag, ("",))
-    for name, said in itertools.pairwise(word for one in given for word in one.split("=", 1)):
+    for name, said in itertools.pairwise(word for argument in given for word in argument.split("=", 1)):
         if name in names and said != value:
             raise SettingsError(
                 f"--env-args tells the engine `{name} {said}`, but this run tells it `{flag} {value}`; "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tau_trainer.envs.batched.contract import Played
 from tau_trainer.tau.batched import TauBatched
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.targets import targets
@@ -21,9 +22,7 @@ class TauTwin:
         """Raises SettingsError, DataError."""
         self._game = TauBatched(1, **arguments)
 
-    def advance(
-        self, state: _Arrays, actions: NDArray[Any]
-    ) -> tuple[_Arrays, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+    def advance(self, state: _Arrays, actions: NDArray[Any]) -> Played:
         """See :class:`~tau_trainer.envs.batched.Twin`."""
         game = self._game
         wanted = targets(game.dataset, game.profile)[game.rows.answer_index[state["row"]]]

@@ -1,166 +1,33 @@
-"""The two sides of a pair: the TauAgent acts and hands its experience on, the AgentTrainer knows what it is worth."""
+"""The AgentTrainer: what the decisions of one environment's agents are worth, and whose episodes end."""
 
 from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from itertools import count
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tau_trainer.collection.decisions import Actor, DecisionBatcher
-from tau_trainer.collection.rows import RowTable
-from tau_trainer.columns import MOMENT, Rows
-from tau_trainer.errors import SettingsError
+from tau_trainer.collection.decisions import ExperienceSink, TauAgent
+from tau_trainer.columns import Rows
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
-from tau_trainer.memory import Memory
-from tau_trainer.memory.joint import GROUP
+from tau_trainer.memory import Known
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.runs.callbacks import NOBODY, Callbacks, EpisodeInfo
-from tau_trainer.settings import TrainerSettings
-from tau_trainer.specs import (
-    Actions,
-    BehaviorSpec,
-    BoolArray,
-    FloatArray,
-    Observations,
-    StepBatch,
-)
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, StepBatch, Terminals
 from tau_trainer.training.pairs.states import allowed
 
 OnEpisodes = Callable[[str, FloatArray], None]
 """Called with a behavior's short name and the undiscounted returns [k] of its episodes that ended."""
 _NOTHING: FloatArray = np.zeros(0, np.float32)
 _NOBODY: Rows = np.zeros(0, np.intp)
-_PATIENCE: Final = 10_000
-"""Messages about a behavior after which an agent that was in none of them is let go (at the latest after twice as
-many). At the slowest *Decision Requester*, one decision in 20 steps, that is 500 decisions of the agent, and at one
-message a step 200 seconds of the game without a word. Who comes back later is welcome as a new agent: all that it costs
-is the outcome of one decision."""
-
-
-class ExperienceSink(Protocol):
-    """What a TauAgent needs of who learns: a learner has it, and so has the collecting side of one elsewhere."""
-
-    @property
-    def name(self) -> str:
-        """Its key in metrics and files."""
-
-    @property
-    def spec(self) -> BehaviorSpec:
-        """The behavior with the sensors that the policy sees."""
-
-    @property
-    def settings(self) -> TrainerSettings:
-        """Of the behavior."""
-
-    @property
-    def actor(self) -> Actor:
-        """What acts."""
-
-    @property
-    def memory(self) -> Memory:
-        """Where experience waits."""
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing more is remembered."""
-
-    def new_rows(self, count: int) -> Rows:
-        """Rows in the memory for ``count`` agents more."""
-
-    @property
-    def decisions(self) -> int:
-        """Made so far."""
-
-    def count(self, decisions: int) -> None:
-        """Count decisions."""
-
-    def ended(self, returns: FloatArray) -> None:
-        """Count the undiscounted returns [k], those of groups included, of episodes that ended, in this order."""
-
-    def next_moment(self) -> int:
-        """A number for decisions that were made together."""
-
-    async def wait_for_learner(self) -> None:
-        """Hand over what is ready, and wait where learning is behind."""
-
-
-class TauAgent:
-    """Acts for all agents of one behavior in one environment, with the learner's newest policy."""
-
-    def __init__(self, learner: ExperienceSink, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
-        self.spec = spec
-        self.learner = learner
-        self.table = RowTable(learner.new_rows)
-        self._messages = 0
-        self._batcher = batcher
-        self._actor = batcher.actors.setdefault((learner.name, spec.team), learner.actor)
-        self._actor.parties += 1
-        paid = learner.settings.reward_signals.get(EXTRINSIC)
-        self.strength = paid.strength if paid is not None else 0.0
-        """Factor on rewards before they are learned from; 0 where they are not."""
-        names = [sensor.name for sensor in learner.spec.observations]
-        self._visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
-
-    def meet(self, spec: BehaviorSpec) -> None:
-        """The behavior of an environment that began again. Raises SettingsError if it was changed meanwhile."""
-        if spec != self.spec:
-            raise SettingsError(
-                f"behavior '{spec.short_name}' has other sensors or actions than before its engine began again; "
-                "start another run to train it as it is now"
-            )
-        self.spec = spec
-
-    def see(self, obs: Observations) -> Observations:
-        """The sensors that the policy may see."""
-        return tuple(obs[i] for i in self._visible)
-
-    def ask(self, batch: StepBatch, rows: Rows, ended: Rows) -> Future[Decision]:
-        """Have the policy decide for the agents of ``batch`` [n]; those in ``ended`` have no past any more."""
-        self._actor.forget(ended)
-        return self._batcher.decide(self.learner.name, self.spec.team, rows, self.see(batch.obs), batch.action_mask)
-
-    def remember(self, rows: Rows, reward: FloatArray, batch: StepBatch, decision: Decision) -> None:
-        """Hand on what was decided for ``batch`` [n]; ``reward`` float32 [n, R] is that of the decision before."""
-        if not self.learner.done:
-            values: dict[str, NDArray[Any] | None] = {f"obs_{i}": x for i, x in enumerate(self.see(batch.obs))}
-            values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": batch.action_mask}
-            values[GROUP] = batch.group_id
-            values.update(decision.extras)
-            if MOMENT in self.learner.memory.columns:
-                values[MOMENT.name] = np.full(len(rows), self.learner.next_moment(), np.int64)
-            self.learner.memory.append(rows, {EXTRINSIC: reward}, values, decision.version)
-        self.learner.count(len(rows))
-
-    def end(self, rows: Rows, reward: FloatArray, obs: Observations, truncated: BoolArray) -> None:
-        """Episodes of ``rows`` [m] ended: ``reward`` float32 [m, R], last observations, cut by a limit or not."""
-        self.learner.memory.end(rows, {EXTRINSIC: reward}, self.see(obs), truncated)
-
-    def let_go(self) -> Rows:
-        """Rows of agents that have vanished without an end, given back; nearly always nobody's. Call once a message."""
-        self._messages += 1
-        if self._messages < _PATIENCE:
-            return _NOBODY
-        self._messages = 0
-        gone = self.table.unmet()
-        rows = self.table(gone)
-        self.learner.memory.abandon(rows)
-        self._actor.forget(rows)
-        self.table.release(gone)
-        return rows
-
-    def abandon(self) -> None:
-        """The environment was lost or begins anew: decisions without an outcome are no experience."""
-        self._messages = 0
-        self.learner.memory.abandon(self.table.rows)
-        self._actor.forget(self.table.rows)
-        self.table.clear()
+_MOMENTS: Final = count(1)
+"""Numbers for messages about a behavior: all that feed one memory come from one process."""
 
 
 @dataclass(slots=True)
@@ -170,7 +37,7 @@ class _Role:
     agent: TauAgent
     rewarder: Rewarder
     episodes: EpisodeScores = field(default_factory=EpisodeScores)
-    has_group: bool = False
+    group_paid: bool = False
     """Whether a reward for a group was ever sent."""
 
     @property
@@ -178,10 +45,24 @@ class _Role:
         """Whether what is learned from is something else than what the engine sends."""
         return not isinstance(self.rewarder, EngineReward)
 
+    @property
+    def strength(self) -> float:
+        """Factor on rewards before they are learned from; 0 where they are not."""
+        signal = self.agent.learner.settings.reward_signals.get(EXTRINSIC)
+        return 0.0 if signal is None else signal.strength
+
     def others(self, group_reward: FloatArray, paid: FloatArray) -> dict[str, FloatArray]:
         """Rewards [n] beside the agents' own that have to be summed up; ``paid`` [n, R] as a mean, by its strength."""
-        others = {"group": group_reward} if self.has_group else {}
-        return others | {"paid": paid.mean(axis=1) * self.agent.strength} if self.paid_apart else others
+        others = {"group": group_reward} if self.group_paid else {}
+        return others | {"paid": paid.mean(axis=1) * self.strength} if self.paid_apart else others
+
+    def known(
+        self, agents: StepBatch | Terminals, paid: FloatArray, moment: int, plays_on: BoolArray | None = None
+    ) -> Known:
+        """What the memory is told of ``agents`` [n]. A rewarder pays [n, R] for own and group reward together."""
+        group_reward = agents.group_reward if self.group_paid and not self.paid_apart else None
+        rewards = {EXTRINSIC: paid if group_reward is None else agents.reward[:, None]}
+        return Known(rewards, group_reward, agents.group_id, plays_on, moment, self.agent.team)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,23 +163,46 @@ class AgentTrainer:
     def record(self) -> None:
         """Rewards, episodes and experience of what :meth:`decide` has answered."""
         steps, self._answered = self._answered, []
+        playing = self._playing(steps)
         for step in steps:
+            moment = next(_MOMENTS)
             if len(step.ended):
-                self._end(step)
+                self._end(step, moment, playing)
             if step.decision is not None and step.sent is not None:
-                self._step(step, step.decision, step.sent)
+                self._step(step, step.decision, step.sent, moment)
             self._let_go(step.role)
 
-    def _step(self, step: _Answered, decision: Decision, sent: Actions) -> None:
+    def _playing(self, steps: Sequence[_Answered]) -> IntArray | None:
+        """Numbers of the groups, of all behaviors, in which somebody's episode goes on beyond ``steps``.
+
+        Who decides for the first time is of the next episode of a group. None: nobody in a group ends.
+        """
+        for step in steps:
+            step.role.episodes.join(step.rows, step.batch.group_id)
+        if not any(step.batch.terminals.group_id.any() for step in steps):
+            return None
+        ended = {step.batch.behavior: step.ended for step in steps}
+        return np.concatenate(
+            [role.episodes.groups(but=ended.get(behavior, _NOBODY)) for behavior, role in self._roles.items()]
+        )
+
+    def _answer(
+        self, role: _Role, agents: StepBatch | Terminals, rows: Rows, *, ended: bool
+    ) -> tuple[BoolArray, FloatArray]:
+        """Who of these [n] has decided before in the episode, bool [n], and what is paid for that, [n, R]."""
+        self._warn_of_groups(role, agents.group_reward)
+        acted = role.episodes.acted(rows)
+        sent = agents.reward + agents.group_reward
+        paid, result = role.rewarder.answered(rows, sent, acted=acted, ended=ended)
+        self._score(role, result)
+        return acted, paid
+
+    def _step(self, step: _Answered, decision: Decision, sent: Actions, moment: int) -> None:
         """Agents that decided: the reward of their decision before, and this one to remember."""
         role, batch, rows = step.role, step.batch, step.rows
-        engine_reward = batch.reward + batch.group_reward
-        self._warn_of_groups(role, batch.group_reward)
-        acted = role.episodes.acted(rows)
-        reward, result = role.rewarder.answered(rows, engine_reward, acted=acted, ended=False)
-        self._score(role, result)
-        role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, reward))
-        role.agent.remember(rows, reward, batch, decision)
+        acted, paid = self._answer(role, batch, rows, ended=False)
+        role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, paid))
+        role.agent.remember(rows, role.known(batch, paid, moment), batch, decision)
         self.decisions += len(rows)
         if "on_episode_begin" in self._callbacks.wanted:
             begun = EpisodeInfo(role.agent.learner.name, self.id, role.agent.learner.decisions)
@@ -306,29 +210,26 @@ class AgentTrainer:
                 self._callbacks.tell("on_episode_begin", begun)
         self._score(role, role.rewarder.decided(rows, sent, batch.obs))
 
-    def _end(self, step: _Answered) -> None:
+    def _end(self, step: _Answered, moment: int, playing: IntArray | None) -> None:
         """Episodes that ended: their last reward, their return, and their rows."""
         role, ended, rows = step.role, step.batch.terminals, step.ended
-        engine_reward = ended.reward + ended.group_reward
-        self._warn_of_groups(role, ended.group_reward)
-        acted = role.episodes.acted(rows)
-        reward, result = role.rewarder.answered(rows, engine_reward, acted=acted, ended=True)
-        self._score(role, result)
-        role.agent.end(rows, reward, ended.obs, ended.truncated)
-        others = role.others(ended.group_reward, reward)
+        acted, paid = self._answer(role, ended, rows, ended=True)
+        plays_on = None if playing is None else (ended.group_id != 0) & np.isin(ended.group_id, playing)
+        role.agent.end(rows, role.known(ended, paid, moment, plays_on), ended.obs, ended.truncated)
+        others = role.others(ended.group_reward, paid)
         returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)
         name = role.agent.learner.name
-        groups = np.where(ended.group_id[acted] != 0, returns["group"], np.nan) if role.has_group else _NOTHING
+        groups = np.where(ended.group_id[acted] != 0, returns["group"], np.nan) if role.group_paid else _NOTHING
         self._hub.episode(name, self.id, returns["own"], lengths, groups)
         self._on_episodes(role.agent.spec.short_name, returns["own"])
         role.agent.learner.ended(earned(returns["own"], groups))
         if "on_episode_end" in self._callbacks.wanted:
             for total, length in zip(returns["own"].tolist(), lengths.tolist(), strict=True):
-                told = EpisodeInfo(name, self.id, role.agent.learner.decisions, total, int(length))
-                self._callbacks.tell("on_episode_end", told)
+                over = EpisodeInfo(name, self.id, role.agent.learner.decisions, total, int(length))
+                self._callbacks.tell("on_episode_end", over)
         if len(lengths):
-            paid = returns["paid"] if role.paid_apart else (returns["own"] + returns["group"]) * role.agent.strength
-            self._hub.add(name, keys.episode_reward(EXTRINSIC), paid)
+            learned = returns["paid"] if role.paid_apart else (returns["own"] + returns["group"]) * role.strength
+            self._hub.add(name, keys.episode_reward(EXTRINSIC), learned)
         asking = set(step.batch.agent_ids.tolist())
         gone = [agent for agent in ended.agent_ids.tolist() if agent not in asking]
         if gone:
@@ -344,8 +245,8 @@ class AgentTrainer:
             role.episodes.clear(rows)
 
     def _warn_of_groups(self, role: _Role, group_reward: FloatArray) -> None:
-        if not role.has_group and group_reward.any():
-            role.has_group = True
+        if not role.group_paid and group_reward.any():
+            role.group_paid = True
             learner = role.agent.learner
             self._hub.warning(
                 f"'{learner.name}' gets rewards for its group, which {learner.settings.trainer_type} adds to each "

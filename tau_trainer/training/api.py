@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from tau_trainer.metrics import RunReport, TerminalMode
 from tau_trainer.runs.callbacks import Callback
 from tau_trainer.settings import RunSettings
-from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.plan import RunKind
 
 
 def train(
-    settings: RunSettings | BatchedSettings,
+    settings: RunSettings,
     command: RunKind = "learn",
     *,
     callbacks: Sequence[Callback] = (),

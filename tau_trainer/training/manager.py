@@ -21,13 +21,11 @@ from tau_trainer.runs.collector import Collector
 from tau_trainer.runs.folder import called
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import Begin, Session, start
-from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
-from tau_trainer.settings.batched import BatchedSettings, dump_batched, resolve_batched_seed
+from tau_trainer.settings import BatchedSettings, RunSettings, check_device, dump_settings, resolve_seed
 from tau_trainer.training.plan import RunKind, RunPlan, is_offline, make_plan
 from tau_trainer.training.resuming import check_resume
 
-Settings = RunSettings | BatchedSettings
-SettingsT = TypeVar("SettingsT", RunSettings, BatchedSettings)
+SettingsT = TypeVar("SettingsT", bound=RunSettings)
 
 
 class ParallelTrainerManager:
@@ -38,7 +36,7 @@ class ParallelTrainerManager:
 
     def start(
         self,
-        settings: Settings,
+        settings: RunSettings,
         command: RunKind = "parallel",
         *,
         recorders: Callable[[Path], Sequence[Recorder]] | None = None,
@@ -58,20 +56,18 @@ class ParallelTrainerManager:
         """
         begin: Begin
         check_device(settings)
+        settings = resolve_seed(_called(settings))
         if isinstance(settings, BatchedSettings):
             from tau_trainer.training.batched.api import collector_of
 
-            settings = resolve_batched_seed(_called(settings))
-            configuration, seed, begin = dump_batched(lasting(settings)), settings.seed, partial(collector_of, settings)
+            begin = partial(collector_of, settings)
         else:
-            settings = resolve_seed(_called(settings))
-            configuration, seed = dump_settings(lasting(settings)), settings.env_settings.seed
             offline = command == "learn" and is_offline(settings)
             begin = partial(_recordings, settings) if offline else partial(_pairs, command, settings)
         session = self.sessions[settings.checkpoint_settings.run_id] = start(
             settings,
-            configuration,
-            seed,
+            dump_settings(lasting(settings)),
+            settings.env_settings.seed,
             begin,
             recorders=recorders,
             terminal=terminal,

@@ -16,7 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from tau_trainer.bridge.demonstrations import read_demonstrations
-from tau_trainer.bridge.image_order import order_of_recordings
+from tau_trainer.bridge.package import order_of_recordings
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.evaluation.candidates import ScoredPolicy, best_to_keep, stored_best

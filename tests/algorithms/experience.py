@@ -10,7 +10,7 @@ import torch
 from tau_trainer.algorithms import OnPolicy, Setup
 from tau_trainer.algorithms.batch import Samples
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.memory import WorkData
+from tau_trainer.memory import Known, WorkData
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings
 from tau_trainer.settings.signals import CuriositySettings
@@ -88,7 +88,7 @@ class Collector:
         values: dict[str, Any] = {name: decision.extras[name] for name in self.columns}
         values |= {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": mask}
-        self.memory.append(np.arange(AGENTS), self._by_stream(reward), values, policy.version)
+        self.memory.append(np.arange(AGENTS), Known(self._by_stream(reward)), values, policy.version)
         self._state = {name: kept.copy() for name, kept in decision.state.items()}
         for agent in range(AGENTS):
             self._follow(agent, reward, obs, decision, mask)
@@ -128,7 +128,7 @@ class Collector:
 
     def _end(self, agent: int, truncated: bool) -> None:
         obs, reward = self._observe(1), self._rewards(1)
-        self.memory.end(np.array([agent]), self._by_stream(reward), obs, np.array([truncated]))
+        self.memory.end(np.array([agent]), Known(self._by_stream(reward)), obs, np.array([truncated]))
         for kept in self._state.values():
             kept[agent] = 0
         self._steps[agent][-1]["reward"] = reward[0]

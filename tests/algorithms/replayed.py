@@ -12,8 +12,8 @@ from tau_trainer.algorithms.ddpg import DDPG
 from tau_trainer.algorithms.dqn import DQN
 from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.sac import SAC
-from tau_trainer.memory import WorkData
-from tau_trainer.models.masks import effective_mask
+from tau_trainer.memory import Known, WorkData
+from tau_trainer.models.distributions import effective_mask
 from tau_trainer.settings import DQNHyperparameters, NetworkSettings, RewardSignalSettings, SACHyperparameters
 from tau_trainer.settings.trainers import DQNTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
@@ -59,12 +59,10 @@ def dqn_settings(
     )
 
 
-def dqn(
-    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
-) -> DQN:
+def dqn(spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu") -> DQN:
     """A learner, of a behavior that sees two vectors unless told otherwise."""
     spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    return DQN(Setup(spec, options or dqn_settings(), seed, device=device), fused=fused)
+    return DQN(Setup(spec, options or dqn_settings(), seed, device=device))
 
 
 class Collector:
@@ -99,7 +97,10 @@ class Collector:
             values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
             actions = {"continuous": decision.continuous, "discrete": decision.discrete}
             memory.append(
-                np.arange(AGENTS), rewards, {**values, **actions, **decision.extras, "mask": mask}, policy.version
+                np.arange(AGENTS),
+                Known(rewards),
+                {**values, **actions, **decision.extras, "mask": mask},
+                policy.version,
             )
             self._close(range(AGENTS), rewards, obs, terminated=False)
             branches = self.learner.spec.actions.discrete_branches
@@ -119,7 +120,7 @@ class Collector:
 
     def _end(self, agent: int, *, truncated: bool) -> None:
         rewards, obs = self._rewards(1), self._observe(1)
-        self.learner.memory.end(np.array([agent]), rewards, obs, np.array([truncated]))
+        self.learner.memory.end(np.array([agent]), Known(rewards), obs, np.array([truncated]))
         self._close([agent], rewards, obs, terminated=not truncated)
         for values in self._state.values():
             values[agent] = 0

@@ -17,7 +17,7 @@ from tau_trainer.algorithms import Batch, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.agent import AgentLearner
 from tau_trainer.columns import MOMENT
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
-from tau_trainer.memory import Rollout, WorkData
+from tau_trainer.memory import Known, Rollout, WorkData
 from tau_trainer.settings import dump_settings, trainer_type
 from tau_trainer.settings.exploration import EpsGreedySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
@@ -150,12 +150,13 @@ def experience(one: AgentLearner, seed: int = 0, steps: int = 6) -> WorkData:
         state = {column.name: column.empty(AGENTS) for column in policy.state_columns}
         decision = policy.act((obs,), None, rng, state=state)
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        if MOMENT in one.memory.columns:
-            values[MOMENT.name] = np.full(AGENTS, seed * 100 + step)
         reward = {"extrinsic": rng.normal(size=(AGENTS, 1)).astype(np.float32)}
-        one.memory.append(rows, reward, values | dict(decision.extras), policy.version)
+        known = Known(reward, moment=seed * 100 + step)
+        one.memory.append(rows, known, values | dict(decision.extras), policy.version)
         if step % 2:
-            one.memory.end(rows[-1:], {"extrinsic": np.ones((1, 1), np.float32)}, (obs[-1:],), np.zeros(1, np.bool_))
+            one.memory.end(
+                rows[-1:], Known({"extrinsic": np.ones((1, 1), np.float32)}), (obs[-1:],), np.zeros(1, np.bool_)
+            )
     work = one.ready(Counters(0, one.version))
     assert work is not None
     data = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.data.items()}

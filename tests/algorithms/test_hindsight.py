@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.errors import SettingsError
+from tau_trainer.memory import Known
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings, SACTrainerSettings, trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec, ObservationType
 from tests.algorithms.experience import TWO_STREAMS
@@ -109,7 +110,7 @@ class World:
         obs = {f"obs_{i}": values for i, values in enumerate(self.seen(agents))}
         nobody = Actions.zeros(self.learner.spec.actions, len(agents))
         nothing = {"continuous": nobody.continuous, "discrete": nobody.discrete}
-        self.learner.memory.append(np.array(agents), self.paid(len(agents)), {**obs, **nothing, "mask": None}, 0)
+        self.learner.memory.append(np.array(agents), Known(self.paid(len(agents))), {**obs, **nothing, "mask": None}, 0)
         for agent in agents:
             place = self.places[self.at[agent]]
             self.at[agent] = self.arrive(place.episode, place.step + 1)
@@ -123,7 +124,7 @@ class World:
         if not agents:
             return
         reward = self.paid(len(agents), FALL if fell else STEP)
-        self.learner.memory.end(np.array(agents), reward, self.seen(agents), np.full(len(agents), not fell))
+        self.learner.memory.end(np.array(agents), Known(reward), self.seen(agents), np.full(len(agents), not fell))
         for agent in agents:
             place = self.places[self.at[agent]]
             self.ends[place.episode] = place.step

@@ -14,7 +14,7 @@ from tau_trainer.algorithms import off_policy, policy_update
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.memory import Rollout, WorkData
+from tau_trainer.memory import Known, Rollout, WorkData
 from tau_trainer.specs import ObservationSpec
 from tests.algorithms import experience, replayed
 from tests.algorithms.experience import HYBRID, behavior, ppo
@@ -58,8 +58,10 @@ def work_of(learner: PPO | SAC, rows: int = ROWS) -> WorkData:
         values = {column.name: decision.extras[column.name] for column in learner.columns}
         values |= {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete}
-        memory.append(agents, rewards, {**values, "mask": None}, learner.version)
-    memory.end(agents[:1], {name: one[:1] for name, one in rewards.items()}, observations(SPEC, 1), np.array([True]))
+        memory.append(agents, Known(rewards), {**values, "mask": None}, learner.version)
+    memory.end(
+        agents[:1], Known({name: one[:1] for name, one in rewards.items()}), observations(SPEC, 1), np.array([True])
+    )
     return memory.take().data
 
 

@@ -11,6 +11,7 @@ from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.dqn import DQN
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.sac import SAC
+from tau_trainer.memory import Known
 from tau_trainer.models import Decision, to_env
 from tau_trainer.settings import (
     DQNHyperparameters,
@@ -63,12 +64,12 @@ class Loop:
         self.state = {name: values.copy() for name, values in decision.state.items()}
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         self.ppo.memory.append(
-            self.rows, {"extrinsic": reward}, {**values, **decision.extras, **self.extras}, self.policy.version
+            self.rows, Known({"extrinsic": reward}), {**values, **decision.extras, **self.extras}, self.policy.version
         )
         return decision
 
     def end(self, agents: Any, reward: Any, obs: Any, *, truncated: bool) -> None:
-        self.ppo.memory.end(self.rows[agents], {"extrinsic": reward}, (obs,), np.full(len(reward), truncated))
+        self.ppo.memory.end(self.rows[agents], Known({"extrinsic": reward}), (obs,), np.full(len(reward), truncated))
         for values in self.state.values():
             values[agents] = 0
 

@@ -16,6 +16,7 @@ from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.errors import CheckpointError
+from tau_trainer.memory import Known
 from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings, SACHyperparameters
 from tau_trainer.settings.trainers import PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
@@ -99,7 +100,7 @@ def make(trainer: str, sensors: tuple[ObservationSpec, ...], network: dict[str, 
     spec = BehaviorSpec("Small?team=0", sensors, ActionSpec(0, (ANSWERS,)))
     if trainer == "ppo":
         numbers = PPOHyperparameters(
-            batch_size=64, buffer_size=256, learning_rate=3e-3, num_epoch=6, learning_rate_schedule="constant"
+            batch_size=64, buffer_size=256, learning_rate=1e-3, num_epoch=6, learning_rate_schedule="constant"
         )
         return PPO(Setup(spec, PPOTrainerSettings(hyperparameters=numbers, time_horizon=64, **common), seed=1))
     soft = SACHyperparameters(batch_size=64, learning_rate=1e-3, steps_per_update=8, init_entcoef=0.1)
@@ -115,7 +116,7 @@ def play(algorithm: PPO | SAC, world: World, most: int = 400) -> list[float]:
         decision = policy.act(obs, None, rng)
         values = {f"obs_{i}": one for i, one in enumerate(obs)}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": None, **decision.extras}
-        algorithm.memory.append(rows, {"extrinsic": reward}, values, policy.version)
+        algorithm.memory.append(rows, Known({"extrinsic": reward}), values, policy.version)
         reward = (decision.discrete == answer[:, None]).astype(np.float32)
         hits.append(float(reward.mean()))
         work = algorithm.ready(Counters(0, algorithm.version))

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.algorithms.maddpg import MADDPG, OUTPUT_COST
+from tau_trainer.algorithms.maddpg import MADDPG, OUTPUT_COST, together
 from tau_trainer.algorithms.transitions import Transitions
 from tau_trainer.errors import SettingsError
 from tau_trainer.export import export_onnx
-from tau_trainer.memory import JointMemory
+from tau_trainer.memory import Known
 from tau_trainer.settings import MADDPGHyperparameters, MADDPGTrainerSettings, NetworkSettings, RewardSignalSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, behavior
@@ -43,6 +43,7 @@ class Play:
     def __init__(self, learner: MADDPG, groups: tuple[int, ...] = (1, 1, 1)) -> None:
         self.learner, self.groups = learner, np.array(groups, np.int32)
         self.rng = np.random.default_rng(0)
+        self.moments = 0
         self.seen: dict[tuple[int, int], list[dict[str, Any]]] = {}
 
     def step(self, env: int, agents: tuple[int, ...] = (0, 1, 2)) -> None:
@@ -55,9 +56,10 @@ class Play:
         decision = self.learner.snapshot().act(obs, mask, self.rng)
         values = {f"obs_{i}": one for i, one in enumerate(obs)} | dict(decision.extras)
         values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": mask}
-        values["group"] = self.groups[list(agents)]
+        self.moments += 1
         reward = self.rng.normal(size=(len(agents), 1)).astype(np.float32)
-        self.learner.memory.append(rows, {"extrinsic": reward}, values, 0)
+        known = Known({"extrinsic": reward}, group=self.groups[list(agents)], moment=self.moments)
+        self.learner.memory.append(rows, known, values, 0)
         vectors = np.concatenate(obs, axis=1)
         for i, row in enumerate(rows.tolist()):
             past = self.seen.setdefault((env, row), [])
@@ -70,7 +72,7 @@ class Play:
         rows = self.rows(env, agents)
         obs = observations(self.learner.spec, len(agents), 5, scale=1.0)
         reward = np.ones((len(agents), 1), np.float32)
-        self.learner.memory.end(rows, {"extrinsic": reward}, obs, np.zeros(len(agents), np.bool_))
+        self.learner.memory.end(rows, Known({"extrinsic": reward}), obs, np.zeros(len(agents), np.bool_))
         for row in rows.tolist():
             self.seen[env, row][-1] |= {"next": self.seen[env, row][-1]["obs"], "reward": 1.0, "terminated": True}
 
@@ -86,26 +88,11 @@ class Play:
 
 
 def test_who_decided_together() -> None:
-    learner = make()
-    memory = learner.memory
-    assert isinstance(memory, JointMemory)
-
-    def append(rows: list[int], groups: list[int]) -> None:
-        obs = observations(learner.spec, len(rows), 1)
-        values = {f"obs_{i}": one for i, one in enumerate(obs)}
-        values |= {"continuous": None, "discrete": None, "mask": None, "group": np.array(groups, np.int32)}
-        memory.append(np.array(rows), {"extrinsic": np.zeros((len(rows), 1), np.float32)}, values, 0)
-
-    append([0, 1, 2, 3, 4], [7, 9, 7, 0, 0])
-    append([5, 6], [7, 7])
-    append([0, 1, 2, 3, 4], [7, 9, 7, 0, 0])
-    joint = memory.take().data["joint"][1:].tolist()
-    first, second, third = joint[:5], joint[5:7], joint[7:]
-    assert first[0] == first[2]
-    assert second[0] == second[1]
-    assert len(set(first)) == 4
-    assert len({*first, *second, *third}) == 4 + 1 + 4
-    assert memory.largest == 2
+    """Numbers as they come: moments, in them groups, and after these who is alone."""
+    moment = np.array([5, 5, 5, 5, 5, 6, 6, 9, 9, 9, 9, 9])
+    group = np.array([7, 9, 7, 0, 0, 7, 7, 7, 9, 7, 0, 0], np.int32)
+    assert together(moment, group).tolist() == [0, 1, 0, 2, 3, 4, 4, 5, 6, 5, 7, 8]
+    assert together(moment[:0], group[:0]).tolist() == []
 
 
 def test_moments_are_what_was_played() -> None:

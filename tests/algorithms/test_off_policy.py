@@ -12,7 +12,7 @@ from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.sac import SAC
 from tau_trainer.algorithms.transitions import Transitions
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
-from tau_trainer.memory import NO_TRANSITIONS, Work, WorkData
+from tau_trainer.memory import NO_TRANSITIONS, Known, Work, WorkData
 from tests.algorithms.experience import AGENTS, CONTINUOUS, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.replayed import Collector, sac, settings, trained
 from tests.networks import IMAGE
@@ -191,7 +191,7 @@ def test_work_is_ready_when_there_is_something_to_learn(every: float, enough: in
             values = {f"obs_{i}": one for i, one in enumerate(obs)}
             actions = {"continuous": np.zeros((decisions, 2), np.float32), "discrete": None, "mask": None}
             nothing = {"extrinsic": np.zeros((decisions, 1), np.float32)}
-            learner.memory.append(rows, nothing, {**values, **actions}, 0)
+            learner.memory.append(rows, Known(nothing), {**values, **actions}, 0)
         work = learner.ready(Counters(1000, updates))
         return work is not None
 

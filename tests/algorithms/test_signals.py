@@ -15,9 +15,9 @@ from tau_trainer.algorithms.off_policy import OffPolicy
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
-from tau_trainer.bridge.image_order import RECORDED, ImageOrder
+from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, SettingsError
-from tau_trainer.memory import Rollout
+from tau_trainer.memory import Known, Rollout
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import BehaviorSpec
 from tests.algorithms.demonstrations import (
@@ -71,11 +71,11 @@ def rollout_of(algorithm: OnPolicy | OffPolicy, steps: int = 40, seed: int = 0) 
     for _ in range(steps):
         decision, obs = policy.act((game.obs,), None, rng), game.obs
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        algorithm.memory.append(rows, {"extrinsic": reward}, {**values, **decision.extras}, policy.version)
+        algorithm.memory.append(rows, Known({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
         earned, ended, truncated, last = game.step(decision.to_env())
         reward, over = earned[:, None], np.flatnonzero(ended)
         if len(over):
-            algorithm.memory.end(rows[over], {"extrinsic": reward[over]}, (last[over],), truncated[over])
+            algorithm.memory.end(rows[over], Known({"extrinsic": reward[over]}), (last[over],), truncated[over])
     return algorithm.memory.take().data
 
 

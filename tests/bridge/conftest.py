@@ -14,8 +14,7 @@ import pytest
 from tau_trainer.bridge.grpcio_server import GrpcioServer
 from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.protocol import METHOD
-from tau_trainer.bridge.server import EngineServer
-from tau_trainer.bridge.serving import Server
+from tau_trainer.bridge.server import EngineServer, Server
 from tau_trainer.bridge.tls import Tls, read_tls
 
 DATA = Path(__file__).parent / "data"

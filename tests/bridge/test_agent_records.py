@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tau_trainer.bridge.agent_encoder import AgentEncoder
 from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.codec import Capabilities
-from tau_trainer.bridge.image_order import ImageOrder
+from tau_trainer.bridge.engine_codec import AgentEncoder
 from tau_trainer.bridge.images import SIGNATURE
+from tau_trainer.bridge.package import ImageOrder
 from tau_trainer.bridge.records import delimited, varint
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (
@@ -382,7 +382,7 @@ def test_vectors_beside_images_are_read_by_columns(monkeypatch: pytest.MonkeyPat
     assert_equal(decoder.decode(payload, SEEING), expected(SEEING, agents))
     monkeypatch.setattr(decoder._layouts, "_learn", None)  # there were two: the first agent's id, 0, is not sent
     assert_equal(decoder.decode(payload, SEEING), expected(SEEING, agents))
-    assert decoder._layouts._count == 2
+    assert sum(map(len, decoder._layouts._known.values())) == 2
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,12 @@ from tau_trainer.bridge.codec import (
     EngineInitialization,
     TrainerCodec,
     TrainerInitialization,
-    decode_trainer_message,
     encode_close,
-    encode_engine_message,
     encode_initialization,
     encode_reply,
     parse_engine_message,
 )
+from tau_trainer.bridge.engine_codec import decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (
@@ -75,7 +74,7 @@ class TestByteVectors:
         assert (reply.status, reply.has_input) == (200, False)
 
     def test_goodbye_in_both_directions(self) -> None:
-        assert encode_close() == encode_engine_message(status=400) == GOODBYE
+        assert encode_close() == GOODBYE
         assert parse_engine_message(GOODBYE).status == 400
         assert decode_trainer_message(GOODBYE, {}).status == 400
 

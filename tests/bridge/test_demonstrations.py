@@ -6,15 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
+from tau_trainer.bridge.codec import ActionEncoder
 from tau_trainer.bridge.demonstrations import (
     Demonstration,
     demonstration_files,
     joined,
     read_demonstration,
     read_demonstrations,
-    write_demonstration,
 )
+from tau_trainer.bridge.engine_codec import ActionDecoder
+from tau_trainer.bridge.recordings import write_demonstration
 from tau_trainer.errors import DataError
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.bridge.demos import HYBRID, made_up

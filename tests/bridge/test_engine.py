@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.engine import Engine, EngineOptions
-from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.side_channels import (
     SideChannelHub,
     Stat,
@@ -332,7 +332,8 @@ def test_a_port_that_is_taken(logs: Path) -> None:
 
 HANGS_UP = """
 import sys, time
-from tau_trainer.bridge.codec import EngineInitialization, encode_engine_message
+from tau_trainer.bridge.codec import EngineInitialization
+from tau_trainer.bridge.engine_codec import encode_engine_message
 from tau_trainer.headless.link import TrainerLink
 print("the true cause", flush=True)
 link = TrainerLink(int(sys.argv[2]))

@@ -15,13 +15,10 @@ import grpc
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.codec import (
-    Capabilities,
-    EngineInitialization,
-    decode_trainer_message,
-    encode_engine_message,
-)
-from tau_trainer.bridge.engine import Engine, EngineOptions
+from tau_trainer.bridge.codec import Capabilities, EngineInitialization, encode_close
+from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.engine_codec import decode_trainer_message, encode_engine_message
+from tau_trainer.bridge.launcher import EngineOptions
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.bridge.side_channels import (
     STATS,
@@ -179,7 +176,7 @@ class TestEditor:
 
     @pytest.mark.parametrize("moment", ["second", "reset", "step"])
     def test_status_400_at_any_time(self, moment: str) -> None:
-        goodbye = encode_engine_message(status=400)
+        goodbye = encode_close()
 
         async def main() -> None:
             async with editor() as script:
@@ -242,7 +239,7 @@ class TestEditor:
                 assert reply.package_version == told
                 if how == "breaks off":
                     await script.leaves()
-                last = script.says(encode_engine_message(status=400)) if how == "goodbye" else None
+                last = script.says(encode_close()) if how == "goodbye" else None
                 with pytest.raises(EngineError) as gone:
                     await starting
                 blamed = (
@@ -296,7 +293,7 @@ class TestEditor:
         [
             (encode_engine_message(), "its first message is no introduction"),
             (STEP, "its first message is no introduction"),
-            (encode_engine_message(status=400), "its first message is no introduction"),
+            (encode_close(), "its first message is no introduction"),
             (b"\xff\xff\xff", "received 3 bytes that are not a message of the protocol"),
         ],
         ids=["header", "step", "goodbye", "garbage"],
@@ -401,7 +398,7 @@ class TestEditor:
                 step = script.begins(STEP)
                 await script.resetting
                 step.cancel()
-                last = script.says(encode_engine_message(status=400))
+                last = script.says(encode_close())
                 await asyncio.sleep(0.1)
                 await script.engine.close(5.0)
                 assert decode_trainer_message(await last, {}).status == 400

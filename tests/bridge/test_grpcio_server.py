@@ -14,13 +14,13 @@ import grpc
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.engine import Engine, EngineOptions
+from tau_trainer.bridge.engine import Engine
 from tau_trainer.bridge.grpcio_server import GrpcioServer
-from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.http2 import MAX_MESSAGE
+from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.ports import has_ipv6
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import EngineServer
-from tau_trainer.bridge.serving import MAX_MESSAGE
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import EngineExitedError, EngineTimeoutError, PortInUseError
 from tau_trainer.headless.args import parse_args
@@ -51,7 +51,7 @@ def test_which_server_serves_where(tls: Tls) -> None:
 
 def test_grpcio_is_imported_for_other_machines_only() -> None:
     code = (
-        "import sys; from tau_trainer.bridge.engine import EngineOptions; EngineOptions().server(); "
+        "import sys; from tau_trainer.bridge.launcher import EngineOptions; EngineOptions().server(); "
         "assert 'grpc' not in sys.modules; EngineOptions(listen='::1').server(); assert 'grpc' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.bridge.agent_encoder import AgentEncoder
-from tau_trainer.bridge.image_records import ImageSplitter
+from tau_trainer.bridge.engine_codec import AgentEncoder
+from tau_trainer.bridge.images import ImageSplitter
 from tau_trainer.bridge.records import delimited
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import ActionSpec, BehaviorSpec

@@ -215,26 +215,26 @@ def test_the_short_way_finds_what_the_long_way_finds(payloads: list[bytes]) -> N
     """After any history; where heads are longer than needed or layouts differ, there may be no short way."""
     cache: LayoutCache[_FirstByte] = LayoutCache(_FirstByte)
     for payload in payloads:
-        one = cache.one(payload)
+        alike = cache.alike(payload)
         groups = cache.groups(payload)
-        if one is not None:
+        if alike is not None:
             assert len(groups) == 1
-            assert groups[0].layout is one[0]
-            np.testing.assert_array_equal(groups[0].rows, one[1], strict=True)
+            assert groups[0].layout is alike[0]
+            np.testing.assert_array_equal(groups[0].rows, alike[1], strict=True)
 
 
 def test_the_short_way_is_taken_for_lists_of_any_number_of_known_records(monkeypatch: pytest.MonkeyPatch) -> None:
     cache: LayoutCache[_FirstByte] = LayoutCache(_FirstByte)
-    assert cache.one(delimited(1, b"\x01\x00")) is None
+    assert cache.alike(delimited(1, b"\x01\x00")) is None
     cache.groups(delimited(1, b"\x01\x00"))
     for n in (3, 200, 1, 50):
-        one = cache.one(b"".join(delimited(1, bytes([1, i])) for i in range(n)))
-        assert one is not None
-        assert one[1][:, 1].tolist() == list(range(n))
-    assert cache.one(b"") is None
-    assert cache.one(delimited(1, b"\x01\x00")[:-1]) is None
+        alike = cache.alike(b"".join(delimited(1, bytes([1, i])) for i in range(n)))
+        assert alike is not None
+        assert alike[1][:, 1].tolist() == list(range(n))
+    assert cache.alike(b"") is None
+    assert cache.alike(delimited(1, b"\x01\x00")[:-1]) is None
     monkeypatch.setattr(records, "_MOST_AT_ONCE", 7)
-    assert cache.one(delimited(1, b"\x01\x00") * 2) is None
+    assert cache.alike(delimited(1, b"\x01\x00") * 2) is None
 
 
 def test_tables_are_the_callers_own() -> None:

@@ -34,7 +34,7 @@ from tau_trainer.errors import EngineDisconnectedError, EngineExitedError, PortI
 from tests.bridge.conftest import Client, client
 
 if TYPE_CHECKING:
-    from tau_trainer.bridge.serving import Server
+    from tau_trainer.bridge.server import Server
     from tests.bridge.conftest import NewServer
 
 ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")

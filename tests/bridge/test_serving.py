@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tau_trainer.bridge.serving import Request, Server
+from tau_trainer.bridge.server import Request, Server
 from tau_trainer.errors import EngineDisconnectedError
 
 

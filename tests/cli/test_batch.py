@@ -13,7 +13,7 @@ from tau_trainer.cli import main
 pytestmark = pytest.mark.timeout(120)
 SMALL = (
     *("--num-envs", "8", "--max-steps", "256", "--seed", "3"),
-    *("--set", "policies.*.hyperparameters.buffer_size=64", "--set", "policies.*.hyperparameters.batch_size=32"),
+    *("--set", "behaviors.*.hyperparameters.buffer_size=64", "--set", "behaviors.*.hyperparameters.batch_size=32"),
     *("--set", "evaluation.episodes=2", "--set", "evaluation.max_episode_steps=20"),
 )
 
@@ -28,7 +28,10 @@ def test_a_run_and_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "[INFO] cartpole_batch: 8 copies of cartpole on cpu, seed 3"
     assert any(line.startswith("[INFO] cartpole_batch completed: 256 decisions in") for line in lines)
-    assert yaml.safe_load(Path("results/cartpole_batch/configuration.yaml").read_text())["max_steps"] == 256
+    assert (
+        yaml.safe_load(Path("results/cartpole_batch/configuration.yaml").read_text())["behaviors"]["agent"]["max_steps"]
+        == 256
+    )
     # Nobody chose a run id: the next run has the next number, and goes on under it.
     assert main(["batch", "cartpole_batch", *SMALL, "--quiet"]) == 0
     assert Path("results/cartpole_batch-2/agent.onnx").is_file()
@@ -91,7 +94,7 @@ def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) ->
         ([], "name a settings file, such as: tau-train batch cartpole_batch"),
         (["--resume"], "--resume needs the run's --run-id, or the file that it began with"),
         (["--resume", "--run-id", "nosuch"], "--run-id nosuch: there is no such run in 'results' to go on with"),
-        (["CartPole"], "behaviors is for tau-train learn"),
+        (["CartPole"], "environment is missing, so this is for tau-train learn"),
         (["cartpole_batch", "--num-envs", "0"], "--num-envs must be at least 1, not 0"),
         (["cartpole_batch", "--device", "tpu"], "--device must be cpu, cuda, cuda:N, mps or xpu"),
         (["cartpole_batch", "--num-envs", "10000"], "buffer_size 8,192 is less than one step of 10,000 copies"),

@@ -24,13 +24,14 @@ environment:
   name: tests.search.sized:Fragile   # beyond six copies there is no room
   num_envs: 2
   arguments: {limit_to: 6, how: torch}
-policies:
+behaviors:
   all:
     hyperparameters:
       batch_size: 16   # small
       buffer_size: 64
-max_steps: 400
-summary_freq: 100
+    trainer_type: ppo
+    max_steps: 400
+    summary_freq: 100
 evaluation: {episodes: 0}
 """
 QUICK = ("--first", "4", "--most", "8", "--gain", "1e-9", "--seconds", "0.05")
@@ -66,7 +67,7 @@ def test_it_writes_a_copy_with_the_sizes_found(file: Path, capsys: pytest.Captur
     text = copy.read_text()
     found = yaml.safe_load(text)
     assert found["environment"]["num_envs"] == 6
-    numbers = found["policies"]["all"]["hyperparameters"]
+    numbers = found["behaviors"]["all"]["hyperparameters"]
     assert numbers == {"batch_size": 192, "buffer_size": 192}
     assert "# what is tried" in text
     assert "# beyond six copies there is no room" in text
@@ -152,6 +153,6 @@ def test_a_run_can_find_its_sizes_first(
     assert "num_envs 4 with" in capsys.readouterr().out
     used = yaml.safe_load((file.parent / "results" / "it" / "configuration.yaml").read_text())
     assert used["environment"]["num_envs"] == 4
-    assert used["policies"]["all"]["hyperparameters"]["buffer_size"] == 128
+    assert used["behaviors"]["all"]["hyperparameters"]["buffer_size"] == 128
     assert main(["batch", str(file), "--auto-scale", "--resume", *words]) == 2
     assert "--auto-scale is for a new run" in capsys.readouterr().err

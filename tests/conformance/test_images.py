@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.codec import TrainerCodec, encode_engine_message, parse_engine_message
+from tau_trainer.bridge.codec import TrainerCodec, parse_engine_message
+from tau_trainer.bridge.engine_codec import encode_engine_message
 from tau_trainer.headless.build import write_build
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.specs import Observations, StepBatch

@@ -20,7 +20,7 @@ from tau_trainer.envs.mlagents.base_env import DecisionSteps, TerminalSteps
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.metrics import result_lines
-from tau_trainer.metrics.plain import summary_line
+from tau_trainer.metrics.terminal import summary_line
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, BehaviorSpec, DimensionProperty, ObservationSpec, StepBatch

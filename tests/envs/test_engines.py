@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.codec import EngineInitialization, decode_trainer_message, encode_engine_message
-from tau_trainer.bridge.engine import EngineOptions
-from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.codec import EngineInitialization, encode_close
+from tau_trainer.bridge.engine_codec import decode_trainer_message, encode_engine_message
+from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.envs import Environment
 from tau_trainer.envs import engines as module
@@ -64,9 +64,8 @@ class Workers:
             0,
             port,
             LaunchSpec.of("headless:balance", env_args=("--agents", str(AGENTS), *flags), log_folder=self._logs),
-            EngineOptions(timeout_s=10.0, may_leave=may_leave),
+            EngineOptions(timeout_s=10.0, may_leave=may_leave, fixed_port=fixed_port),
             budget or self.budget(10),
-            fixed_port=fixed_port,
         )
         self.made.append(worker)
         return worker
@@ -504,7 +503,6 @@ def _editor_worker(events: list[str], timeout_s: float = 10.0) -> EngineWorker:
         None,
         EngineOptions(timeout_s=timeout_s),
         RestartBudget(0, 0, 60.0, events.append),
-        on_event=events.append,
     )
 
 
@@ -573,7 +571,7 @@ def test_stop_is_answered_before_the_next_play_is_waited_for() -> None:
             batches = await starting
             worker.answer(zeros(worker, batches))
             await asked
-            stop = editor.call(encode_engine_message(status=400))
+            stop = editor.call(encode_close())
             with pytest.raises(EngineStoppedError) as error:
                 await worker.next()
             waiting = asyncio.create_task(worker.recover(error.value))

@@ -66,9 +66,9 @@ def evaluation(copies: int, most: int, made: list[BatchedEnv]) -> BatchedEvaluat
     settings = BatchedSettings.model_validate(
         {
             "environment": {"name": "cartpole"},
-            "policies": {"agent": {"trainer_type": "ppo"}},
+            "behaviors": {"agent": {"trainer_type": "ppo"}},
             "evaluation": {"episodes": copies, "max_episode_steps": most},
-            "seed": 5,
+            "env_settings": {"seed": 5},
         }
     )
 

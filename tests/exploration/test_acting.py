@@ -13,7 +13,7 @@ from tau_trainer.columns import Arrays, Column
 from tau_trainer.exploration import Exploration, explorer
 from tau_trainer.models import MLPPolicy, ModulePolicy, Policy
 from tau_trainer.models.actor_critic import CLOCK
-from tau_trainer.models.masks import branch_bounds
+from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.settings import MemorySettings
 from tau_trainer.settings.exploration import (
     BoltzmannGumbelSettings,

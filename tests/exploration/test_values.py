@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
@@ -281,3 +282,34 @@ def test_what_is_for_values_disturbs_nothing() -> None:
         made({"type": "greedy"}).perturb(
             np.zeros((1, 1), np.float32), np.zeros(0, np.float32), {}, np.random.default_rng(0)
         )
+
+
+# Not boltzmann_gumbel: batched runs do not count how often each value was chosen.
+TENSORS: list[dict[str, Any]] = [
+    {"type": "greedy"},
+    {"type": "eps_greedy", "eps": 0.4},
+    {"type": "adaptive_eps_greedy", "initial_eps": 0.7, "min_eps": 0.1, "decay_rate": 0.01},
+    {"type": "softmax"},
+    {"type": "boltzmann", "tau": 0.5},
+    {"type": "max_boltzmann", "tau": 0.5, "eps": 0.3},
+    {"type": "gumbel_softmax", "eps": 0.2},
+]
+
+
+@pytest.mark.parametrize("given", TENSORS, ids=lambda given: given["type"])
+@pytest.mark.parametrize("masked", [True, False], ids=["masked", "free"])
+def test_tensors_are_chosen_from_as_arrays_are(given: dict[str, Any], masked: bool) -> None:
+    exploration = make_exploration(VALUE_EXPLORATIONS[given["type"]].model_validate(given), ActionSpec(0, (4, 2)))
+    rows = 40_000
+    values = np.tile(np.array([[0.3, 1.2, -0.5, 0.9, 0.1, 0.4]], np.float32), (rows, 1))
+    forbidden = np.tile(np.array([[False, False, False, True, False, False]]), (rows, 1)) if masked else None
+    clock = exploration.clock()
+    numbers = exploration.numbers(30.0, clock[1:])
+    wanted = exploration.decide(values, forbidden, numbers, np.random.default_rng(0))
+    tensors = (torch.from_numpy(values), None if forbidden is None else torch.from_numpy(forbidden))
+    found = exploration.decide(*tensors, numbers, torch.Generator().manual_seed(0))
+    assert found.shape == wanted.shape == (rows, 2)
+    for branch in range(2):
+        ours, theirs = (np.bincount(np.asarray(one)[:, branch], minlength=4) for one in (found, wanted))
+        assert not masked or branch or ours[3] == 0
+        assert np.abs(ours - theirs).max() < 6 * np.sqrt(rows / 4)

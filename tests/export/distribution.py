@@ -12,7 +12,7 @@ from tau_trainer.export.cases import Case, random_mask, random_observations
 from tau_trainer.export.reference import Reference
 from tau_trainer.export.session import run_case
 from tau_trainer.models import tensor_names as names
-from tau_trainer.models.action_head import ACTION_LIMIT
+from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.specs import BehaviorSpec, Float64Array, FloatArray
 
 SAMPLES = 4096
@@ -50,7 +50,9 @@ def check_distribution(
             if not (fault <= 0).all():
                 raise ExportError(f"The {what} of '{names.CONTINUOUS}' is off by {fault.max():.3g} beyond chance.")
     for branch, size in enumerate(spec.actions.discrete_branches):
-        p = expected.probabilities(branch)[0]
+        logits = expected.branches[branch].value[0]
+        powers = np.exp(logits - logits.max())
+        p = powers / powers.sum()
         frequency = np.bincount(outputs[names.DISCRETE][:, branch], minlength=size) / SAMPLES
         fault = np.abs(frequency - p) - _SIGMAS * (np.sqrt(p * (1 - p) / SAMPLES) + 1 / SAMPLES)
         if not (fault <= 0).all():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from tau_trainer.export.cases import cases, random_mask
-from tau_trainer.models.masks import branch_bounds
+from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.networks import IMAGE, LIST
 

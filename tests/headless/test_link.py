@@ -6,7 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from tau_trainer.bridge.codec import encode_close, encode_engine_message, encode_reply
+from tau_trainer.bridge.codec import encode_close, encode_reply
+from tau_trainer.bridge.engine_codec import encode_engine_message
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.errors import EngineError
 from tau_trainer.headless import http2

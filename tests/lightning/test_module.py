@@ -46,8 +46,8 @@ def settings(environment: str = "cartpole", num_envs: int = 8, **policies: Any) 
     return BatchedSettings.model_validate(
         {
             "environment": {"name": environment, "num_envs": num_envs},
-            "policies": policies or {"agent": {**PPO, **SMALL}},
-            "seed": 3,
+            "behaviors": policies or {"agent": {**PPO, **SMALL}},
+            "env_settings": {"seed": 3},
         }
     )
 
@@ -96,7 +96,7 @@ def test_schedules_end_with_the_trainer(tmp_path: Path) -> None:
 
 
 def test_it_logs_stops_early_and_saves(tmp_path: Path) -> None:
-    module = TauLightningModule("cartpole_batch", {"seed": 3})
+    module = TauLightningModule("cartpole_batch", {"env_settings.seed": 3})
     saved = ModelCheckpoint(tmp_path / "saved", monitor=RETURN, mode="max", save_top_k=2)
     stop = EarlyStopping(RETURN, mode="max", patience=100, stopping_threshold=100.0)
     trainer = fit(
@@ -207,7 +207,7 @@ def test_checkpoints_of_others_are_refused() -> None:
 
 def test_overrides_are_for_files() -> None:
     with pytest.raises(SettingsError, match="overrides are for a file"):
-        TauLightningModule(settings(), {"seed": 1})
+        TauLightningModule(settings(), {"env_settings.seed": 1})
 
 
 def test_without_lightning_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

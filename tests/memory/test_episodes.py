@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.columns import Column
-from tau_trainer.memory import Links, Replay, Rollout, RolloutMemory
+from tau_trainer.memory import Known, Links, Replay, Rollout, RolloutMemory
 from tau_trainer.memory.episodes import Episodes
 
 AGENTS = 4
@@ -65,7 +65,7 @@ class Playing:
     def decide(self, agents: list[int]) -> None:
         markers = np.array([[next(self.markers)] for _ in agents], np.float32)
         obs: dict[str, Any] = {"obs_0": markers, "obs_1": np.repeat(markers, 2, axis=1).astype(np.uint8)}
-        self.memory.append(np.array(agents), {"extrinsic": np.zeros((len(agents), 1), np.float32)}, obs, 0)
+        self.memory.append(np.array(agents), Known({"extrinsic": np.zeros((len(agents), 1), np.float32)}), obs, 0)
         for agent, marker in zip(agents, markers[:, 0].tolist(), strict=True):
             if agent in self.waiting:
                 self.new.append(self.waiting[agent])
@@ -75,7 +75,7 @@ class Playing:
         shape = len(agents), 1
         obs = np.zeros(shape, np.float32), np.zeros((len(agents), 2), np.uint8)
         cut = np.full(len(agents), truncated)
-        self.memory.end(np.array(agents), {"extrinsic": np.zeros(shape, np.float32)}, obs, cut)
+        self.memory.end(np.array(agents), Known({"extrinsic": np.zeros(shape, np.float32)}), obs, cut)
         for agent in agents:
             if agent in self.waiting:
                 self.new.append(self.waiting.pop(agent))

@@ -97,7 +97,7 @@ def test_what_is_taken_is_a_copy_and_bytes_stay_bytes() -> None:
     [
         ({"vector": np.zeros((3, 4), np.float32)}, 3, r"\['vector'\] do not fit"),
         ({"image": None}, 3, r"\['image'\] do not fit"),
-        ({"ended": np.zeros(2, np.bool_)}, 3, "rows do not fit"),
+        ({"ended": np.zeros(2, np.bool_)}, 3, "rows do not fit together"),
         ({}, 2, "rows do not fit"),
     ],
 )

@@ -59,7 +59,7 @@ def test_the_picture_has_content(tmp_path: Path) -> None:
     assert width > 1000
     colors = {tuple(color) for color in np.round(image[..., :3].reshape(-1, 3) * 255).astype(int)[::7]}
     assert (0, 0x72, 0xB2) in colors, "the thick line of all pairs"
-    assert (0, 0x9E, 0x73) in colors, "validation accuracy"
+    assert (0xD5, 0x5E, 0) in colors, "validation accuracy"
     assert (255, 255, 255) in colors
     assert sorted(child.name for child in tmp_path.iterdir()) == ["learning_curve.png", "log.jsonl"]
 
@@ -69,12 +69,12 @@ def test_axes_labels_lines_and_baselines(tmp_path: Path) -> None:
     figure = draw(History.load(tmp_path))
     assert figure.get_suptitle() == tmp_path.name
     reward, success = figure.axes
-    assert reward.get_ylabel() == "mean reward\nper decision"
+    assert reward.get_ylabel() == "mean reward\nof a decision"
     assert success.get_xlabel() == "agent decisions"
     legend = success.get_legend()
     assert legend is not None
     labels = [text.get_text() for text in legend.get_texts()]
-    assert labels == ["binary success, single pairs", "binary success", "validation accuracy"]
+    assert labels == ["success in training, single pairs", "success in training", "validation accuracy"]
     widths = [line.get_linewidth() for line in curves(reward)]
     assert widths == [0.8, 0.8, 0.8, 2.4, 1.0, 1.0], "three pairs, all pairs, two baselines"
     assert {text.get_text() for text in reward.texts} == {"zeros", "ridge"}
@@ -96,7 +96,7 @@ def test_a_run_without_a_log_says_so(tmp_path: Path) -> None:
 def test_episodes_of_several_behaviors_are_told_apart() -> None:
     lines: dict[Line, Curve] = {("A", None): Curve([1, 2], [3, 4]), ("B", None): Curve([1, 2], [5, 6])}
     [axes] = draw(History("r", {"Environment/Cumulative Reward": lines}, {}, {"A": 2, "B": 2})).axes
-    assert axes.get_ylabel() == "mean reward\nper episode"
+    assert axes.get_ylabel() == "cumulative reward\nof a finished episode"
     assert len({line.get_color() for line in axes.lines}) == 2
     legend = axes.get_legend()
     assert legend is not None

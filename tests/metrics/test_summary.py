@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tau_trainer.metrics import Summary
-from tau_trainer.metrics.summary import Series, summarize
+from tau_trainer.metrics.hub import Series
+from tau_trainer.metrics.summary import summarize
 from tau_trainer.specs import Aggregation
 
 

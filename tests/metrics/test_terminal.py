@@ -6,8 +6,18 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from tau_trainer.metrics import JsonStream, LiveTable, MetricsHub, PlainLines, QuietLines, RunReport, RunSnapshot
-from tau_trainer.metrics.terminal import TerminalMode, Throttle, terminal_recorder
+from tau_trainer.metrics import (
+    JsonStream,
+    LiveTable,
+    MetricsHub,
+    PlainLines,
+    QuietLines,
+    RunReport,
+    RunSnapshot,
+    TaskKeys,
+)
+from tau_trainer.metrics.recorder import Recorder
+from tau_trainer.metrics.terminal import TerminalMode, Throttle, summary_line, terminal_recorder
 
 Consoles = Callable[..., Console]
 TextOf = Callable[[Console], str]
@@ -123,3 +133,98 @@ def test_closing_twice_and_without_a_snapshot_is_fine(console: Consoles, text_of
     table.close()
     table.close()
     assert text_of(target) == ""
+
+
+TASK = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
+GOLDEN = """\
+[INFO] TauAgent. Step: 100. Time Elapsed: 2.000 s. No episode was completed since last summary. Training. Decisions/s: \
+50. ETA: 0:00:38.
+[INFO] TauAgent. Step: 300. Time Elapsed: 4.000 s. Mean Reward: 2.000. Std of Reward: 1.000. Training. Decisions/s: 100\
+. ETA: 0:00:17.
+[INFO] TauAgent. Step: 2000. Time Elapsed: 6.000 s. Mean Reward per Decision: 0.500. Std of Reward per Decision: 0.500.\
+ Success Rate: 0.250. Validation Accuracy: 0.913. Not Training. Decisions/s: 850. ETA: 0:00:00.
+[WARNING] engine 3 crashed; it is restarted [1 of 5]
+[INFO] exported TauAgent.onnx
+[INFO] tau-01 completed: 200,000 decisions in 0:01:01 (3,279 decisions/s)
+[INFO] policy: reward 0.700, accuracy 93.0 %
+[INFO] zeros: reward -0.100, accuracy 3.3 %
+[INFO] constant: reward 0.120, accuracy 16.7 %
+[INFO] majority: reward 0.100, accuracy 16.7 %
+[INFO] ridge: reward 0.720, accuracy 96.0 %
+[INFO] policy, training rows: accuracy 97.0 %
+[INFO] error: pair 2: the engine exited by itself
+[INFO] policy: results/tau-01/TauAgent.onnx
+[INFO] The policy beats every baseline.
+"""
+
+
+def run(recorder: Recorder, result: RunReport) -> None:
+    """A whole run, with a clock that moves two seconds a summary."""
+    now = [0.0]
+    with MetricsHub([recorder], clock=lambda: now[0]) as hub:
+        hub.task(TASK)
+        hub.begin("TauAgent?team=0", max_steps=2000, hyperparameters={"gamma": 0.0})
+        now[0] = 2.0
+        hub.flush("TauAgent?team=0", 100)
+        now[0] = 4.0
+        hub.episode("TauAgent?team=0", 0, [1.0, 3.0], [10, 10])
+        hub.flush("TauAgent?team=0", 300)
+        now[0] = 6.0
+        hub.add("TauAgent?team=0", "Tau/Mean Reward", [0.0, 1.0])
+        hub.add("TauAgent?team=0", "Tau/Success Rate", [False, True, False, False])
+        hub.add("TauAgent?team=0", "Validation/Accuracy", 0.913)
+        hub.flush("TauAgent?team=0", 2000, training=False)
+        hub.warning("engine 3 crashed; it is restarted [1 of 5]")
+        hub.event("exported", message="exported TauAgent.onnx")
+        hub.event("checkpoint", step=3)
+        hub.result(result)
+
+
+def test_golden(console: Callable[..., Console], text_of: Callable[[Console], str], result: RunReport) -> None:
+    target = console(40, 10)
+    run(PlainLines(target), result)
+    assert text_of(target).replace("\\", "/") == GOLDEN
+
+
+def test_quiet_shows_nothing_but_errors(
+    console: Callable[..., Console], text_of: Callable[[Console], str], result: RunReport
+) -> None:
+    target = console()
+    run(QuietLines(target), result)
+    assert text_of(target).splitlines() == ["[ERROR] pair 2: the engine exited by itself"]
+
+
+def test_no_escape_codes_even_on_a_terminal(
+    console: Callable[..., Console], text_of: Callable[[Console], str], result: RunReport
+) -> None:
+    target = console(terminal=True)
+    run(PlainLines(target), result)
+    assert "\x1b" not in text_of(target)
+
+
+def test_what_the_console_cannot_write_becomes_a_question_mark(
+    console: Callable[..., Console], text_of: Callable[[Console], str]
+) -> None:
+    target = console(ascii_only=True)
+    with MetricsHub([PlainLines(target)]) as hub:
+        hub.warning("Übung")
+    assert text_of(target) == "[WARNING] ?bung\n"
+
+
+def test_groups_have_mlagents_words() -> None:
+    hub = MetricsHub()
+    hub.episode("A", 0, [0.0, 0.0], [5, 5], [2.0, float("nan")])
+    line = summary_line(hub.flush("A", 10))
+    assert ". Mean Reward: 0.000. Mean Group Reward: 2.000. Training." in line
+    assert "Std" not in line
+
+
+def test_a_step_is_told_of_once_unless_episodes_ended_since(
+    console: Callable[..., Console], text_of: Callable[[Console], str]
+) -> None:
+    target = console(ascii_only=True)
+    with MetricsHub([PlainLines(target)]) as hub:
+        for step, episodes in ((100, 1), (100, 0), (100, 1), (200, 0), (100, 0)):
+            hub.episode("A", 0, [float(step)] * episodes, [1] * episodes)
+            hub.flush("A", step)
+    assert [line.split("Step: ")[1][:3] for line in text_of(target).splitlines()] == ["100", "100", "200", "100"]

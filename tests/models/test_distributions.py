@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch.distributions import Categorical, Normal, TanhTransform, TransformedDistribution
 
-from tau_trainer.models.action_head import ActionHead
-from tau_trainer.models.distributions import action_log_prob, evaluate_actions
+from tau_trainer.models.distributions import action_log_prob, branch_bounds, effective_mask, evaluate_actions
+from tau_trainer.models.heads import Acting, ActionHead
 from tau_trainer.specs import ActionSpec
 
 HYBRID = ActionSpec(2, (3, 2))
@@ -35,7 +36,7 @@ def test_log_probabilities_and_entropy_equal_torch_distributions() -> None:
 
 def test_squashed_actions_have_the_density_of_the_gaussian_over_the_slope() -> None:
     """By torch's own transformed distribution; branches beside it as ever; the very end of the range is finite."""
-    head = ActionHead(5, HYBRID, torch.Generator().manual_seed(0), squashed=True)
+    head = ActionHead(5, HYBRID, torch.Generator().manual_seed(0), acting=Acting(squashed=True))
     outputs, _, raw, discrete = _case()
     outputs = torch.cat((outputs[:, :2], 0.3 * outputs), dim=1)
     continuous = torch.tanh(0.7 * raw)
@@ -71,3 +72,21 @@ def test_only_discrete_or_only_continuous() -> None:
     assert (log_prob.shape, entropy.shape) == ((8, 2), (8,))
     log_prob, entropy = evaluate_actions(ActionSpec(0, (3, 2)), outputs[:, 2:], none[0], none, discrete, None)
     assert (log_prob.shape, entropy.shape) == ((8, 2), (8,))
+
+
+def test_bounds_of_branches() -> None:
+    assert branch_bounds((3, 1, 2)) == ((0, 3), (3, 4), (4, 6))
+    assert branch_bounds(()) == ()
+
+
+def test_branch_that_forbids_everything_is_freed() -> None:
+    mask = np.array([[True, True, True, False, True], [False, True, True, True, True]])
+    result = effective_mask(mask, (3, 2))
+    assert result.tolist() == [[False, False, False, False, True], [False, True, True, False, False]]
+    assert mask[0].all() == np.False_
+    assert mask[0, :3].all(), "the caller's mask is not written to"
+
+
+def test_ordinary_mask_is_returned_as_it_is() -> None:
+    mask = np.array([[True, False, False, True]])
+    assert effective_mask(mask, (2, 2)) is mask

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import MLPPolicy, ModulePolicy, Policy, make_policy, to_env
-from tau_trainer.models.distributions import evaluate_actions
-from tau_trainer.models.masks import branch_bounds, effective_mask
+from tau_trainer.models.distributions import branch_bounds, effective_mask, evaluate_actions
 from tau_trainer.models.policy import NUMPY_LIMIT
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec

@@ -15,7 +15,7 @@ from tau_trainer.cli import main
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.errors import SettingsError
 from tau_trainer.report import animation
-from tau_trainer.report.animation import Picture, animate
+from tau_trainer.report.animation import Picture, Showing, animate
 
 LENGTH = 7
 
@@ -94,7 +94,7 @@ def pictures(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Picture], list[float
 
 def test_every_step_is_a_picture(run: Path, tmp_path: Path, pictures: tuple[list[Picture], list[float]]) -> None:
     seen, rates = pictures
-    played = animate(run, "gym:Sketch-v0", tmp_path / "a.gif", episodes=2, seed=30, deterministic=True)
+    played = animate(run, "gym:Sketch-v0", tmp_path / "a.gif", Showing(episodes=2, seed=30, deterministic=True))
     assert [int(one[-1, 0, 0]) for one in seen] == [*range(LENGTH + 1), *range(LENGTH + 1)]
     assert [int(one[-1, 0, 1]) for one in seen] == [30] * (LENGTH + 1) + [31] * (LENGTH + 1)
     assert played.episodes.lengths == [LENGTH, LENGTH]
@@ -110,7 +110,9 @@ def test_it_draws_samples_and_cuts_and_takes_arguments(
 ) -> None:
     seen, rates = pictures
     arguments = ["width=48"]
-    played = animate(run, "gym:Sketch-v0", tmp_path / "a.gif", max_steps=3, fps=5.0, episodes=40, env_args=arguments)
+    played = animate(
+        run, "gym:Sketch-v0", tmp_path / "a.gif", Showing(max_steps=3, fps=5.0, episodes=40, env_args=arguments)
+    )
     assert set(played.episodes.lengths) == {3}
     assert len(seen) == 40 * 4
     assert seen[0].shape == (16, 48, 3)
@@ -131,13 +133,13 @@ def test_what_an_agent_carries_is_forgotten_between_episodes(
         return decide(self, rows, obs, mask)
 
     monkeypatch.setattr(Actor, "decide", looked_at)
-    animate(run, "gym:Sketch-v0", tmp_path / "a.gif", episodes=2)
+    animate(run, "gym:Sketch-v0", tmp_path / "a.gif", Showing(episodes=2))
     assert carried == ([False] + [True] * (LENGTH - 1)) * 2
 
 
 @pytest.mark.parametrize(("fps", "lasting"), [(25.0, 40), (50.0, 20), (1000.0, 20)])
 def test_a_gif(run: Path, tmp_path: Path, fps: float, lasting: int) -> None:
-    animate(run, "gym:Sketch-v0", tmp_path / "a.gif", fps=fps)
+    animate(run, "gym:Sketch-v0", tmp_path / "a.gif", Showing(fps=fps))
     with Image.open(tmp_path / "a.gif") as image:
         assert image.n_frames == LENGTH + 1  # type: ignore[attr-defined]
         assert image.info["duration"] == lasting
@@ -148,7 +150,7 @@ def test_a_gif(run: Path, tmp_path: Path, fps: float, lasting: int) -> None:
 def test_an_mp4(run: Path, tmp_path: Path) -> None:
     import imageio_ffmpeg
 
-    animate(run, "gym:Sketch-v0", tmp_path / "a.mp4", fps=20.0)
+    animate(run, "gym:Sketch-v0", tmp_path / "a.mp4", Showing(fps=20.0))
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "a.mp4"))
     assert frames == LENGTH + 1
     assert seconds == pytest.approx(0.4, abs=0.06)

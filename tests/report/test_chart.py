@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tau_trainer.metrics.charts import Chart, Line
 from tau_trainer.metrics.history import Curve
 from tau_trainer.report.chart import Detail, Scale, bar, draw, nice_ticks, stack, tick
-from tau_trainer.report.curves import Chart, Line
 from tests.report.test_html import Reader
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -53,7 +53,7 @@ def test_losses_and_both(runs: list[Path]) -> None:
     [loss] = draw_runs(runs[:1], "loss").axes
     assert loss.get_ylabel() == "policy loss"
     reward, again = draw_runs(runs[:1], "both").axes
-    assert reward.get_ylabel() == "tau/mean reward"
+    assert reward.get_ylabel() == "mean reward"
     assert again.get_ylabel() == "policy loss"
 
 

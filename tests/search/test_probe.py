@@ -17,7 +17,7 @@ from tau_trainer.search import probe
 from tau_trainer.search.probe import ProbeEndedError, Prober
 from tau_trainer.search.scaling import Probe, scaled
 from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
-from tau_trainer.settings.batched import BatchedSettings, plain_batched
+from tau_trainer.settings.batched import BatchedSettings
 
 pytestmark = pytest.mark.timeout(120)
 PPO = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 16, "buffer_size": 64}}
@@ -27,8 +27,8 @@ def settings(num_envs: int = 4, policy: dict[str, Any] | None = None, **argument
     return BatchedSettings.model_validate(
         {
             "environment": {"name": "tests.search.sized:Fragile", "num_envs": num_envs, "arguments": arguments},
-            "policies": {"all": policy or PPO},
-            "seed": 1,
+            "behaviors": {"all": policy or PPO},
+            "env_settings": {"seed": 1},
         }
     )
 
@@ -82,7 +82,7 @@ def test_what_says_that_memory_is_full_is_told_of(how: str, text: str | None, mo
     """In this process, whose own memory stays as it is."""
     monkeypatch.setattr(probe, "_be_careful", lambda device: None)
     chosen = settings(num_envs=9, how=how)
-    asker = Asker({"settings": plain_batched(chosen), "seconds": 0.05})
+    asker = Asker({"settings": chosen.model_dump(mode="json"), "seconds": 0.05})
     with pytest.raises(TauError, match="of no use") if text is None else contextlib.nullcontext():
         probe.work(asker)
     assert list(asker.answer) == ([] if text is None else ["full"])
@@ -135,12 +135,12 @@ def test_sizes_keep_the_steps_between_updates() -> None:
     chosen = settings(num_envs=4)
     assert with_copies(chosen, 16) == {
         ("environment", "num_envs"): 16,
-        ("policies", "all", "hyperparameters", "buffer_size"): 256,
+        ("behaviors", "all", "hyperparameters", "buffer_size"): 256,
     }
     again = resized(chosen, with_copies(chosen, 16))
     assert again.environment.num_envs == 16
-    assert again.policies["all"].hyperparameters.buffer_size == 256
-    assert again.policies["all"].hyperparameters.batch_size == 16
+    assert again.behaviors["all"].hyperparameters.buffer_size == 256
+    assert again.behaviors["all"].hyperparameters.batch_size == 16
     assert again.seed == chosen.seed
 
 
@@ -153,13 +153,13 @@ def test_a_buffer_that_nobody_set_follows_the_copies_by_itself() -> None:
 def test_one_batch_stays_one_batch() -> None:
     chosen = settings(policy={"trainer_type": "a2c", "hyperparameters": {"buffer_size": 64}})
     sizes = with_copies(chosen, 8)
-    assert sizes["policies", "all", "hyperparameters", "batch_size"] == 128
+    assert sizes["behaviors", "all", "hyperparameters", "batch_size"] == 128
     assert batch_range(resized(chosen, sizes)) is None
 
 
 def test_batches_grow_together_up_to_their_buffers() -> None:
     several = settings().model_dump(mode="json")
-    several["policies"] = {
+    several["behaviors"] = {
         "left": {"agents": ["left"], **PPO},
         "right": {"agents": ["right"], "trainer_type": "ppo", "hyperparameters": {"batch_size": 8, "buffer_size": 64}},
     }

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.errors import TauError
-from tau_trainer.search.scaling import Failure, Probe, Scaling, scaled
+from tau_trainer.search.scaling import Failure, Probe, scaled
 
 
 class Machine:
@@ -116,7 +116,12 @@ def test_a_loss_of_speed_is_not_taken_for_a_gain() -> None:
 
 
 def test_what_was_found_when_it_is_stopped_stays() -> None:
-    found = Scaling()
-    scaled(lambda size: Probe(size, float(size)), 8, stopped=lambda: len(found.probes) >= 3, found=found)
+    tried: list[int] = []
+
+    def measure(size: int) -> Probe:
+        tried.append(size)
+        return Probe(size, float(size))
+
+    found = scaled(measure, 8, stopped=lambda: len(tried) >= 3)
     assert found.best == 32
     assert found.ended == "it was stopped"

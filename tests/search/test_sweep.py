@@ -67,6 +67,12 @@ def test_a_rise_over_few_steps_is_no_chance() -> None:
     assert sweep("reward", shuffled, window=5).best is None
 
 
+def test_the_fall_that_ends_a_sweep_takes_nothing_from_the_rise_before_it() -> None:
+    rise = [23, 24, 23, 22, 21, 23, 20, 24, 23, 26, 26, 27, 32, 25, 33, 33, 50, 118, 122, 109, 121]
+    whole = [float(value) for value in [*rise, 91, 16, 9, 9]]
+    assert sweep("reward", whole, window=5).best == pytest.approx(16, abs=1)
+
+
 @pytest.mark.parametrize("metric", ["reward", "loss"])
 def test_noise_suggests_nothing(metric: str) -> None:
     for seed in range(10):

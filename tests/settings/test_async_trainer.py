@@ -26,22 +26,9 @@ def load(folder: Path, text: str, **overrides: Any) -> RunSettings:
 
 
 def test_defaults_are_those_of_border_0_0_8_where_it_has_the_key() -> None:
-    own = AsyncTrainerSettings()
-    assert (own.n_buffer, own.sync_interval, own.eval_interval, own.save_interval) == (100, 100, 5000, 50000)
-    assert own.flush_record_interval == own.record_compute_cost_interval == own.record_agent_info_interval == 5000
-    assert own.max_opts is None, "border: 10"
-    assert own.warmup_period is None, "border: 10000"
-
-
-def test_epsilon_of_each_actor_is_spread_evenly() -> None:
-    """border's Atari actors: 6 of them from .001 to .4."""
-    own = AsyncTrainerSettings(actors=6, eps_min=0.001, eps_max=0.4)
-    found = [own.exploration_of(actor) for actor in range(6)]
-    assert [one["type"] for one in found if one is not None] == ["eps_greedy"] * 6
-    wanted = [0.001, 0.0808, 0.1606, 0.2404, 0.3202, 0.4]
-    assert [one["eps"] for one in found if one is not None] == pytest.approx(wanted)
-    alone = AsyncTrainerSettings(actors=1, eps_min=0.1, eps_max=0.4).exploration_of(0)
-    assert alone == {"type": "eps_greedy", "eps": 0.1}
+    actors = AsyncTrainerSettings()
+    assert (actors.n_buffer, actors.sync_interval, actors.eval_interval) == (100, 100, 5000)
+    assert actors.max_opts is None, "border: 10"
 
 
 def test_each_actor_has_its_own_exploration_or_all_the_behaviors() -> None:
@@ -54,8 +41,6 @@ def test_each_actor_has_its_own_exploration_or_all_the_behaviors() -> None:
     ("keys", "sentence"),
     [
         ({"actors": 3, "exploration": [{"type": "greedy"}]}, "exploration has 1 entries and there are 3 actors"),
-        ({"eps_min": 0.1}, "eps_min and eps_max belong together"),
-        ({"actors": 1, "exploration": [{}], "eps_min": 0, "eps_max": 1}, "say the same thing"),
         ({"samples_per_update": [2.0, 1.0]}, "must be \\[least, most\\]"),
         ({"max_policy_lag": 150}, "max_policy_lag 150 is below twice the sync_interval 100"),
         ({"mode": "lockstep"}, "lock_step"),

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings.batched import dump_batched, load_batched, resolve_batched_seed
+from tau_trainer.settings import dump_settings, load_batched, resolve_seed
 
 FILE = """environment: {name: tag_continuous, num_envs: 100, arguments: {num_runners: 5}}
-policies:
+behaviors:
   tagger:
     agents: [tagger]
     trainer_type: a2c
@@ -30,10 +30,10 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_a_file_says(file: Path) -> None:
-    settings = load_batched(file, {"environment.num_envs": "1e3", "policies.*.agents": ["a"], "seed": 5})
+    settings = load_batched(file, {"environment.num_envs": "1e3", "behaviors.*.agents": ["a"], "env_settings.seed": 5})
     assert (settings.environment.num_envs, settings.environment.arguments) == (1000, {"num_runners": 5})
-    assert {name: one.agents for name, one in settings.policies.items()} == {"tagger": ("a",), "runner": ("a",)}
-    tagger, runner = settings.policies.values()
+    assert {name: one.agents for name, one in settings.behaviors.items()} == {"tagger": ("a",), "runner": ("a",)}
+    tagger, runner = settings.behaviors.values()
     assert (tagger.learns, runner.learns) == (True, False)
     assert tagger.gamma == 0.98  # A2C's own
     assert settings.seed == 5
@@ -41,20 +41,20 @@ def test_what_a_file_says(file: Path) -> None:
 
 
 def test_a_file_survives_being_written(file: Path, tmp_path: Path) -> None:
-    settings = resolve_batched_seed(load_batched(file))
+    settings = resolve_seed(load_batched(file))
     assert 0 <= settings.seed < 10000
     copy = tmp_path / "configuration.yaml"
-    copy.write_text(dump_batched(settings))
+    copy.write_text(dump_settings(settings))
     assert load_batched(copy) == settings
 
 
 @pytest.mark.parametrize(("said", "read"), [("off", "off"), ("on", "on"), ("'off'", "off"), ("auto", "auto")])
 def test_compile_is_a_word_though_yaml_reads_a_truth(file: Path, tmp_path: Path, said: str, read: str) -> None:
     file.write_text(f"{FILE}compile: {said}\n")
-    settings = resolve_batched_seed(load_batched(file))
+    settings = resolve_seed(load_batched(file))
     assert settings.compile == read
     copy = tmp_path / "configuration.yaml"
-    copy.write_text(dump_batched(settings))
+    copy.write_text(dump_settings(settings))
     assert load_batched(copy) == settings
 
 
@@ -63,21 +63,55 @@ def test_a_run_that_goes_on_keeps_its_seed(file: Path, tmp_path: Path) -> None:
     (tmp_path / "one" / "run.json").write_text('{"seed": 31415}')
     again = {"results_dir": str(tmp_path), "run_id": "one", "resume": True}
     settings = load_batched(file, {f"checkpoint_settings.{key}": value for key, value in again.items()})
-    assert resolve_batched_seed(settings).seed == 31415
+    assert resolve_seed(settings).seed == 31415
 
 
 def test_an_update_of_a2c_is_small_steps_unless_it_is_said_how_much_is_gathered(file: Path) -> None:
-    numbers: Any = load_batched(file, {"policies.tagger.hyperparameters": {}}).policies["tagger"].hyperparameters
+    numbers: Any = load_batched(file, {"behaviors.tagger.hyperparameters": {}}).behaviors["tagger"].hyperparameters
     assert (numbers.batch_size, numbers.buffer_size) == (64, None)
     assert [numbers.gathered(agents) for agents in (8, 64, 1024)] == [512, 512, 8192]
-    given: Any = load_batched(file, {"policies.tagger.hyperparameters.buffer_size": 500}).policies["tagger"]
+    given: Any = load_batched(file, {"behaviors.tagger.hyperparameters.buffer_size": 500}).behaviors["tagger"]
     assert given.hyperparameters.batch_size == given.hyperparameters.gathered(8) == 500
 
 
 def test_summaries_of_short_runs_are_more(file: Path) -> None:
-    assert load_batched(file).summary_every == 50000
-    assert load_batched(file, {"max_steps": 2000}).summary_every == 100
-    assert load_batched(file, {"max_steps": 2000, "summary_freq": 1500}).summary_every == 1500
+    def every(**overrides: int) -> int:
+        clock = load_batched(file, {f"behaviors.*.{key}": value for key, value in overrides.items()}).clock
+        return clock.summary_every(clock.max_steps)
+
+    assert every() == 50000
+    assert every(max_steps=2000) == 100
+    assert every(max_steps=2000, summary_freq=1500) == 1500
+
+
+def test_behaviors_take_what_default_settings_say_and_players_what_is_no_network(file: Path, tmp_path: Path) -> None:
+    file.write_text(
+        f"""{FILE}
+default_settings:
+  trainer_type: ppo
+  max_steps: 70
+  hyperparameters: {{learning_rate_schedule: constant, beta: 0.1}}
+  network_settings: {{hidden_units: 7}}
+  reward_signals: {{extrinsic: {{gamma: 0.5, strength: 2}}}}
+"""
+    )
+    settings = load_batched(file)
+    tagger, runner = settings.behaviors.values()
+    numbers: Any = tagger.hyperparameters
+    assert (tagger.trainer_type, tagger.max_steps, tagger.network_settings.hidden_units) == ("a2c", 70, 7)
+    assert (tagger.gamma, tagger.reward_signals["extrinsic"].strength) == (0.5, 2.0)
+    assert (numbers.learning_rate_schedule, numbers.vf_loss_coeff) == ("constant", 0.5)
+    assert (runner.player, runner.max_steps) == ("random", 70)
+    copy = tmp_path / "configuration.yaml"
+    copy.write_text(dump_settings(settings))
+    assert load_batched(copy) == settings
+
+
+def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
+    def gamma(signal: dict[str, float]) -> float:
+        return load_batched(file, {"behaviors.tagger.reward_signals.extrinsic": signal}).behaviors["tagger"].gamma
+
+    assert (gamma({}), gamma({"strength": 2.0}), gamma({"gamma": 0.9})) == (0.98, 0.98, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -86,33 +120,63 @@ def test_summaries_of_short_runs_are_more(file: Path) -> None:
         (
             "agents: [tagger]",
             "agent: [tagger]",
-            "tag.yaml:4: policies.tagger.agent is no known key; did you mean agents?",
+            "tag.yaml:4: behaviors.tagger.agent is no known key; did you mean agents?",
         ),
-        ("entropy_coeff", "entropy_coef", "policies.tagger.hyperparameters.entropy_coef is no known key; did you mean"),
-        ("a2c", "a3c", "policies.tagger.trainer_type is 'a3c', which does not learn on tensors; did you mean a2c?"),
+        (
+            "entropy_coeff",
+            "entropy_coef",
+            "behaviors.tagger.hyperparameters.entropy_coef is no known key; did you mean",
+        ),
+        ("a2c", "a3c", "behaviors.tagger.trainer_type is 'a3c', which does not learn on tensors; did you mean a2c?"),
         ("num_envs: 100", "num_envs: 0", "tag.yaml:1: environment.num_envs must be at least 1, not 0"),
         ("num_envs", "numenvs", "environment.numenvs is no known key; did you mean num_envs?"),
         (
             "player: random",
-            "player: random\n    gamma: 0.9",
-            "policies.runner has a player, which is no network, and gamma",
+            "player: random\n    init_path: x",
+            "behaviors.runner has a player, which is no network, and init_path",
         ),
-        ("player: random", "to_train: maybe", "policies.runner.to_train must be true or false"),
+        ("player: random", "to_train: maybe", "behaviors.runner.to_train must be true or false"),
         (
             "agents: [tagger]",
             "to_train: false",
-            "tag.yaml has no policy that learns; let one have to_train: true and no player",
+            "tag.yaml has no behavior that learns; let one have to_train: true and no player",
         ),
         (
             "player: random",
             "network_settings: {memory: {}}",
             "asks for network_settings.memory, which is not learned on",
         ),
-        ("player: random", "hyperparameters: {updates_per_buffer: 2}", "updates_per_buffer 2, which is for engines"),
+        (
+            "player: random",
+            "trainer_type: ppo\n    hyperparameters: {updates_per_buffer: 2}",
+            "updates_per_buffer 2, which is for engines",
+        ),
         ("[[0, 1e-3], [1e6, 1e-4]]", "[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] whose steps grow"),
-        ("policies:", "policies: {}\nx:", "policies must have at least 1 entries"),
-        ("environment:", "environments:", "environment is missing and has no default; add it"),
-        ("environment:", "seed: 1\nseed: 2\nenvironment:", "tag.yaml:2: seed stands twice; remove one of the two"),
+        ("behaviors:", "behaviors: {}\nx:", "behaviors must have at least 1 entries"),
+        (
+            "environment:",
+            "environments:",
+            "environment is missing, so this is for tau-train learn; a file for batch has it",
+        ),
+        ("environment:", "debug: 1\ndebug: 2\nenvironment:", "tag.yaml:2: debug stands twice; remove one of the two"),
+        ("environment:", "tau: {}\nenvironment:", "tag.yaml:1: tau is for engines, and the file is of a batched"),
+        (
+            "environment:",
+            "env_settings: {num_envs: 4}\nenvironment:",
+            "tag.yaml:1: env_settings has num_envs, which is for engines; environment.num_envs says how many copies",
+        ),
+        ("agents: [tagger]", "time_horizon: 9", "behaviors.tagger asks for time_horizon, which is for engines; remove"),
+        (
+            "agents: [tagger]",
+            "reward_signals: {extrinsic: {}, rnd: {}}",
+            "behaviors.tagger has reward_signals other than extrinsic, the one that is learned from on tensors",
+        ),
+        (
+            "player: random",
+            "max_steps: 5",
+            "tag.yaml:2: behaviors: play in the same copies, and tagger has max_steps 1000000 and runner has max_steps "
+            "5; say it once, under default_settings",
+        ),
     ],
 )
 def test_mistakes_are_told_where_they_stand(file: Path, old: str, new: str, sentence: str) -> None:
@@ -124,13 +188,13 @@ def test_mistakes_are_told_where_they_stand(file: Path, old: str, new: str, sent
 
 
 def test_flags_are_named_in_messages(file: Path) -> None:
-    flags = {"environment.num_envs": "--num-envs", "policies.*.gamma": "--set policies.*.gamma"}
+    flags = {"environment.num_envs": "--num-envs", "behaviors.*.max_steps": "--max-steps"}
     with pytest.raises(SettingsError, match="--num-envs must be at least 1, not 0"):
         load_batched(file, {"environment.num_envs": "0"}, flags)
-    with pytest.raises(SettingsError, match=r"--set policies\.\*\.gamma must be at most 1, not 2"):
-        load_batched(file, {"policies.*.gamma": 2}, flags)
+    with pytest.raises(SettingsError, match="--max-steps must be at least 1, not 0"):
+        load_batched(file, {"behaviors.*.max_steps": 0}, flags)
 
 
 def test_a_file_for_engines_is_told_apart() -> None:
-    with pytest.raises(SettingsError, match="behaviors is for tau-train learn; a file for batch has `environment:`"):
+    with pytest.raises(SettingsError, match=r"CartPole\.yaml: environment is missing, so this is for tau-train learn"):
         load_batched("CartPole")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import Curriculum, dump_settings, find_config, load_settings, shipped_names
-from tau_trainer.settings.batched import dump_batched, load_batched
+from tau_trainer.settings import Curriculum, dump_settings, find_config, load_batched, load_settings, shipped_names
 from tau_trainer.settings.document import read_document
+from tau_trainer.settings.loading import load_form
 
 
 def test_what_is_shipped() -> None:
@@ -18,17 +18,18 @@ def test_what_is_shipped() -> None:
     assert set(shipped_names()) == files
 
 
-BATCHED = {name for name in shipped_names() if "policies" in read_document(find_config(name)).data}
+BATCHED = {name for name in shipped_names() if "environment" in read_document(find_config(name)).data}
 
 
 @pytest.mark.parametrize("name", sorted(BATCHED))
 def test_a_shipped_file_of_a_batched_environment_too(name: str, tmp_path: Path) -> None:
     settings = load_batched(name)
     copy = tmp_path / "configuration.yaml"
-    copy.write_text(dump_batched(settings), encoding="utf-8")
+    copy.write_text(dump_settings(settings), encoding="utf-8")
     assert load_batched(copy) == settings
+    assert load_settings(name) == settings
     with pytest.raises(SettingsError, match=f"{name}.yaml is of batched environments; train it with: tau-train batch"):
-        load_settings(name)
+        load_form(False, name, {}, False, {})
 
 
 @pytest.mark.parametrize("name", sorted({*shipped_names()} - BATCHED))

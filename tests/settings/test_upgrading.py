@@ -448,3 +448,31 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(SettingsError) as raised:
         converted("A: {trainer: online_bc}\nB: {trainer: imitation}")
     assert len(raised.value.problems) == 2
+
+
+def test_a_file_of_an_earlier_version_of_this_package_gets_the_keys_of_today() -> None:
+    text = """
+environment: {name: cartpole}
+policies: {agent: {trainer_type: ppo, gamma: 0.5}}
+max_steps: 40
+seed: 3
+"""
+    upgraded = upgrade([parse_document(text, "old.yaml")])
+    assert (upgraded.changed, upgraded.notes) == (True, [])
+    assert yaml.safe_load(dumped(upgraded.data, "x")) == {
+        "environment": {"name": "cartpole"},
+        "behaviors": {"agent": {"trainer_type": "ppo", "reward_signals": {"extrinsic": {"gamma": 0.5}}}},
+        "default_settings": {"max_steps": 40},
+        "env_settings": {"seed": 3},
+    }
+
+
+def test_what_actors_counted_in_gradient_steps_is_left_out_and_told() -> None:
+    text = """behaviors: {A: {trainer_type: sac}}
+async_trainer: {warmup_period: 9, save_interval: 7}
+"""
+    upgraded = upgrade([parse_document(text, "old.yaml")])
+    assert upgraded.data["behaviors"]["A"]["hyperparameters"] == {"buffer_init_steps": 9}
+    assert upgraded.data["async_trainer"] == {}
+    [note] = upgraded.notes
+    assert note.startswith("old.yaml:2: async_trainer.save_interval is left out; summary_freq and checkpoint_interval")

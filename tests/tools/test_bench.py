@@ -13,24 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 
-from tau_trainer.headless.parameters import EnvironmentParameters
-from tau_trainer.headless.scenes import gridworld, sorter
-from tau_trainer.tau.dataset import load_dataset
 from tools._bootstrap.progress import SetupError
+from tools.bench import __main__ as driver
 from tools.bench import (
-    ablated,
     asynchronous,
     batched,
-    builds,
-    few_rows,
     gym,
     learner,
     running,
-    scalars,
     scenes,
     tables,
     trainers,
@@ -40,7 +33,6 @@ from tools.bench.timeline import Timeline
 from tools.bench.trainers import Case, Incumbent, Job
 from tools.bench.versus_mlagents import Result
 from tools.peers import ROOT
-from tools.tau_data_rules import TOPICS
 
 posix = pytest.mark.skipif(os.name == "nt", reason="the benchmarks need a POSIX shell")
 
@@ -108,7 +100,7 @@ def test_a_program_may_end_by_itself_where_that_is_said(tmp_path: Path) -> None:
 @posix
 def test_engines_of_a_reporting_build_report_by_process(tmp_path: Path) -> None:
     folder = tmp_path / "it's here"
-    build = builds.reporting_build(folder, "balance", ["--agents", "3"])
+    build = running.reporting_build(folder, "balance", ["--agents", "3"])
     script = build / "Contents" / "MacOS" / build.stem if build.is_dir() else build
     last = next(line for line in script.read_text().splitlines() if line.startswith("exec "))
     assert "--agents 3" in last
@@ -118,7 +110,7 @@ def test_engines_of_a_reporting_build_report_by_process(tmp_path: Path) -> None:
 
 
 def test_free_ports_come_in_a_row() -> None:
-    assert builds.free_ports(4) >= 6100
+    assert running.free_ports(4) >= 6100
 
 
 def test_both_trainers_get_the_same_flags_word_for_word(tmp_path: Path) -> None:
@@ -174,21 +166,21 @@ def write_events(folder: Path, points: list[tuple[int, float]]) -> None:
 
     writer = EventFileWriter(str(folder))
     for step, value in points:
-        summary = Summary(value=[Summary.Value(tag=scalars.REWARD, simple_value=value)])
+        summary = Summary(value=[Summary.Value(tag=versus_mlagents.REWARD, simple_value=value)])
         writer.add_event(Event(step=step, wall_time=float(step), summary=summary))
     writer.close()
 
 
 def test_reward_curves_come_from_the_event_files(tmp_path: Path) -> None:
     write_events(tmp_path / "run" / "3DBall", [(12_000, 1.0), (24_000, 3.0)])
-    curve = scalars.reward_curve(tmp_path)
+    curve = versus_mlagents.reward_curve(tmp_path)
     assert curve == [(12_000, 1.0), (24_000, 3.0)]
-    assert scalars.reward_at(curve, 18_000) == pytest.approx(2.0)
-    assert math.isnan(scalars.reward_at(curve, 6_000))
-    assert math.isnan(scalars.reward_at([], 6_000))
-    assert scalars.common_decisions([curve, [(12_000, 0.0)]]) == 12_000
-    assert scalars.common_decisions([curve, []]) == 0
-    assert scalars.reward_curve(tmp_path / "nothing") == []
+    assert versus_mlagents.reward_at(curve, 18_000) == pytest.approx(2.0)
+    assert math.isnan(versus_mlagents.reward_at(curve, 6_000))
+    assert math.isnan(versus_mlagents.reward_at([], 6_000))
+    assert versus_mlagents.common_decisions([curve, [(12_000, 0.0)]]) == 12_000
+    assert versus_mlagents.common_decisions([curve, []]) == 0
+    assert versus_mlagents.reward_curve(tmp_path / "nothing") == []
 
 
 def test_medians_ratios_and_dashes() -> None:
@@ -266,28 +258,6 @@ def test_install_without_python_3_10_is_a_sentence(monkeypatch: pytest.MonkeyPat
         versus_mlagents.install(None, tmp_path)
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_few_rows_are_as_a_users(tmp_path: Path, number: int) -> None:
-    """What is held out asks for facts that were never trained, and 23 % of it for answers that never were."""
-    data = load_dataset(few_rows.write_set(tmp_path / "few.json", number))
-    assert (len(data.train), len(data.evaluation), data.training_answers) == (167, 113, 26)
-    assert (data.evaluation.answer_index >= data.training_answers).sum() == 26
-    assert len(data.validation) == 56
-    assert data.skipped == ()
-    facts = {answer: topic.instances(answer) for topic in TOPICS for answer in topic.facts}
-    asked = [
-        {
-            (answer, few_rows._fact({"turns": [{"message": prompt}]}, facts[answer]))
-            for prompt, answer in zip(split.prompt_text, split.answer_text, strict=True)
-        }
-        for split in (data.train, data.evaluation)
-    ]
-    assert asked[0] & asked[1] == set()
-    again = few_rows.write_set(tmp_path / "again.json", number)
-    assert again.read_bytes() == (tmp_path / "few.json").read_bytes()
-    assert load_dataset(few_rows.write_set(tmp_path / "other.json", 7)).answers != data.answers
-
-
 def summary(step: int, reward: float | None, behavior: str = "Hallway") -> str:
     values = {} if reward is None else {"Environment/Cumulative Reward": reward}
     return json.dumps({"type": "summary", "behavior": behavior, "step": step, "elapsed": step / 10, "values": values})
@@ -298,40 +268,17 @@ def test_a_scene_has_its_mark_where_a_summary_says_so(tmp_path: Path) -> None:
     lines = [summary(100 * i, reward) for i, reward in enumerate(rewards)]
     other = [json.dumps({"type": "event"}), summary(1, 0.9, "Another"), summary(2, None)]
     log.write_text("\n".join([*other, *lines]), encoding="utf-8")
-    found = scenes.outcome("hallway", "", 3, log)
+    found = scenes.outcome_of("hallway", 3, log)
     assert (found.decisions, found.seconds, found.whole) == (200, 20.0, 40.0)
     assert found.end == pytest.approx(0.7)
     log.write_text("\n".join(lines[:2]), encoding="utf-8")
-    never = scenes.outcome("hallway", "memory", 3, log)
+    never = scenes.outcome_of("hallway", 5, log)
     assert math.isnan(never.decisions)
-    assert "hallway without memory seed 3: never" in scenes.line(never)
+    assert "hallway seed 5: never" in scenes.line(never)
     text = scenes.table([found, replace(found, seed=4, decisions=300), never])
-    assert "| `hallway` | 0.7 | 2 of 2 | 250 (200-300) |" in text
-    assert "| `hallway`, no memory | 0.7 | 0 of 1 | - |" in text
+    assert "| `hallway` | 0.7 | 2 of 3 | 250 (200-300) |" in text
     log.write_text("\n".join(other), encoding="utf-8")
-    assert scenes.outcome("hallway", "", 3, log).failure == "no episode ended"
-
-
-def test_ablated_scenes_keep_to_themselves_what_they_are_there_for() -> None:
-    told = gridworld.GridWorldScene(agents=3, seed=1).reset(EnvironmentParameters())[0].obs
-    untold = ablated.GridWorldWithoutGoal(agents=3, seed=1).reset(EnvironmentParameters())[0].obs
-    np.testing.assert_array_equal(untold[0], told[0])
-    assert told[1].any(axis=1).all()
-    assert untold[1].shape == told[1].shape
-    assert not untold[1].any()
-    tiles = sorter.SorterScene(agents=3, seed=1).reset(EnvironmentParameters())[0].obs
-    flat = ablated.SorterOfVectors(agents=3, seed=1)
-    seen = flat.reset(EnvironmentParameters())[0].obs
-    assert [sensor.shape for sensor in flat.specs[0].observations] == [(460,), (4,)]
-    np.testing.assert_array_equal(seen[0], tiles[0].reshape(3, 460))
-
-
-@posix
-def test_an_ablated_engine_starts_as_a_build_does(tmp_path: Path) -> None:
-    build = scenes._ablated_build(tmp_path, "gridworld")
-    done = subprocess.run([str(build)], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60)
-    assert done.returncode == 2
-    assert "no trainer to connect to" in done.stderr
+    assert scenes.outcome_of("hallway", 3, log).failure == "no episode ended"
 
 
 def test_a_peer_is_beside_ours_on_the_same_work_alone() -> None:
@@ -369,3 +316,27 @@ def test_what_differs_from_a_peer_stands_in_its_row(table: Any) -> None:
     assert "2 x 64 units" in ours
     assert "Stable-Baselines3: SAC, " in theirs
     assert "2 x 256 units" in theirs
+
+
+def test_the_driver_runs_each_benchmark_by_its_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [])
+    for name in driver.NAMES:
+        with pytest.raises(SystemExit) as left:
+            driver.main([name, "--help"])
+        assert left.value.code == 0
+        assert f"usage: python -m tools.bench {name} " in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        driver.main(["tables"])
+    assert "invalid choice: 'tables'" in capsys.readouterr().err
+
+
+def test_the_driver_says_what_is_missing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> int:
+        raise SetupError("tau-train is missing")
+
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(scenes, "main", missing)
+    assert driver.main(["scenes"]) == 2
+    assert capsys.readouterr().err == "scenes: tau-train is missing\n"

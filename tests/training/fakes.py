@@ -17,8 +17,7 @@ import pytest
 import torch
 
 from tau_trainer import load_settings
-from tau_trainer.bridge.engine import EngineOptions
-from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.envs import EnvironmentSource
 from tau_trainer.envs.engines import EngineWorker
@@ -92,12 +91,9 @@ class SceneEngine:
         launch: LaunchSpec | None,
         options: EngineOptions,
         channels: SideChannelHub | None = None,
-        *,
-        patient: bool = False,
         on_event: Any = None,
     ) -> None:
         assert launch is not None
-        assert not patient
         self.index = index
         self.port = port
         self.launch = launch
@@ -114,7 +110,8 @@ class SceneEngine:
         self._scene: Scene | None = None
         self._actions: Mapping[str, Actions] = {}
 
-    async def start(self) -> None:
+    async def start(self, *, patient: bool = False) -> None:
+        assert not patient
         self._stage.enters(self)
         await self._stage.before_start(self)
 

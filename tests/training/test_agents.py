@@ -7,13 +7,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tau_trainer.collection.decisions import Actor, DecisionBatcher
+from tau_trainer.collection.decisions import Actor, DecisionBatcher, TauAgent
 from tau_trainer.columns import Rows
 from tau_trainer.errors import NonFiniteError, SettingsError
+from tau_trainer.memory import Known
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys
 from tau_trainer.metrics import keys as names
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
+from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import (
     Actions,
@@ -26,7 +28,7 @@ from tau_trainer.specs import (
     StepBatch,
 )
 from tau_trainer.tau.rewarder import RewardComputer
-from tau_trainer.training.agents import AgentTrainer, TauAgent
+from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import Memory, ended, step, vector_spec
 from tests.training.learners import FakeLearner, FixedPolicy
@@ -50,12 +52,15 @@ class WatchedAgent(TauAgent):
     def __init__(self, learner: FakeLearner, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
         super().__init__(cast(Learner, learner), spec, batcher)
         self.told: list[tuple[str, list[int], list[Any]]] = []
+        self.known: list[Known] = []
 
-    def remember(self, rows: Rows, reward: FloatArray, batch: StepBatch, decision: Decision) -> None:
-        self.told.append(("acted", rows.tolist(), reward.tolist()))
+    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> None:
+        self.told.append(("acted", rows.tolist(), known.rewards[EXTRINSIC].tolist()))
+        self.known.append(known)
 
-    def end(self, rows: Rows, reward: FloatArray, obs: Observations, truncated: BoolArray) -> None:
-        self.told.append(("ended", rows.tolist(), [*reward.tolist(), *truncated.tolist()]))
+    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+        self.told.append(("ended", rows.tolist(), [*known.rewards[EXTRINSIC].tolist(), *truncated.tolist()]))
+        self.known.append(known)
 
     def of(self, kind: str) -> list[tuple[list[int], list[Any]]]:
         return [(rows, values) for what, rows, values in self.told if what == kind]
@@ -425,7 +430,7 @@ def test_state_ends_with_the_environment(player_of: MakePlayer) -> None:
 
 def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their trajectory is cut where it was seen last, their rows are given to others, and those begin anew."""
-    monkeypatch.setattr("tau_trainer.training.agents._PATIENCE", 10)
+    monkeypatch.setattr("tau_trainer.collection.decisions._PATIENCE", 10)
     over: list[list[int]] = []
 
     class Watched(EngineReward):
@@ -467,7 +472,7 @@ def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyP
 
 def test_patience_begins_anew_with_the_environment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a run that is resumed would let go of agents at another moment than one that was not interrupted."""
-    monkeypatch.setattr("tau_trainer.training.agents._PATIENCE", 10)
+    monkeypatch.setattr("tau_trainer.collection.decisions._PATIENCE", 10)
     learner = FakeLearner(SPEC)
     agent = TauAgent(cast(Learner, learner), SPEC, bench.batcher)
 

@@ -14,7 +14,6 @@ import pytest
 
 from tau_trainer.metrics import RunReport
 from tau_trainer.settings import load_settings
-from tau_trainer.settings.batched import load_batched
 from tau_trainer.training.api import train
 from tau_trainer.training.plan import RunKind
 
@@ -28,8 +27,6 @@ def go_on(folder: Path, steps: int) -> RunReport:
         "checkpoint_settings.resume": True,
         "checkpoint_settings.results_dir": str(folder.parent),
     }
-    if folder.name == "batched":
-        return train(load_batched(file, overrides | {"max_steps": steps}), terminal="quiet")
     overrides["behaviors.*.max_steps"] = steps
     if folder.name == "recordings":
         overrides["behaviors.*.demo_path"] = str(folder / "cartpole.demo")

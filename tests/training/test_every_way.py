@@ -19,7 +19,6 @@ from tau_trainer.metrics import RunReport, plot_learning_curve, read_log
 from tau_trainer.report import RunRecord, render
 from tau_trainer.runs.callbacks import Callback, Hook
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.settings.batched import BatchedSettings, load_batched
 from tau_trainer.training.api import train
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.plan import RunKind
@@ -72,16 +71,13 @@ class Listener(Callback):
         self.hear("on_save_end")(info)
 
 
-def settings_of(kind: str, results: Path, run_id: str, **changes: Any) -> RunSettings | BatchedSettings:
+def settings_of(kind: str, results: Path, run_id: str, **changes: Any) -> RunSettings:
     """Of a small run; ``changes`` of the run, of each behavior (``each__``), or of its ``checkpoint_settings``."""
-    each = "policies.*." if kind == "batched" else "behaviors.*."
     file = EARLIER / kind / "configuration.yaml"
     overrides = {"checkpoint_settings.run_id": run_id, "checkpoint_settings.results_dir": str(results)}
     if kind == "recordings":
         overrides["behaviors.*.demo_path"] = str(EARLIER / kind / "cartpole.demo")
-    named = {key.replace("each__", each).replace("__", "."): value for key, value in changes.items()}
-    if kind == "batched":
-        return load_batched(file, overrides | named)
+    named = {key.replace("each__", "behaviors.*.").replace("__", "."): value for key, value in changes.items()}
     return load_settings(file, overrides | named)
 
 
@@ -133,8 +129,7 @@ def test_callbacks_hear_of_it(finished: Finished) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_callback_may_end_it(kind: str, tmp_path: Path) -> None:
-    more = {"max_steps" if kind == "batched" else "each__max_steps": 1_000_000}
-    report = run(kind, tmp_path, "ended", Listener("on_update_end"), **more)
+    report = run(kind, tmp_path, "ended", Listener("on_update_end"), each__max_steps=1_000_000)
     assert (report.outcome, report.exit_code) == ("completed", 0)
     assert 0 < report.decisions < 10_000
     assert report.models
@@ -142,7 +137,7 @@ def test_a_callback_may_end_it(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if ("criterion", kind) not in WITHOUT])
 def test_it_ends_once_all_have_learned_enough(kind: str, tmp_path: Path) -> None:
-    changes = {"max_steps": 100_000, "summary_freq": 512} if kind == "batched" else {"each__max_steps": 100_000}
+    changes = {"each__max_steps": 100_000} | ({"each__summary_freq": 512} if kind == "batched" else {})
     report = run(kind, tmp_path, "enough", each__trial_count=1, each__criterion=-1000.0, **changes)
     assert (report.outcome, report.exit_code) == ("completed", 0)
     assert report.decisions < 20_000
@@ -154,11 +149,8 @@ def test_it_ends_once_all_have_learned_enough(kind: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", KINDS)
 def test_those_that_became_no_better_are_not_saved(kind: str, tmp_path: Path) -> None:
     changes: dict[str, Any] = {"each__save_best_only": True, "each__trial_count": 1}
-    every = {"batched": "checkpoint_interval"}.get(kind, "each__checkpoint_interval")
-    kept = {"batched": "keep_checkpoints"}.get(kind, "each__keep_checkpoints")
     steps = {"batched": 4096, "recordings": 100, "population": 512, "actors": 400, "pairs": 1024}[kind]
-    most = "max_steps" if kind == "batched" else "each__max_steps"
-    changes |= {every: steps // 8, kept: 0, most: steps}
+    changes |= {"each__checkpoint_interval": steps // 8, "each__keep_checkpoints": 0, "each__max_steps": steps}
     saved = len(list((run(kind, tmp_path, "best", **changes).folder / "checkpoints").glob("*-*")))
     changes["each__save_best_only"] = False
     assert 0 < saved <= len(list((run(kind, tmp_path, "all", **changes).folder / "checkpoints").glob("*-*")))
@@ -183,7 +175,7 @@ def test_it_is_played_and_stays_as_it_is(finished: Finished) -> None:
     settings = settings_of(finished.kind, finished.folder.parent, "first", checkpoint_settings__inference=True)
     if finished.kind == "recordings":
         settings = settings.model_copy(
-            update={"env_settings": settings.env_settings.model_copy(update={"env_path": "gym:CartPole-v1"})}  # type: ignore[union-attr]
+            update={"env_settings": settings.env_settings.model_copy(update={"env_path": "gym:CartPole-v1"})}
         )
     listener = Listener()
     session = ParallelTrainerManager().start(settings, command_of(finished.kind), callbacks=[listener])

@@ -13,7 +13,7 @@ import yaml
 from tau_trainer.algorithms import offline as algorithms_offline
 from tau_trainer.algorithms.offline import Offline
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
-from tau_trainer.bridge.image_order import RECORDED, ImageOrder
+from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, RunFinishedError, SettingsError
 from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.engine import Engine, EngineOptions
-from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.side_channels import SideChannelHub, Stat
 from tau_trainer.errors import EngineExitedError
 from tau_trainer.headless.args import parse_args

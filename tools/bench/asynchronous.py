@@ -1,6 +1,6 @@
 """An environment that sleeps 5 ms a step: actors beside the learner, everything in one process, and SubprocVecEnv.
 
-    python tools/bench/asynchronous.py [--task CartPole-v1/dqn] [--actors 1 2 4] [--seeds 1 2 3]
+    python -m tools.bench asynchronous [--task CartPole-v1/dqn] [--actors 1 2 4] [--seeds 1 2 3]
         [--samples-per-opt 2] [--longest SECONDS] [--ours-only]
 
 A task of `gym.py` with its settings, to its mark (Pendulum-v1 with SAC where none is named), one environment for each
@@ -14,14 +14,10 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from tools._bootstrap.progress import SetupError
 from tools.bench import gym, tables, timed_envs, trainers
 from tools.peers import CACHE, ROOT, STABLE_BASELINES3, ensure_peer
 
@@ -48,12 +44,8 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, default=CACHE, help="where its environment is kept")
     tables.add_output(parser)
     arguments = parser.parse_args()
-    try:
-        program = trainers.Ours().tau_train()
-        peer = None if arguments.ours_only else ensure_peer(STABLE_BASELINES3, cache=arguments.cache)
-    except SetupError as error:
-        print(f"asynchronous: {error}", file=sys.stderr)
-        return 2
+    program = trainers.Ours().tau_train()
+    peer = None if arguments.ours_only else ensure_peer(STABLE_BASELINES3, cache=arguments.cache)
     os.environ[timed_envs.STEP_SECONDS] = str(STEP_SECONDS)
     outcomes = []
     for seed in arguments.seeds:
@@ -116,7 +108,3 @@ def _lag(figures: str) -> list[str]:
     """Mean and most, of what tau-train says: "policy lag 41 opts, at most 120"."""
     said = figures.partition("policy lag ")[2].replace(",", "").replace(" at most", "").split(" opts")
     return [text.strip() for text in said[:2]] if figures else []
-
-
-if __name__ == "__main__":
-    sys.exit(main())

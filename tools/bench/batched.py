@@ -1,6 +1,6 @@
 """Batched environments: steps a second alone, with acting, with learning, over copies and agents, and beside others.
 
-    python tools/bench/batched.py [--layers env acting learning] [--games cartpole] [--peers stable-baselines3]
+    python -m tools.bench batched [--layers env acting learning] [--games cartpole] [--peers stable-baselines3]
         [--copies 1 100] [--agents 5] [--seconds 4] [--runs 3] [--device cuda] [--busy]
 
 An *environment step* is one step of one copy, an *agent step* one action of one agent: both are printed. Random actions
@@ -27,8 +27,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 import gymnasium
 import numpy as np
 import torch
@@ -41,7 +39,6 @@ from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.envs.batched import BatchedEnv, registry
 from tau_trainer.settings.batched import A2CPolicySettings
 from tau_trainer.settings.hyperparameters import A2CHyperparameters
-from tools._bootstrap.progress import SetupError
 from tools.bench import tables, timed_envs
 from tools.peers import CACHE, GYMNAX, STABLE_BASELINES3, VMAS, ensure_peer
 
@@ -120,11 +117,7 @@ def main() -> int:
         torch.set_num_threads(1)
     clock = time.process_time if arguments.busy else time.perf_counter
     cells = [cell for cell in _cells(arguments.copies, arguments.agents) if cell.name in arguments.games]
-    try:
-        others = [one for name in arguments.peers for one in _others(name, arguments)]
-    except SetupError as error:
-        print(f"batched: {error}", file=sys.stderr)
-        return 2
+    others = [one for name in arguments.peers for one in _others(name, arguments)]
     rates = []
     for _ in range(arguments.runs):
         for cell in cells:
@@ -339,7 +332,3 @@ def beside(rates: list[Rate]) -> str:
         rows.append([*row, tables.spread(ratios, 2)])
     header = ["who", "ours plays, agents", "copies of both", "environment steps/s", "ours", "ratio"]
     return tables.markdown(header, rows)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -14,8 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tau_trainer.bridge.codec import TrainerInitialization, encode_close, encode_initialization, encode_reply
-from tau_trainer.bridge.engine import Engine, EngineOptions
-from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
+from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.launcher import EngineOptions, EngineProcess, LaunchSpec
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.bridge.server import EngineServer
 from tau_trainer.specs import Actions, StepBatch

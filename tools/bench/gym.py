@@ -1,6 +1,6 @@
 """Gymnasium's environments to a mark, `tau-train learn` beside Stable-Baselines3 with the settings of its zoo.
 
-    python tools/bench/gym.py [--tasks CartPole-v1 Pendulum-v1 LunarLander-v3] [--seeds 1 2 3] [--ours-only]
+    python -m tools.bench gym [--tasks CartPole-v1 Pendulum-v1 LunarLander-v3] [--seeds 1 2 3] [--ours-only]
 
 Both play the same environments, which write down every episode that ends (`timed_envs.py`). The mark is the mean return
 of the last 20 episodes of training, so of a policy that still explores. Seconds count from the first environment to the
@@ -15,7 +15,6 @@ import json
 import math
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
@@ -23,10 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from tools._bootstrap.environment import child_environment
-from tools._bootstrap.progress import SetupError, tail
+from tools._bootstrap.progress import tail
 from tools.bench import tables, timed_envs, trainers
 from tools.peers import CACHE, ROOT, STABLE_BASELINES3, ensure_peer
 
@@ -123,12 +120,8 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, default=CACHE, help="where its environment is kept")
     tables.add_output(parser)
     arguments = parser.parse_args()
-    try:
-        program = trainers.Ours().tau_train()
-        peer = None if arguments.ours_only else ensure_peer(STABLE_BASELINES3, cache=arguments.cache)
-    except SetupError as error:
-        print(f"gym: {error}", file=sys.stderr)
-        return 2
+    program = trainers.Ours().tau_train()
+    peer = None if arguments.ours_only else ensure_peer(STABLE_BASELINES3, cache=arguments.cache)
     outcomes = []
     for task in arguments.tasks:
         for seed in arguments.seeds:
@@ -260,7 +253,3 @@ def table(outcomes: list[Outcome]) -> str:
     header = ["task and mark", "trainer and what it learns with", "reached", "steps", "seconds of playing"]
     header += ["tau-train's share of them"]
     return tables.markdown([*header, "seconds from the command"], rows)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """What learning costs: a minibatch by each path of PPO, and a run whose learner is a thread or a process.
 
-    python tools/bench/learner.py [--rounds 3 --seconds 15]
+    python -m tools.bench learner [--rounds 3 --seconds 15]
 
 **A minibatch**: milliseconds on one thread, the paths in turn. `textbook` is PPO as one would write it with torch
 alone: two `nn.Sequential`, `torch.distributions.Normal`, `torch.optim.Adam`.
@@ -17,7 +17,6 @@ import itertools
 import math
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,8 +24,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
 from torch import nn
@@ -38,8 +35,7 @@ from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import NetworkSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
-from tools._bootstrap.progress import SetupError
-from tools.bench import builds, running, tables, trainers
+from tools.bench import running, tables, trainers
 from tools.bench.timeline import Timeline
 
 MINIBATCHES = 20
@@ -101,13 +97,9 @@ def main() -> int:
         Cell(agents, where, compiling) for agents in arguments.agents for compiling in COMPILING for where in PLACES
     ]
     runs: dict[Cell, list[Measured]] = {cell: [] for cell in cells}
-    try:
-        for _ in range(arguments.rounds):
-            for cell, measured in runs.items():
-                measured.append(measure(cell, arguments.seconds))
-    except (SetupError, running.RunFailedError) as error:
-        print(f"learner: {error}", file=sys.stderr)
-        return 2
+    for _ in range(arguments.rounds):
+        for cell, measured in runs.items():
+            measured.append(measure(cell, arguments.seconds))
     text = f"{minibatch_table(minibatches)}\n\n{run_table(runs)}"
     print(text)
     results = {
@@ -206,11 +198,11 @@ def measure(cell: Cell, seconds: float) -> Measured:
 
     with tempfile.TemporaryDirectory(prefix="tau-learner-") as name, torch_compiles(cell.torch):
         folder = Path(name)
-        build = builds.reporting_build(folder, "balance", ["--agents", str(cell.agents)])
+        build = running.reporting_build(folder, "balance", ["--agents", str(cell.agents)])
         changes = trainers.config_changes("learning")
         config = trainers.write_config(folder / "config.yaml", "3DBall", changes)
         case = trainers.Case(1, cell.agents, 0.0)
-        job = trainers.Job(case, "learning", build, config, folder, builds.free_ports(1), 1)
+        job = trainers.Job(case, "learning", build, config, folder, running.free_ports(1), 1)
         (command,) = trainers.Ours().commands(job)
         command += ["--set", f"collection.learner={cell.where}", "--quiet"]
         played = running.play([command], folder, 1, WARM_UP_SECONDS + seconds, look)
@@ -259,7 +251,3 @@ def run_table(runs: dict[Cell, list[Measured]]) -> str:
         size = tables.number(tables.median(one.megabytes for one in measured))
         rows.append([str(cell.agents), cell.torch, cell.where, rate, size])
     return tables.markdown(["agents", "torch", "learner", "decisions/s", "MB"], rows)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

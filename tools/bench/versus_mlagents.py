@@ -3,11 +3,11 @@
 The same headless engine, YAML, flags and machine, in turn; medians of several runs. Three layers: engine and wire
 alone, plus inference, plus learning. Beside every speed stands the reward at equal decisions.
 
-    python tools/bench/versus_mlagents.py
-    python tools/bench/versus_mlagents.py --engines 1 --agents 12 --step-ms 0 --runs 1 --seconds 20 --layers learning
-    python tools/bench/versus_mlagents.py --engines 1 --agents 12 --step-ms 0 --reward-decisions 180000
-    python tools/bench/versus_mlagents.py --config 3DBallSAC --layers learning --engines 1 --agents 12 64 --step-ms 0
-    python tools/bench/versus_mlagents.py --before ../earlier-checkout --seconds 20
+    python -m tools.bench versus_mlagents
+    python -m tools.bench versus_mlagents --engines 1 --agents 12 --step-ms 0 --runs 1 --seconds 20 --layers learning
+    python -m tools.bench versus_mlagents --engines 1 --agents 12 --step-ms 0 --reward-decisions 180000
+    python -m tools.bench versus_mlagents --config 3DBallSAC --layers learning --engines 1 --agents 12 64 --step-ms 0
+    python -m tools.bench versus_mlagents --before ../earlier-checkout --seconds 20
 
 The incumbent is installed once, several GB, into an environment of its own under --cache; it needs Python 3.10.
 """
@@ -17,19 +17,23 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import numpy as np
 
 from tools._bootstrap.progress import SetupError
-from tools.bench import builds, running, scalars, tables, trainers
+from tools.bench import running, tables, trainers
 from tools.bench.trainers import Case, Incumbent, Job, Layer, Ours, Trainer
 from tools.peers import CACHE, MLAGENTS, ensure_peer, find_python
+
+REWARD = "Environment/Cumulative Reward"
+Curve = list[tuple[int, float]]
+"""(decisions, mean reward of the episodes that ended in the summary period before)."""
 
 CYCLES = {"3DBall": 12_000, "3DBallSAC": None}
 """Decisions in one collect-and-update cycle by settings; None: it learns at every decision."""
@@ -74,20 +78,16 @@ class Result:
     start_seconds: float = math.nan
     """From the command to the first decisions of every engine."""
     decisions: float = 0.0
-    curve: scalars.Curve = field(default_factory=list)
+    curve: Curve = field(default_factory=list)
     failure: str = ""
 
 
 def main() -> int:
     """Reads the command line, measures, prints the tables, writes the JSON file."""
     arguments = parser().parse_args()
-    try:
-        pair: tuple[Trainer, Trainer] = (peer(arguments), Ours())
-        plan = make_plan(arguments, (pair[0].name, pair[1].name))
-        results = measure(plan, pair)
-    except SetupError as error:
-        print(f"versus_mlagents: {error}", file=sys.stderr)
-        return 2
+    pair: tuple[Trainer, Trainer] = (peer(arguments), Ours())
+    plan = make_plan(arguments, (pair[0].name, pair[1].name))
+    results = measure(plan, pair)
     text = report(plan, results)
     print("\n" + text)
     tables.write(arguments, "versus_mlagents", text, document(plan, results))
@@ -176,9 +176,9 @@ def measure_one(plan: Plan, trainer: Trainer, layer: Layer, case: Case, run: int
     result = Result(trainer.name, layer, case, run, until)
     folder = plan.work / f"{layer}-{case.label}-{'to' + str(until) if until else 'run'}{run}-{trainer.name}"
     folder.mkdir(parents=True, exist_ok=True)
-    build = builds.reporting_build(folder, "balance", engine_arguments(case))
+    build = running.reporting_build(folder, "balance", engine_arguments(case))
     config = trainers.write_config(folder / "3DBall.yaml", plan.config, trainers.config_changes(layer))
-    job = Job(case, layer, build, config, folder, builds.free_ports(case.engines), seed=100 + run)
+    job = Job(case, layer, build, config, folder, running.free_ports(case.engines), seed=100 + run)
     stop = (lambda timeline: timeline.total(time.time()) >= until) if until else None
     try:
         played = running.play(trainer.commands(job), folder, case.engines, LONGEST if until else plan.seconds, stop)
@@ -187,7 +187,7 @@ def measure_one(plan: Plan, trainer: Trainer, layer: Layer, case: Case, run: int
         return result
     count(result, played, plan.warm_up, CYCLES[plan.config])
     if layer == "learning":
-        result.curve = scalars.reward_curve(folder / "results")
+        result.curve = reward_curve(folder / "results")
     return result
 
 
@@ -253,10 +253,10 @@ def row(plan: Plan, results: list[Result], layer: Layer, case: Case) -> list[str
 def equal_decisions(plan: Plan, results: list[Result], case: Case) -> str:
     """Both trainers' mean episode reward at the largest number of decisions that all their runs reached."""
     pairs = [[r.curve for r in chosen(results, name, "learning", case)] for name in plan.names]
-    decisions = min((scalars.common_decisions(curves) for curves in pairs), default=0)
+    decisions = min((common_decisions(curves) for curves in pairs), default=0)
     if not decisions:
         return "-"
-    at = [tables.median(scalars.reward_at(curve, decisions) for curve in curves) for curves in pairs]
+    at = [tables.median(reward_at(curve, decisions) for curve in curves) for curves in pairs]
     return f"{tables.number(at[0], 1)}, {tables.number(at[1], 1)} at {decisions:,}"
 
 
@@ -267,9 +267,7 @@ def reward_table(plan: Plan, results: list[Result]) -> str:
     rows = []
     for name in plan.names:
         long = chosen(results, name, "learning", case, plan.reward_decisions)
-        rows.append(
-            [name, *(tables.number(tables.median(scalars.reward_at(r.curve, s) for r in long), 1) for s in steps)]
-        )
+        rows.append([name, *(tables.number(tables.median(reward_at(r.curve, s) for r in long), 1) for s in steps)])
     title = f"### Mean episode reward by decisions, {case.engines} x {case.agents}, median of runs"
     return f"{title}\n\n{tables.markdown(['trainer', *(f'{step:,}' for step in steps)], rows)}"
 
@@ -279,5 +277,27 @@ def document(plan: Plan, results: list[Result]) -> dict[str, Any]:
     return {"plan": {**asdict(plan), "work": str(plan.work)}, "results": [asdict(result) for result in results]}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def reward_curve(results: Path) -> Curve:
+    """The mean episode reward by decision, from every event file under a results folder; empty without any."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    points: dict[int, float] = {}
+    for folder in sorted({path.parent for path in results.rglob("events.out.tfevents.*")}):
+        accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+        accumulator.Reload()
+        if REWARD in accumulator.Tags()["scalars"]:
+            points.update({event.step: event.value for event in accumulator.Scalars(REWARD)})
+    return sorted(points.items())
+
+
+def reward_at(curve: Curve, decisions: float) -> float:
+    """The reward at a number of decisions, between two summaries in proportion; NaN outside of the curve."""
+    if not curve or not curve[0][0] <= decisions <= curve[-1][0]:
+        return float("nan")
+    steps, rewards = zip(*curve, strict=True)
+    return float(np.interp(decisions, steps, rewards))
+
+
+def common_decisions(curves: Sequence[Curve]) -> int:
+    """The largest number of decisions that every curve has reached; 0 if one is empty."""
+    return min((curve[-1][0] if curve else 0 for curve in curves), default=0)

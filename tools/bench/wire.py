@@ -1,6 +1,6 @@
 """Floors of the wire: exchanges a second with nothing but the engine, gRPC and our codec. No learning, no inference.
 
-    python tools/bench/wire.py [--engines 1 --agents 12 64 256 --runs 3 --seconds 5] [--mlagents-envs]
+    python -m tools.bench wire [--engines 1 --agents 12 64 256 --runs 3 --seconds 5] [--mlagents-envs]
 
 Columns: the scene stepped in this process without any wire; `bare`, replies of constant bytes from our server, which
 is what gRPC in Python allows; `bridge`, messages read to arrays and actions written from arrays; processor time of the
@@ -18,13 +18,11 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from tau_trainer.headless.args import HeadlessOptions
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes import create_scene
 from tau_trainer.specs import Actions
-from tools.bench import builds, running, tables, trainers
+from tools.bench import running, tables, trainers
 from tools.peers import MLAGENTS_ENVS, ensure_peer
 
 WARM_UP = 1.0
@@ -76,7 +74,7 @@ def measure(loop: str, engines: int, agents: int, seconds: float) -> Floor:
     """One run of one loop in a process of its own, counted by the engines."""
     with tempfile.TemporaryDirectory(prefix="tau-wire-") as name:
         folder = Path(name)
-        build = builds.reporting_build(folder, "balance", ["--agents", str(agents)])
+        build = running.reporting_build(folder, "balance", ["--agents", str(agents)])
         played = running.play(commands(loop, build, engines, folder), folder, engines, seconds + WARM_UP)
         cpu = (folder / "program-0.log").read_text(encoding="utf-8").split() if loop in ("bare", "bridge") else []
         end = min(played.timeline.end(), played.ended)
@@ -87,7 +85,7 @@ def measure(loop: str, engines: int, agents: int, seconds: float) -> Floor:
 
 def commands(loop: str, build: Path, engines: int, folder: Path) -> list[list[str]]:
     """The programs of a loop. Scripts on the API drive one engine each."""
-    port = builds.free_ports(engines)
+    port = running.free_ports(engines)
     if loop in ("bare", "bridge"):
         program = [sys.executable, str(trainers.HERE / "drive_ours.py"), str(build), str(engines), str(port), "1"]
         return [program + (["bare"] if loop == "bare" else [])]
@@ -140,7 +138,3 @@ def table(agents: list[int], floors: list[Floor], scenes: dict[int, float]) -> s
     header = ["agents", "scene alone, steps/s", "bare, exchanges/s", "bridge, exchanges/s", "bridge, CPU ms/exchange"]
     header += ["API, exchanges/s", *([THEIRS, "API, ratio"] if compared else [])]
     return tables.markdown(header, rows)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,9 +11,8 @@ from gymnasium import spaces
 
 from tau_trainer.algorithms.batch import sigma_of
 from tau_trainer.errors import SettingsError
-from tau_trainer.models.action_head import ACTION_LIMIT, ActionHead
-from tau_trainer.models.distributions import LOG_SQRT_2PI
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import LOG_SQRT_2PI, MASKED_LOGIT, branch_bounds
+from tau_trainer.models.heads import ACTION_LIMIT, ActionHead
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
 ActionSpace = spaces.Discrete | spaces.MultiDiscrete | spaces.Box

@@ -12,20 +12,20 @@ from typing import Any, cast
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import State
 from tau_trainer.algorithms.batch import Numbers, Samples
 from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw, forbidden_of, noise_of
-from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, LearnerSetup, TensorRollout
+from tau_trainer.algorithms.batched.contract import Acted, LearnerSetup, TensorRollout
+from tau_trainer.algorithms.batched.gradient import GradientLearner
 from tau_trainer.algorithms.batched.reader import TensorReader
 from tau_trainer.algorithms.losses import Objective, policy_gradient
-from tau_trainer.algorithms.parameters import FlatParameters, fitting
+from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.policy_update import PolicyUpdate
 from tau_trainer.algorithms.rows import Rows
 from tau_trainer.algorithms.schedules import BETA_FLOOR, scheduled
 from tau_trainer.columns import Arrays
-from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
-from tau_trainer.models import ActorCritic, Policy, make_policy
+from tau_trainer.models import ActorCritic
 from tau_trainer.rewards.streams import EXTRINSIC, RewardStream
 from tau_trainer.settings.hyperparameters import A2CHyperparameters, PPOHyperparameters
 from tau_trainer.specs import ActionSpec
@@ -76,7 +76,7 @@ class A2CUpdate(PolicyUpdate):
         return {name: value for name, value in super()._losses(epochs).items() if name not in unknown}
 
 
-class OnPolicyLearner(BatchedLearner):
+class OnPolicyLearner(GradientLearner):
     """What A2C and PPO share. Use: :meth:`act` ``horizon`` times, then :meth:`learn`.
 
     A subclass names its :attr:`name` and whose :attr:`updates` it makes.
@@ -85,7 +85,6 @@ class OnPolicyLearner(BatchedLearner):
         SettingsError: the buffer is smaller than one step of all copies.
     """
 
-    name: str
     updates: type[PolicyUpdate]
 
     def __init__(self, setup: LearnerSetup) -> None:
@@ -95,12 +94,12 @@ class OnPolicyLearner(BatchedLearner):
         self.horizon = gathered // each
         if self.horizon < 1:
             raise SettingsError(
-                f"policies.{setup.spec.name}: hyperparameters.buffer_size {own.buffer_size:,} is less than one step of "
-                f"{setup.num_envs:,} copies with {setup.agents:,} agents each; raise it to a multiple of {each:,}, or "
-                "lower environment.num_envs (--num-envs)"
+                f"behaviors.{setup.spec.name}: hyperparameters.buffer_size {own.buffer_size:,} is less than one step "
+                f"of {setup.num_envs:,} copies with {setup.agents:,} agents each; raise it to a multiple of {each:,}, "
+                "or lower environment.num_envs (--num-envs)"
             )
-        self._setup, self._settings = setup, setup.settings
-        self.device = setup.device
+        super().__init__(setup)
+        self._settings = setup.settings
         drawn = torch.Generator().manual_seed(setup.seed)
         self.network = ActorCritic(
             setup.spec,
@@ -110,8 +109,6 @@ class OnPolicyLearner(BatchedLearner):
             generator=drawn,
         )
         self.parameters = FlatParameters(self.network, self.device, own)
-        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
-        """Of samples and of the order in which is learned."""
         self._to_env = ToEnv(setup.action_space, self.network.action, self.device)
         self._sampled: Callable[..., Drawn] = self._decide
         """The same, perhaps compiled."""
@@ -188,41 +185,9 @@ class OnPolicyLearner(BatchedLearner):
         like = learned[keys.POLICY_LOSS]
         return learned | {name: torch.full_like(like, value) for name, value in self._update.told(numbers).items()}
 
-    @property
-    @override
-    def module(self) -> torch.nn.Module:
-        return self.network
-
-    @override
-    def policy(self, version: int) -> Policy:
-        tensors = self.network.state_dict().items()
-        weights = {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors}
-        return make_policy(self.network, weights, version)
-
-    @override
-    def state(self) -> State:
-        arrays = self.parameters.state()
-        arrays["random.generator"] = self.generator.get_state().numpy()
-        return arrays, {"trainer_type": self.name, "optimizer": self.parameters.optimizer.kind}
-
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        kind = self.parameters.optimizer.kind
-        if facts.get("optimizer") != kind:  # moments of another optimizer are of no use
-            if "trainer_type" in facts:
-                raise CheckpointError(
-                    f"The checkpoint's optimizer is {facts.get('optimizer')!r}, policy '{self._setup.spec.name}' needs "
-                    f"{kind!r}; use the settings that the run was started with."
-                )
-            moments = {name: tensor.numpy(force=True) for name, tensor in self.parameters.moments().items()}
-            arrays = {**arrays, **moments}
-        generator = None
-        if "trainer_type" in facts:
-            generator = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
-        with torch.no_grad():
-            self.parameters.load(arrays)
-        if generator is not None:
-            self.generator.set_state(torch.from_numpy(generator.copy()))
+        super().load(arrays, facts)
         self._update.loaded()
 
 

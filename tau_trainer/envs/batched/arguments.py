@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from types import SimpleNamespace
 from typing import Any
 
 from tau_trainer.errors import SettingsError
@@ -45,3 +47,9 @@ class Arguments:
         """What ``fits`` says holds for ``name``; ``wanted`` says so in words."""
         if not fits:
             raise SettingsError(f"{self._environment}: {name} {wanted}, and is {self._values[name]!r}")
+
+
+def completed(environment: type, arguments: dict[str, Any]) -> SimpleNamespace:
+    """All arguments of an environment: ``arguments``, and for those that are left out what it takes by itself."""
+    parameters = inspect.signature(environment).parameters.values()
+    return SimpleNamespace(**{parameter.name: parameter.default for parameter in parameters} | arguments)

@@ -3,64 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.envs.batched.comparing import Difference, OnStep, compare, first_difference, game_of, sampled, told_by
+from tau_trainer.envs.batched.comparing import OnStep, compare, first_difference, game_of, sampled, told_by
 from tau_trainer.envs.batched.contract import BatchedEnv, BatchedStep, State, Twin
-from tau_trainer.envs.batched.watching import Part, Refused, Tell, Watch, told
+from tau_trainer.envs.batched.findings import Findings, Refused, Tell, told
+from tau_trainer.envs.batched.watching import Watch, differing
 
 Make = Callable[..., BatchedEnv]
 """From the number of copies, ``seed`` and ``device``."""
-TITLES: dict[Part, str] = {
-    "spaces": "agents and spaces",
-    "tensors": "tensors have their shapes and types, and finite numbers",
-    "pure": "nothing is changed in place, or remembered outside of the state",
-    "random": "random numbers come from draws",
-    "masks": "masks allow something",
-    "left": "agents that left earn nothing and change nothing",
-    "resets": "resets touch only their copies",
-    "alone": "a copy among many plays as it does alone",
-    "asked": "no device is waited for, and constants are on it",
-    "pictures": "pictures",
-}
-
-
-@dataclass(slots=True)
-class Findings:
-    """What a check found."""
-
-    faults: dict[Part, dict[str, str]] = field(default_factory=lambda: {part: {} for part in get_args(Part)})
-    """Sentences by part, and by what they are about."""
-    looked: set[Part] = field(default_factory=set)
-    """Parts that were looked at to the end."""
-    about: str = ""
-    """The environment in a few words."""
-    episodes: int = 0
-    """That ended while it was played."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether everything could be looked at."""
-        return "alone" in self.looked
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether the same step is the same when it is taken again, so that steps can be compared."""
-        return not (self.faults["pure"] or self.faults["random"])
-
-    @property
-    def sentences(self) -> list[str]:
-        """All of them."""
-        return [sentence for part in TITLES for sentence in self.faults[part].values()]
-
-    def tell(self, part: Part, key: str, sentence: str) -> None:
-        """Take note of a fault; of several about the same the first counts."""
-        self.faults[part].setdefault(key, sentence)
 
 
 def check(
@@ -103,17 +59,11 @@ def check(
     return findings
 
 
-def compared(
-    env: BatchedEnv,
-    peer: BatchedEnv | Twin,
-    *,
-    steps: int,
-    seed: int,
-    tolerance: float,
-    name: str,
-    on_step: OnStep = lambda step: None,
-) -> list[str]:
-    """A sentence about the first difference between ``env`` and ``peer``, called ``name``; none if there is none."""
+def compared(env: BatchedEnv, peer: BatchedEnv | Twin, name: str, **how: Any) -> list[str]:
+    """A sentence about the first difference between ``env`` and ``peer``, called ``name``; none if there is none.
+
+    ``how``: see :func:`compare`.
+    """
     sentences = list[str]()
     if isinstance(peer, BatchedEnv):
         for key in ("agents", "observation_space", "action_space"):
@@ -121,7 +71,7 @@ def compared(
                 return [f"{key} is {getattr(env, key)} here and {getattr(peer, key)} in {name}"]
     try:
         with told(name, lambda part, key, sentence: sentences.append(sentence)):
-            found = compare(env, peer, steps=steps, seed=seed, tolerance=tolerance, on_step=on_step)
+            found = compare(env, peer, **how)
     except Refused:
         return sentences
     return [found.sentence("here", f"in {name}")] if found is not None else []
@@ -222,14 +172,13 @@ class _Relations:
         )
 
     def _alone(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
-        one = slice(at % self._env.num_envs, at % self._env.num_envs + 1)
+        row = at % self._env.num_envs
+        alone = slice(row, row + 1)
         with told(
             "a step of one copy alone", self._tell, "alone", "; take sizes from the arguments, not from self.num_envs"
         ):
-            moved = self._moved({name: values[one] for name, values in before.items()}, actions[one])
-        self._differ(
-            at, {name: values[one] for name, values in wanted.items()}, moved, "when it plays alone", one.start
-        )
+            moved = self._moved({name: values[alone] for name, values in before.items()}, actions[alone])
+        self._differ(at, {name: values[alone] for name, values in wanted.items()}, moved, "when it plays alone", row)
 
     def _unheard(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
         """Actions of agents that left are others."""
@@ -250,13 +199,9 @@ class _Relations:
     ) -> None:
         difference = first_difference(self._env, at, wanted, found, self._tolerance)
         if difference is not None:
-            difference = Difference(at, difference.copy + copy, *_rest(difference))
+            difference = replace(difference, copy=difference.copy + copy)
             text = f"{difference.sentence('among the others', when)}; a copy must not depend on others, or on its place"
             self._tell("alone", "alone", text)
-
-
-def _rest(found: Difference) -> tuple[str | None, str, tuple[int, ...], tuple[float, float]]:
-    return found.agent, found.quantity, found.place, found.values
 
 
 def _began(
@@ -264,14 +209,10 @@ def _began(
 ) -> None:
     """A reset of the copies ``chosen``, and what was observed before and after."""
     after, (earlier, later) = env.state, seen
-    for what, one, other in [("what is observed", earlier, later)] + [
+    for what, values, now in [("what is observed", earlier, later)] + [
         (f"state['{name}']", values, after[name]) for name, values in before.items()
     ]:
-        bad = (
-            ((one != other) & ~((one != one) & (other != other))).flatten(1).any(dim=1)
-            if one.dim() > 1
-            else one != other
-        )
+        bad = differing(values, now).flatten(1).any(dim=1) if values.dim() > 1 else values != now
         rows = (bad & ~chosen).nonzero()
         if len(rows):
             text = f"a reset of copies {chosen.nonzero()[:, 0].tolist()} changes {what} of copy {int(rows[0])}"

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin
+from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin, branches
 from tau_trainer.envs.batched.draws import Draws
-from tau_trainer.envs.batched.watching import branches
 
 Values = Mapping[str, torch.Tensor]
 """[E, ...] by name."""
@@ -34,12 +33,12 @@ class Difference:
     """In the quantity of that copy and agent."""
     values: tuple[float, float]
 
-    def sentence(self, one: str, other: str) -> str:
+    def sentence(self, here: str, there: str) -> str:
         """``step 3, copy 1, agent left: rewards is 1 here and 2 there``."""
         whose = f", agent {self.agent}" if self.agent is not None else ""
         what = self.quantity + (f"[{', '.join(map(str, self.place))}]" if self.place else "")
         first, second = (f"{value:.7g}" for value in self.values)
-        return f"step {self.step}, copy {self.copy}{whose}: {what} is {first} {one} and {second} {other}"
+        return f"step {self.step}, copy {self.copy}{whose}: {what} is {first} {here} and {second} {there}"
 
 
 def sampled(env: BatchedEnv, mask: torch.Tensor | None, generator: torch.Generator) -> torch.Tensor:
@@ -102,13 +101,13 @@ def first_difference(env: BatchedEnv, step: int, ours: Values, theirs: Values, t
             return Difference(
                 step, 0, None, f"the number of dimensions or rows of {name}", (), (mine.dim(), value.dim())
             )
-        one, two = mine.double(), value.double()
-        close = torch.isclose(one, two, rtol=tolerance, atol=tolerance, equal_nan=True)
+        mine, value = mine.double(), value.double()
+        close = torch.isclose(mine, value, rtol=tolerance, atol=tolerance, equal_nan=True)
         if not bool(close.all()):
             at = tuple((~close).nonzero()[0].tolist())
             by_agent = not name.startswith("state") and len(at) > 1
             agent = env.agents[at[1]] if by_agent else None
-            return Difference(step, at[0], agent, name, at[2 if by_agent else 1 :], (float(one[at]), float(two[at])))
+            return Difference(step, at[0], agent, name, at[2 if by_agent else 1 :], (float(mine[at]), float(value[at])))
     return None
 
 
@@ -141,11 +140,11 @@ class _Peer:
         }
         if alike:
             other.state = {name: values.to(other.device, other.state[name].dtype) for name, values in before.items()}
-        theirs_mask = other.mask
+        valuemask = other.mask
         found = told_by(other.step(actions.to(other.device)))
         ours = told_by(step)
-        if mask is not None and theirs_mask is not None:
-            ours, found = {"allowed": mask} | ours, {"allowed": theirs_mask} | found
+        if mask is not None and valuemask is not None:
+            ours, found = {"allowed": mask} | ours, {"allowed": valuemask} | found
         if alike:
             ours, found = ours | game_of(self._env.state), found | game_of(other.state)
         return ours, found
@@ -170,7 +169,7 @@ class _Twins:
         rows = zip(_rows(counted), _rows(after), actions.cpu().numpy(), strict=True)
         played = [(next_row, *self._twin.advance(row, action)) for row, next_row, action in rows]
         ends, states, *others = zip(*played, strict=True)
-        rewards, terminated, truncated = (torch.as_tensor(np.stack(one)) for one in others)
+        rewards, terminated, truncated = (torch.as_tensor(np.stack(values)) for values in others)
         present = before["present"].cpu()
         # What a twin leaves out of its state is drawn, and taken over.
         final = np.stack([self._twin.observe(row | state) for row, state in zip(ends, states, strict=True)])
@@ -184,7 +183,7 @@ class _Twins:
         ours = told_by(step)
         for name in states[0]:
             ours[f"state['{name}']"] = after[name]
-            theirs[f"state['{name}']"] = torch.as_tensor(np.stack([np.asarray(one[name]) for one in states]))
+            theirs[f"state['{name}']"] = torch.as_tensor(np.stack([np.asarray(row[name]) for row in states]))
         return ours, theirs
 
     def _observed(self, state: State) -> torch.Tensor:

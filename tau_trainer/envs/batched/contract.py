@@ -158,8 +158,8 @@ class BatchedEnv(ABC):
 
     def seed(self, seed: int | torch.Tensor) -> None:
         """Give the copies other seeds, see the class's arguments; they count from the next :meth:`reset` of all."""
-        own = seed if isinstance(seed, torch.Tensor) else seeds_of(seed, self.num_envs)
-        self._seeds = own.to(self.device)
+        seeds = seed if isinstance(seed, torch.Tensor) else seeds_of(seed, self.num_envs)
+        self._seeds = seeds.to(self.device)
 
     def reset(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Begin episodes anew, of copies in ``mask`` (bool [E]; None: all, from their first); observations of all."""
@@ -242,6 +242,22 @@ def _where(mask: torch.Tensor, these: torch.Tensor, those: torch.Tensor) -> torc
     return torch.where(mask.view(-1, *[1] * (these.dim() - 1)), these, those)
 
 
+def torch_dtype(space: spaces.Box) -> torch.dtype:
+    """Of what is observed."""
+    return torch.as_tensor(np.zeros(0, space.dtype)).dtype
+
+
+def branches(space: spaces.Space[Any]) -> list[int]:
+    """How many actions there are on each branch; none for a Box."""
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)]
+    return [int(size) for size in space.nvec] if isinstance(space, spaces.MultiDiscrete) else []
+
+
+Played = tuple[dict[str, NDArray[Any]], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]
+"""Of one copy: state of the game, rewards [A], terminated [A], truncated [A], as :class:`Outcome` has them."""
+
+
 class Twin(Protocol):
     """One copy of the same game in plain numpy, written to be read: what a batched environment is compared with.
 
@@ -249,10 +265,8 @@ class Twin(Protocol):
     arrays without ``E``; ``state["step"]`` counts the step already. Nothing is drawn.
     """
 
-    def advance(
-        self, state: dict[str, NDArray[Any]], actions: NDArray[Any]
-    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
-        """State of the game, rewards [A], terminated [A], truncated [A], as :class:`Outcome` has them."""
+    def advance(self, state: dict[str, NDArray[Any]], actions: NDArray[Any]) -> Played:
+        """One step."""
 
     def observe(self, state: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """[A, *obs]."""

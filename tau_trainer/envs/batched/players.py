@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.envs.batched.contract import BatchedEnv, Player, State
+from tau_trainer.envs.batched.contract import BatchedEnv, Player, State, branches
 from tau_trainer.envs.batched.draws import Draws
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.problems import did_you_mean
@@ -46,7 +46,7 @@ class RandomPlayer:
             share = draws.uniform(_STREAM, self._all, *self._space.shape)[:, self._agents]
             return self._low + (self._high - self._low) * share
         discrete = isinstance(self._space, spaces.Discrete)
-        sizes = [int(self._space.n)] if isinstance(self._space, spaces.Discrete) else self._space.nvec.tolist()
+        sizes = branches(self._space)
         ranks = draws.uniform(_STREAM, self._all, sum(sizes))[:, self._agents]
         if mask is not None:
             ranks = torch.where(mask, ranks, -1.0)

@@ -17,8 +17,8 @@ from tau_trainer.errors import SettingsError, TauError, is_out_of_memory
 from tau_trainer.settings.problems import did_you_mean
 
 _TWINS = {
-    "tag_gridworld": "tau_trainer.envs.batched.twins.tag_gridworld:TagGridworldTwin",
-    "tag_continuous": "tau_trainer.envs.batched.twins.tag_continuous:TagContinuousTwin",
+    "tag_gridworld": "tau_trainer.envs.batched.twins.tag:TagGridworldTwin",
+    "tag_continuous": "tau_trainer.envs.batched.twins.tag:TagContinuousTwin",
     "cartpole": "tau_trainer.envs.batched.twins.classic_control:CartPoleTwin",
     "acrobot": "tau_trainer.envs.batched.twins.classic_control:AcrobotTwin",
     "mountain_car": "tau_trainer.envs.batched.twins.classic_control:MountainCarTwin",
@@ -120,24 +120,24 @@ def environment(name: str) -> type[BatchedEnv]:
 def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
     """Raises SettingsError where the environment that is so named does not take all of ``arguments``, or needs more."""
     shared = inspect.signature(BatchedEnv.__init__).parameters
-    own = {key: one for key, one in _parameters(environment(name)).items() if key not in shared}
+    parameters = {key: parameter for key, parameter in _parameters(environment(name)).items() if key not in shared}
     for key in arguments:
         if key in shared:
             raise SettingsError(f"{name}: '{key}' is no argument of its own; give it beside the name, not among them")
-        if key not in own:
-            raise SettingsError(f"{name} has no argument '{key}'; {did_you_mean(key, own)}")
-    for key, one in own.items():
-        if one.default is inspect.Parameter.empty and key not in arguments:
+        if key not in parameters:
+            raise SettingsError(f"{name} has no argument '{key}'; {did_you_mean(key, parameters)}")
+    for key, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and key not in arguments:
             raise SettingsError(f"{name} needs the argument '{key}'; give it a value")
 
 
 def _parameters(cls: type) -> dict[str, inspect.Parameter]:
     """Keyword arguments that making one takes, those of the classes above included where they are handed on."""
     found: dict[str, inspect.Parameter] = {}
-    for one in cls.__mro__:
-        if "__init__" not in vars(one):
+    for owner in cls.__mro__:
+        if "__init__" not in vars(owner):
             continue
-        parameters = inspect.signature(vars(one)["__init__"]).parameters
+        parameters = inspect.signature(vars(owner)["__init__"]).parameters
         by_name = {key: it for key, it in parameters.items() if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY)}
         found = by_name | found  # what a class says itself goes before what stands above it
         if not any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
@@ -160,5 +160,5 @@ def _made(name: str, cls: Any, arguments: Mapping[str, Any], *positional: Any, *
             if not isinstance(given, kind) or (isinstance(given, bool) and kind not in (bool, object)):
                 raise SettingsError(f"{name}: {key} is {given!r}; it must be {words}") from error
         given = " ".join(f"{key}={value}" for key, value in arguments.items())
-        told = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
-        raise SettingsError(f"{name} cannot be made{' with ' if given else ''}{given}: {told}") from error
+        reason = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
+        raise SettingsError(f"{name} cannot be made{' with ' if given else ''}{given}: {reason}") from error

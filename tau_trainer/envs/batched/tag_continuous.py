@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,24 @@ _NOWHERE = 0x7FF << 52
 """Bits of an infinite float64."""
 _PAIRS, _PAIRS_ELSEWHERE = 2**18, 2**27
 """Distances that are looked at together: what fits a core's cache; what another device has room for."""
+
+
+class _Paid(NamedTuple):
+    """What agents get, float32 [A] unless it is a number; ``tag``: for each runner that a tagger catches."""
+
+    edge: float
+    tag: float
+    step: torch.Tensor
+    caught: torch.Tensor
+    end: torch.Tensor
+
+
+class _Moves(NamedTuple):
+    """What agents can do: by action, float32 [levels + 1], turns in radians; and how fast each may be, [A]."""
+
+    accelerations: torch.Tensor
+    turns: torch.Tensor
+    top_speed: torch.Tensor
 
 
 class TagContinuous(BatchedEnv):
@@ -56,8 +74,7 @@ class TagContinuous(BatchedEnv):
             float32 [7 O + 1] of O others: all dx, all dy (shares of the diagonal), all differences of speed and of
             acceleration (in ``max_speed``), of direction (in full turns), who is a tagger, who is in the game, and time
             (share of ``episode_length``). Who is out sees zeros; with full observation, also who is what.
-        num_other_agents_observed: O, the nearest that are in the game; of several as near, the first. Zeros where
-            there are fewer.
+        num_other_agents_observed: O, the nearest in the game; of several as near, the first. Zeros where it has fewer.
         tagging_distance: a runner nearer to a tagger than this share of ``grid_length`` is caught by the nearest.
         tag_reward_for_tagger: for each runner that it catches.
         step_penalty_for_tagger: reward of a step, at most 0.
@@ -120,11 +137,8 @@ class TagContinuous(BatchedEnv):
             wanted = f"must be at most max_{what}"
             arguments.require(f"min_{what}", locals()[f"min_{what}"] <= locals()[f"max_{what}"], wanted)
         super().__init__(num_envs, starts=starts, **options)
-        self.num_taggers, self.num_runners = num_taggers, num_runners
-        self.grid_length, self.episode_length, self.max_speed = float(grid_length), episode_length, float(max_speed)
-        self.tagging_distance = float(tagging_distance) * self.grid_length
-        self.exits, self.tag_reward = runner_exits_game_after_tagged, float(tag_reward_for_tagger)
-        self.edge_hit_penalty = float(edge_hit_penalty)
+        self.episode_length, self.exits = episode_length, runner_exits_game_after_tagged
+        self.grid_length, self.tagging_distance = float(grid_length), float(tagging_distance) * float(grid_length)
         self._nearest = None if use_full_observation else num_other_agents_observed
 
         chosen = drawn_taggers(num_taggers, num_runners)
@@ -136,24 +150,29 @@ class TagContinuous(BatchedEnv):
         def constant(values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.tensor(values, dtype=dtype, device=self.device)
 
-        ids = torch.arange(everybody, device=self.device)
+        self._ids = ids = torch.arange(everybody, device=self.device)
         self.tagger_ids = constant(chosen, torch.int64)
         self.is_tagger = torch.isin(ids, self.tagger_ids)
         self.runner_ids = ids[~self.is_tagger]
-        self.accelerations = constant([0.0, *np.linspace(min_acceleration, max_acceleration, num_acceleration_levels)])
-        self.turns = constant([0.0, *np.linspace(min_turn, max_turn, num_turn_levels)])
 
         def by_kind(tagger: float, runner: float) -> torch.Tensor:
             return torch.where(self.is_tagger, constant(tagger), constant(runner))
 
-        self.top_speed = by_kind(self.max_speed * skill_level_tagger, self.max_speed * skill_level_runner)
-        self._step_rewards = by_kind(step_penalty_for_tagger, step_reward_for_runner)
-        self._caught_rewards = by_kind(0.0, tag_penalty_for_runner)
-        self._end_rewards = by_kind(0.0, end_of_game_reward_for_runner)
-        diagonal, speed = math.sqrt(2.0) * self.grid_length, self.max_speed + 1e-10
-        self._scale = constant([diagonal, diagonal, speed, speed, _TURN])[:, None]
-        self._ids = ids
-        self._before = (ids[:-1] < ids[:, None])[:, None]  # in a list that leaves oneself out
+        self.moves = _Moves(
+            constant([0.0, *np.linspace(min_acceleration, max_acceleration, num_acceleration_levels)]),
+            constant([0.0, *np.linspace(min_turn, max_turn, num_turn_levels)]),
+            by_kind(max_speed * skill_level_tagger, max_speed * skill_level_runner),
+        )
+        self._paid = _Paid(
+            float(edge_hit_penalty),
+            float(tag_reward_for_tagger),
+            step=by_kind(step_penalty_for_tagger, step_reward_for_runner),
+            caught=by_kind(0.0, tag_penalty_for_runner),
+            end=by_kind(0.0, end_of_game_reward_for_runner),
+        )
+        diagonal, speed = math.sqrt(2.0) * self.grid_length, max_speed + 1e-10
+        before = (ids[:-1] < ids[:, None])[:, None]  # in a list that leaves oneself out
+        self._sight = constant([diagonal, diagonal, speed, speed, _TURN])[:, None], before
 
     def begin(self, draws: Draws) -> State:
         """Places, directions along the sides, at rest; float32 [E, A] each.
@@ -167,21 +186,21 @@ class TagContinuous(BatchedEnv):
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
         """Move, catch, pay."""
-        alive, limit = state["present"], self.grid_length
-        direction = torch.remainder(state["direction"] + self.turns[actions[..., 1]], _TURN) * alive
-        acceleration = state["acceleration"] + self.accelerations[actions[..., 0]]
-        speed = torch.minimum((state["speed"] + acceleration).clamp_min(0.0), self.top_speed) * alive
-        acceleration = acceleration * ((speed > 0) & (speed < self.top_speed))
+        alive, limit, moves, paid = state["present"], self.grid_length, self.moves, self._paid
+        direction = torch.remainder(state["direction"] + moves.turns[actions[..., 1]], _TURN) * alive
+        acceleration = state["acceleration"] + moves.accelerations[actions[..., 0]]
+        speed = torch.minimum((state["speed"] + acceleration).clamp_min(0.0), moves.top_speed) * alive
+        acceleration = acceleration * ((speed > 0) & (speed < moves.top_speed))
         far_x, far_y = state["x"] + speed * torch.cos(direction), state["y"] + speed * torch.sin(direction)
         x, y = far_x.clamp(0.0, limit), far_y.clamp(0.0, limit)
 
-        rewards = (self.edge_hit_penalty * ((x != far_x) | (y != far_y)) + self._step_rewards) * alive
+        rewards = (paid.edge * ((x != far_x) | (y != far_y)) + paid.step) * alive
         caught, by = self._caught(x, y, alive)
-        rewards = rewards + self._caught_rewards * caught
-        rewards = rewards.scatter_add(1, by, caught[:, self.runner_ids] * self.tag_reward)
+        rewards = rewards + paid.caught * caught
+        rewards = rewards.scatter_add(1, by, caught[:, self.runner_ids] * paid.tag)
         left = alive & ~caught if self.exits else alive
         late = (state["step"] >= self.episode_length)[:, None]
-        rewards = rewards + self._end_rewards * (left & late)
+        rewards = rewards + paid.end * (left & late)
 
         over = late | ~left[:, self.runner_ids].any(dim=1, keepdim=True)
         moved = dict(zip(_SEEN, (x, y, speed, acceleration, direction), strict=True)) | {"alive": alive}
@@ -189,9 +208,9 @@ class TagContinuous(BatchedEnv):
 
     def observe(self, state: State) -> torch.Tensor:
         """See ``use_full_observation``."""
-        alive = state["alive"]
-        own = torch.stack([state[name] for name in _SEEN], dim=1) / self._scale
-        features = torch.cat((own, self.is_tagger.expand_as(alive)[:, None], alive[:, None]), dim=1)  # [E, 7, A]
+        alive, (scale, before) = state["alive"], self._sight
+        movement = torch.stack([state[name] for name in _SEEN], dim=1) / scale
+        features = torch.cat((movement, self.is_tagger.expand_as(alive)[:, None], alive[:, None]), dim=1)  # [E, 7, A]
         seen = features.new_empty(*alive.shape, *self.observation_space.shape)
         seen[..., -1] = (state["step"] / self.episode_length)[:, None] * alive
         found = seen[..., :-1].view(*alive.shape, 7, -1)  # the same memory, [E, A, 7, O]
@@ -200,11 +219,11 @@ class TagContinuous(BatchedEnv):
             nearest, there = self._neighbours(state["x"], state["y"], alive)
             everybody = features[:, None].expand(-1, self.num_agents, -1, -1)
             found[:] = everybody.gather(3, nearest[:, :, None].expand(found.shape))
-            relative -= own.mT[..., None]
+            relative -= movement.mT[..., None]
             found *= (there & alive[..., None])[:, :, None]
         else:
-            torch.where(self._before, features[:, None, :, :-1], features[:, None, :, 1:], out=found)
-            relative -= own.mT[..., None]
+            torch.where(before, features[:, None, :, :-1], features[:, None, :, 1:], out=found)
+            relative -= movement.mT[..., None]
             relative *= alive[..., None, None]
         return seen
 
@@ -215,8 +234,7 @@ class TagContinuous(BatchedEnv):
             distance = (own_x[:, :, None] - other_x[:, None]).square_()
             distance += (own_y[:, :, None] - own_y[:, None]).square_()
             distance.diagonal(dim1=1, dim2=2).fill_(math.inf)
-            # The bits of a number of at least 0 are in its order, and a float32 in 64 bits leaves the last 29 empty: so
-            # one key holds the distance and, where two are the same, the agent.
+            # A number of at least 0 has its bits in order, and a float32 leaves 29 of 64 empty: room for the agent.
             keys = distance.to(torch.float64).view(torch.int64).bitwise_or_(self._ids)
             parts.append(keys.topk(self._nearest or 1, dim=2, largest=False).values)
         keys = torch.cat(parts)
@@ -224,21 +242,20 @@ class TagContinuous(BatchedEnv):
 
     def _caught(self, x: torch.Tensor, y: torch.Tensor, alive: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Who is caught, bool [E, A], and each runner's nearest tagger, int64 [E, runners]."""
-        nearest, taggers = [], []
-        for some_x, some_y in self._chunks(self.num_taggers * self.num_runners, x, y):
+        found = []
+        for some_x, some_y in self._chunks(len(self.tagger_ids) * len(self.runner_ids), x, y):
             distance = (some_x[:, self.runner_ids, None] - some_x[:, None, self.tagger_ids]).square_()
             distance += (some_y[:, self.runner_ids, None] - some_y[:, None, self.tagger_ids]).square_()
-            found = distance.min(dim=2)
-            nearest.append(found.values)
-            taggers.append(found.indices)
+            found.append(distance.min(dim=2))
+        nearest, taggers = (torch.cat(parts) for parts in zip(*found, strict=True))
         close = torch.zeros_like(alive)
-        close[:, self.runner_ids] = torch.cat(nearest) < self.tagging_distance**2
-        return close & alive, self.tagger_ids[torch.cat(taggers)]
+        close[:, self.runner_ids] = nearest < self.tagging_distance**2
+        return close & alive, self.tagger_ids[taggers]
 
     def _chunks(self, pairs: int, *values: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
         """Copies, as many at once as their ``pairs`` of agents allow."""
         size = max(1, (_PAIRS if self.device.type == "cpu" else _PAIRS_ELSEWHERE) // pairs)
-        return zip(*(torch.split(one, size) for one in values), strict=True)
+        return zip(*(torch.split(tensor, size) for tensor in values), strict=True)
 
     def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
         """Taggers red, within the ring that catches; runners blue; who is out, faint; time the bar below."""
@@ -273,7 +290,7 @@ class _Player:
     def __init__(self, env: TagContinuous, agents: Sequence[int]) -> None:
         self._env = env
         self._agents = torch.tensor(agents, device=env.device)
-        self._top_speed = env.top_speed[self._agents, None]
+        self._top_speed = env.moves.top_speed[self._agents, None]
 
     def _nearest(self, state: State, among: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Each agent's x and y, and those that the nearest will have after a step like its last, [E, P, 1].
@@ -294,12 +311,14 @@ class _Player:
 
     def _directions(self, state: State) -> torch.Tensor:
         """Those possible, [E, P, turns]."""
-        return state["direction"][:, self._agents, None] + self._env.turns
+        return state["direction"][:, self._agents, None] + self._env.moves.turns
 
     def _speeds(self, state: State) -> torch.Tensor:
         """Those possible, [E, P, accelerations]."""
         speed = state["speed"] + state["acceleration"]
-        return torch.minimum((speed[:, self._agents, None] + self._env.accelerations).clamp_min(0.0), self._top_speed)
+        return torch.minimum(
+            (speed[:, self._agents, None] + self._env.moves.accelerations).clamp_min(0.0), self._top_speed
+        )
 
 
 class _Chaser(_Player):

@@ -105,10 +105,10 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
             raise ValueError(f"{len(seed)} seeds were given for {self.num_envs} rows")
         env = self.batched
         firsts = list(seed)[:: env.num_agents]
-        known = [one for one in firsts if one is not None]
+        known = [first for first in firsts if first is not None]
         if len(known) < len(firsts):
             raise ValueError("a seed is None; give one for every row, or none at all")
-        return torch.cat([seeds_of(one, 1) for one in known])
+        return torch.cat([seeds_of(first, 1) for first in known])
 
     def _told(self) -> dict[str, Any]:
         """What the state says that observations do not."""

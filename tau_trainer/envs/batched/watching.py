@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import random
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from torch.overrides import TorchFunctionMode
 
-from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, Outcome
-from tau_trainer.envs.batched.draws import Draws
+from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, Outcome, branches, torch_dtype
+from tau_trainer.envs.batched.findings import OURS, TORCH, Part, Refused, Tell, told
 
-Part = Literal["spaces", "tensors", "pure", "random", "asked", "masks", "left", "resets", "alone", "pictures"]
-Tell = Callable[[Part, str, str], None]
-"""Takes note of a fault: where it belongs, what it is about (of which the first sentence counts), the sentence."""
 _FUNCTIONS = "begin", "advance", "observe", "allowed"
 _ASKING = {
     *("item", "tolist", "numpy", "cpu", "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive"),
@@ -29,12 +23,6 @@ _ASKING = {
     *("__contains__", "__format__"),
 }
 """Functions of torch whose answer, or whose answer's shape, is known only once the device is."""
-_TORCH = str(Path(torch.__file__).parent)
-_OURS = {__file__, sys.modules[Draws.__module__].__file__}
-
-
-class Refused(Exception):  # noqa: N818 - no mistake of ours
-    """The environment cannot be played on; why has been told."""
 
 
 class Watch:
@@ -248,39 +236,9 @@ class Watch:
         raise Refused
 
 
-@contextmanager
-def told(what: str, tell: Tell, part: Part = "tensors", when: str = "") -> Iterator[None]:
-    """Tells of whatever ``what`` raises, which then is Refused."""
-    try:
-        yield
-    except Refused:
-        raise
-    except Exception as error:
-        reason = " ".join((": ".join((type(error).__name__, str(error).split("\n")[0]))).split())
-        places = [
-            f"{Path(one.filename).name}:{one.lineno}"
-            for one in traceback.extract_tb(error.__traceback__)
-            if not one.filename.startswith(_TORCH) and one.filename not in _OURS
-        ]
-        tell(part, f"{what} raises", f"{what} raises {reason.rstrip('.')} ({places[-1]}){when}")
-        raise Refused from error
-
-
-def torch_dtype(space: spaces.Box) -> torch.dtype:
-    """Of what is observed."""
-    return torch.as_tensor(np.zeros(0, space.dtype)).dtype
-
-
-def branches(space: spaces.Space[Any]) -> list[int]:
-    """How many actions there are on each branch; none for a Box."""
-    if isinstance(space, spaces.Discrete):
-        return [int(space.n)]
-    return [int(size) for size in space.nvec] if isinstance(space, spaces.MultiDiscrete) else []
-
-
-def differing(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+def differing(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Where they are not equal to the bit, nan to nan."""
-    return (one != other) & ~(torch.isnan(one) & torch.isnan(other))
+    return (tensor != other) & ~(torch.isnan(tensor) & torch.isnan(other))
 
 
 class _Asked(TorchFunctionMode):
@@ -294,7 +252,7 @@ class _Asked(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name = getattr(func, "__name__", "")
-        if name == "numpy" and sys._getframe(1).f_code.co_filename in _OURS:  # draws, which do so on a CPU alone
+        if name == "numpy" and sys._getframe(1).f_code.co_filename in OURS:  # draws, which do so on a CPU alone
             return func(*args, **(kwargs or {}))
         if name in _ASKING or _by_mask(name, args) or _by_number(name, args):
             self.places.setdefault(_place(), name.strip("_"))
@@ -308,22 +266,20 @@ def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
     if name not in ("__getitem__", "__setitem__"):
         return False
     index = args[1] if isinstance(args[1], tuple) else (args[1],)
-    masked = any(isinstance(one, torch.Tensor) and one.dtype == torch.bool for one in index)
+    masked = any(isinstance(part, torch.Tensor) and part.dtype == torch.bool for part in index)
     return masked and not (name == "__setitem__" and not (isinstance(args[2], torch.Tensor) and args[2].numel() > 1))
 
 
 def _by_number(name: str, args: tuple[Any, ...]) -> bool:
     """Whether sizes are taken from a tensor."""
     asks = {"arange": args, "full": args[1:], "repeat_interleave": args[1:]}.get(name, ())
-    return any(isinstance(one, torch.Tensor) for one in asks)
+    return any(isinstance(size, torch.Tensor) for size in asks)
 
 
 def _place() -> str:
     """File and line of whoever called torch."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith(_TORCH) or frame.f_code.co_filename in _OURS
-    ):
+    while frame.f_back is not None and (frame.f_code.co_filename.startswith(TORCH) or frame.f_code.co_filename in OURS):
         frame = frame.f_back
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
@@ -355,17 +311,17 @@ def _print_of(value: Any) -> Any:
     return value if isinstance(value, int | float | str | bool | tuple | None) else id(value)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(value: Any, other: Any) -> bool:
     """Whether they are equal to the bit, nan to nan."""
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        if one.shape != other.shape or one.dtype != other.dtype:
+    if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
+        if value.shape != other.shape or value.dtype != other.dtype:
             return False
-        return not bool(differing(one, other).any())
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return one is other
+        return not bool(differing(value, other).any())
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
+    if isinstance(value, tuple) and isinstance(other, tuple):
+        return len(value) == len(other) and all(map(_same, value, other))
+    return value is other
 
 
 def _shown(value: torch.Tensor) -> str:

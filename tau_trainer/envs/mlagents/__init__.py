@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """mlagents-envs' low-level API on Tau Trainer's bridge: replace ``mlagents_envs`` by ``tau_trainer.envs.mlagents``.
 
 Modules, names, signatures and meanings are those of mlagents-envs 1.1.0 (API 1.5.0); docs/guides/python-api.md says
@@ -12,129 +13,55 @@ from typing import TYPE_CHECKING, Any
 from tau_trainer.bridge.protocol import PACKAGE_VERSION
 
 if TYPE_CHECKING:
-    from tau_trainer.envs.mlagents.base_env import (
-        ActionSpec,
-        ActionTuple,
-        AgentId,
-        BaseEnv,
-        BehaviorMapping,
-        BehaviorName,
-        BehaviorSpec,
-        DecisionStep,
-        DecisionSteps,
-        DimensionProperty,
-        GroupId,
-        ObservationSpec,
-        ObservationType,
-        TerminalStep,
-        TerminalSteps,
-    )
-    from tau_trainer.envs.mlagents.environment import UnityEnvironment
-    from tau_trainer.envs.mlagents.envs.unity_aec_env import UnityAECEnv
-    from tau_trainer.envs.mlagents.envs.unity_gym_env import UnityGymException, UnityToGymWrapper
-    from tau_trainer.envs.mlagents.envs.unity_parallel_env import UnityParallelEnv
-    from tau_trainer.envs.mlagents.envs.unity_vector_env import UnityVectorEnv
-    from tau_trainer.envs.mlagents.exception import (
-        UnityActionException,
-        UnityCommunicationException,
-        UnityCommunicatorStoppedException,
-        UnityEnvironmentException,
-        UnityException,
-        UnityObservationException,
-        UnityPolicyException,
-        UnitySideChannelException,
-        UnityTimeOutException,
-        UnityWorkerInUseException,
-    )
-    from tau_trainer.envs.mlagents.registry import UnityEnvRegistry, default_registry
-    from tau_trainer.envs.mlagents.side_channel import (
-        DefaultTrainingAnalyticsSideChannel,
-        IncomingMessage,
-        OutgoingMessage,
-        SideChannel,
-    )
-    from tau_trainer.envs.mlagents.side_channel.engine_configuration_channel import (
-        EngineConfig,
-        EngineConfigurationChannel,
-    )
-    from tau_trainer.envs.mlagents.side_channel.environment_parameters_channel import EnvironmentParametersChannel
-    from tau_trainer.envs.mlagents.side_channel.float_properties_channel import FloatPropertiesChannel
-    from tau_trainer.envs.mlagents.side_channel.raw_bytes_channel import RawBytesChannel
-    from tau_trainer.envs.mlagents.side_channel.stats_side_channel import StatsAggregationMethod, StatsSideChannel
+    from tau_trainer.envs.mlagents.base_env import *
+    from tau_trainer.envs.mlagents.environment import *
+    from tau_trainer.envs.mlagents.envs.unity_aec_env import *
+    from tau_trainer.envs.mlagents.envs.unity_gym_env import *
+    from tau_trainer.envs.mlagents.envs.unity_parallel_env import *
+    from tau_trainer.envs.mlagents.envs.unity_vector_env import *
+    from tau_trainer.envs.mlagents.exception import *
+    from tau_trainer.envs.mlagents.registry import *
+    from tau_trainer.envs.mlagents.side_channel import *
+    from tau_trainer.envs.mlagents.side_channel.engine_configuration_channel import *
+    from tau_trainer.envs.mlagents.side_channel.environment_parameters_channel import *
+    from tau_trainer.envs.mlagents.side_channel.float_properties_channel import *
+    from tau_trainer.envs.mlagents.side_channel.raw_bytes_channel import *
+    from tau_trainer.envs.mlagents.side_channel.stats_side_channel import *
 
 __version__ = PACKAGE_VERSION
 """Of the mlagents-envs whose place this takes."""
 
-__all__ = [
-    "ActionSpec",
-    "ActionTuple",
-    "AgentId",
-    "BaseEnv",
-    "BehaviorMapping",
-    "BehaviorName",
-    "BehaviorSpec",
-    "DecisionStep",
-    "DecisionSteps",
-    "DefaultTrainingAnalyticsSideChannel",
-    "DimensionProperty",
-    "EngineConfig",
-    "EngineConfigurationChannel",
-    "EnvironmentParametersChannel",
-    "FloatPropertiesChannel",
-    "GroupId",
-    "IncomingMessage",
-    "ObservationSpec",
-    "ObservationType",
-    "OutgoingMessage",
-    "RawBytesChannel",
-    "SideChannel",
-    "StatsAggregationMethod",
-    "StatsSideChannel",
-    "TerminalStep",
-    "TerminalSteps",
-    "UnityAECEnv",
-    "UnityActionException",
-    "UnityCommunicationException",
-    "UnityCommunicatorStoppedException",
-    "UnityEnvRegistry",
-    "UnityEnvironment",
-    "UnityEnvironmentException",
-    "UnityException",
-    "UnityGymException",
-    "UnityObservationException",
-    "UnityParallelEnv",
-    "UnityPolicyException",
-    "UnitySideChannelException",
-    "UnityTimeOutException",
-    "UnityToGymWrapper",
-    "UnityVectorEnv",
-    "UnityWorkerInUseException",
-    "__version__",
-    "default_registry",
-]
+_HOMES = {
+    "base_env": (
+        "ActionSpec ActionTuple AgentId BaseEnv BehaviorMapping BehaviorName BehaviorSpec DecisionStep DecisionSteps "
+        "DimensionProperty GroupId ObservationSpec ObservationType TerminalStep TerminalSteps"
+    ),
+    "environment": "UnityEnvironment",
+    "envs.unity_aec_env": "UnityAECEnv",
+    "envs.unity_gym_env": "UnityGymException UnityToGymWrapper",
+    "envs.unity_parallel_env": "UnityParallelEnv",
+    "envs.unity_vector_env": "UnityVectorEnv",
+    "exception": (
+        "UnityActionException UnityCommunicationException UnityCommunicatorStoppedException UnityEnvironmentException "
+        "UnityException UnityObservationException UnityPolicyException UnitySideChannelException "
+        "UnityTimeOutException UnityWorkerInUseException"
+    ),
+    "registry": "UnityEnvRegistry default_registry",
+    "side_channel": "DefaultTrainingAnalyticsSideChannel IncomingMessage OutgoingMessage SideChannel",
+    "side_channel.engine_configuration_channel": "EngineConfig EngineConfigurationChannel",
+    "side_channel.environment_parameters_channel": "EnvironmentParametersChannel",
+    "side_channel.float_properties_channel": "FloatPropertiesChannel",
+    "side_channel.raw_bytes_channel": "RawBytesChannel",
+    "side_channel.stats_side_channel": "StatsAggregationMethod StatsSideChannel",
+}
+"""Where names are."""
 
-_HOMES = (
-    "base_env",
-    "exception",
-    "side_channel",
-    "side_channel.engine_configuration_channel",
-    "side_channel.environment_parameters_channel",
-    "side_channel.float_properties_channel",
-    "side_channel.raw_bytes_channel",
-    "side_channel.stats_side_channel",
-    "environment",
-    "registry",
-    "envs.unity_gym_env",
-    "envs.unity_vector_env",
-    "envs.unity_parallel_env",
-    "envs.unity_aec_env",
-)
-"""Where they are, what takes long to load last."""
+if not TYPE_CHECKING:  # who checks types reads the imports above
+    __all__ = ["__version__", *" ".join(_HOMES.values()).split()]
 
 
 def __getattr__(name: str) -> Any:
-    for home in _HOMES if name in __all__ else ():
-        module = import_module(f"{__name__}.{home}")
-        if hasattr(module, name):
-            return getattr(module, name)
+    for home, names in _HOMES.items():
+        if name in names.split():
+            return getattr(import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

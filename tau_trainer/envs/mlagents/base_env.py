@@ -8,31 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.envs.mlagents.exception import UnityActionException
-from tau_trainer.specs import BoolArray, DimensionProperty, FloatArray, IntArray, ObservationType
-
-__all__ = [
-    "ActionSpec",
-    "ActionTuple",
-    "AgentId",
-    "BaseEnv",
-    "BehaviorMapping",
-    "BehaviorName",
-    "BehaviorSpec",
-    "DecisionStep",
-    "DecisionSteps",
-    "DimensionProperty",
-    "GroupId",
-    "ObservationSpec",
-    "ObservationType",
-    "TerminalStep",
-    "TerminalSteps",
-]
+from tau_trainer.specs import BoolArray, FloatArray, IntArray
+from tau_trainer.specs import DimensionProperty as DimensionProperty
+from tau_trainer.specs import ObservationType as ObservationType
 
 AgentId = int
 GroupId = int
@@ -89,34 +74,25 @@ class _Steps(Mapping[AgentId, StepT], Generic[StepT]):
         return self.agent_id_to_index[agent_id]
 
 
+@dataclass(eq=False, repr=False)
 class DecisionSteps(_Steps[DecisionStep]):
-    """The agents that ask for a decision. ``steps[agent_id]`` is one of them."""
+    """The agents that ask for a decision, in the order in which actions are expected.
 
-    def __init__(
-        self,
-        obs: list[FloatArray],
-        reward: FloatArray,
-        agent_id: IntArray,
-        action_mask: list[BoolArray] | None,
-        group_id: IntArray,
-        group_reward: FloatArray,
-    ) -> None:
-        """All in the order in which actions are expected.
+    ``steps[agent_id]`` is one of them.
+    """
 
-        Args:
-            obs: one [n, *shape] a sensor.
-            reward: float32 [n], since the agent was last heard of.
-            agent_id: int32 [n].
-            action_mask: one [n, size] a branch, True = forbidden; None without discrete actions, or without agents.
-            group_id: int32 [n], 0 = no group.
-            group_reward: float32 [n].
-        """
-        self.obs = obs
-        self.reward = reward
-        self.agent_id = agent_id
-        self.action_mask = action_mask
-        self.group_id = group_id
-        self.group_reward = group_reward
+    obs: list[FloatArray]
+    """One [n, *shape] a sensor."""
+    reward: FloatArray
+    """float32 [n], since the agent was last heard of."""
+    agent_id: IntArray
+    """int32 [n]."""
+    action_mask: list[BoolArray] | None
+    """One [n, size] a branch, True = forbidden; None without discrete actions, or without agents."""
+    group_id: IntArray
+    """int32 [n], 0 = no group."""
+    group_reward: FloatArray
+    """float32 [n]."""
 
     def __getitem__(self, agent_id: AgentId) -> DecisionStep:
         """Raises KeyError for an agent that does not ask."""
@@ -131,25 +107,18 @@ class DecisionSteps(_Steps[DecisionStep]):
         return DecisionSteps(*_nobody(spec), None, np.zeros(0, np.int32), np.zeros(0, np.float32))
 
 
+@dataclass(eq=False, repr=False)
 class TerminalSteps(_Steps[TerminalStep]):
     """The agents whose episode ended. ``steps[agent_id]`` is one of them. They want no actions."""
 
-    def __init__(
-        self,
-        obs: list[FloatArray],
-        reward: FloatArray,
-        interrupted: BoolArray,
-        agent_id: IntArray,
-        group_id: IntArray,
-        group_reward: FloatArray,
-    ) -> None:
-        """``interrupted``: bool [n], True where a limit cut the episode; the rest as in DecisionSteps."""
-        self.obs = obs
-        self.reward = reward
-        self.interrupted = interrupted
-        self.agent_id = agent_id
-        self.group_id = group_id
-        self.group_reward = group_reward
+    obs: list[FloatArray]
+    """As in DecisionSteps, and so is the rest."""
+    reward: FloatArray
+    interrupted: BoolArray
+    """bool [n], True where a limit cut the episode."""
+    agent_id: IntArray
+    group_id: IntArray
+    group_reward: FloatArray
 
     def __getitem__(self, agent_id: AgentId) -> TerminalStep:
         """Raises KeyError for an agent whose episode did not end."""

@@ -8,20 +8,15 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tau_trainer.bridge.engine import Engine, EngineOptions
-from tau_trainer.bridge.launcher import LaunchSpec
+from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.ports import engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT, COMMUNICATION_VERSION, EDITOR_PORT
 from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, SideChannelHub
 from tau_trainer.envs.mlagents.base_env import (
-    ActionSpec,
     ActionTuple,
     AgentId,
     BaseEnv,
@@ -29,7 +24,6 @@ from tau_trainer.envs.mlagents.base_env import (
     BehaviorName,
     BehaviorSpec,
     DecisionSteps,
-    ObservationSpec,
     TerminalSteps,
 )
 from tau_trainer.envs.mlagents.exception import (
@@ -45,6 +39,7 @@ from tau_trainer.envs.mlagents.exception import (
 from tau_trainer.envs.mlagents.side_channel import DefaultTrainingAnalyticsSideChannel, SideChannel
 from tau_trainer.envs.mlagents.side_channel.environment_parameters_channel import EnvironmentParametersChannel
 from tau_trainer.envs.mlagents.side_channel.side_channel_manager import SideChannelManager
+from tau_trainer.envs.mlagents.steps import behavior_spec, steps
 from tau_trainer.errors import (
     DecodeError,
     EngineDisconnectedError,
@@ -54,13 +49,11 @@ from tau_trainer.errors import (
     EngineTimeoutError,
     PortInUseError,
 )
-from tau_trainer.specs import Actions, BoolArray, DimensionProperty, FloatArray, StepBatch
-from tau_trainer.specs import BehaviorSpec as WireSpec
+from tau_trainer.specs import Actions, StepBatch
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-_PIXEL: Final = np.float32(255)
 _RAISED: Final[tuple[tuple[type[EngineError], type[UnityException]], ...]] = (
     (EngineLeftError, UnityCommunicatorStoppedException),
     (EngineStoppedError, UnityCommunicatorStoppedException),
@@ -77,9 +70,9 @@ _ARGUMENTS: Final = {"--timeout-wait": "timeout_wait", "give --env": "give file_
 class UnityEnvironment(BaseEnv):
     """A Unity build, a scene of the headless engine (``headless:balance``), or the Unity editor.
 
-    Images are [C, H, W]. The numbers of uncompressed ones are taken in the order of their shape, as mlagents-envs takes
-    them. Packages 3.0.0-exp.1 to 4.0.0 write them in another, so that of several channels the picture is not the one in
-    the game; ``obs.reshape(-1, H, W, C).transpose(0, 3, 1, 2)`` is. PNG images are right with every package.
+    Images are [C, H, W]. Numbers of uncompressed ones are taken in the order of their shape, as mlagents-envs does.
+    Packages 3.0.0-exp.1 to 4.0.0 write them in another: of several channels ``obs.reshape(-1, H, W, C).transpose(0, 3,
+    1, 2)`` is the game's picture. PNG images are right with every package.
     """
 
     API_VERSION = COMMUNICATION_VERSION
@@ -110,8 +103,8 @@ class UnityEnvironment(BaseEnv):
             no_graphics: start it without a display.
             no_graphics_monitor: the same for all workers but 0.
             timeout_wait: the longest wait for one answer, in seconds.
-            additional_args: the engine's own arguments, appended to its command line.
-            side_channels: what is to be told and heard beside observations and actions.
+            additional_args: the engine's own, appended to its command line.
+            side_channels: what is told and heard beside observations and actions.
             log_folder: where ``Player-<worker_id>.log`` goes; None: nowhere.
             num_areas: copies of the training area, in games that can multiply it.
 
@@ -243,9 +236,9 @@ class UnityEnvironment(BaseEnv):
             batches = self._blocking(work)
         for name, wire in self._engine.specs.items():
             if name not in self._specs:
-                self._specs[name] = _behavior_spec(wire)
+                self._specs[name] = behavior_spec(wire)
         heard = {batch.behavior: batch for batch in batches}
-        self._state = {name: _steps(spec, heard.get(name)) for name, spec in self._specs.items()}
+        self._state = {name: steps(spec, heard.get(name)) for name, spec in self._specs.items()}
         self._began = True
         self._actions.clear()
         self._hub.hand_out()
@@ -276,7 +269,7 @@ class UnityEnvironment(BaseEnv):
 
     def _check_behavior(self, name: BehaviorName) -> None:
         if name not in self._specs:
-            known = ", ".join(f"'{one}'" for one in self._specs) or "none, as it was not reset yet"
+            known = ", ".join(f"'{other}'" for other in self._specs) or "none, as it was not reset yet"
             raise UnityActionException(f"there is no behavior '{name}' in this environment; it has {known}")
 
 
@@ -349,66 +342,8 @@ async def _made(index: int, port: int, launch: LaunchSpec | None, options: Engin
     return Engine(index, port, launch, options, hub, on_event=_log.warning)
 
 
-def _launch(
-    file_name: str | None, no_graphics: bool, arguments: Sequence[str], log_folder: str | None
-) -> LaunchSpec | None:
+def _launch(file_name: str | None, hidden: bool, arguments: Sequence[str], log_folder: str | None) -> LaunchSpec | None:
     if file_name is None:
         return None
-    folder = None if log_folder is None else Path(log_folder)
-    return LaunchSpec.of(str(file_name), no_graphics=no_graphics, env_args=tuple(arguments), log_folder=folder)
-
-
-def _behavior_spec(wire: WireSpec) -> BehaviorSpec:
-    unspecified = DimensionProperty.UNSPECIFIED
-    sensors = [
-        ObservationSpec(
-            sensor.shape,
-            sensor.dimension_property or (unspecified,) * len(sensor.shape),
-            sensor.observation_type,
-            sensor.name,
-        )
-        for sensor in wire.observations
-    ]
-    return BehaviorSpec(sensors, ActionSpec(wire.actions.continuous_size, wire.actions.discrete_branches))
-
-
-def _steps(spec: BehaviorSpec, batch: StepBatch | None) -> tuple[DecisionSteps, TerminalSteps]:
-    """One exchange of a behavior; ``batch`` None: none of its agents was heard of."""
-    if batch is None:
-        return DecisionSteps.empty(spec), TerminalSteps.empty(spec)
-    ended = batch.terminals
-    return (
-        DecisionSteps(
-            _as_floats(batch.obs),
-            batch.reward,
-            batch.agent_ids,
-            _masks(spec.action_spec.discrete_branches, batch),
-            batch.group_id,
-            batch.group_reward,
-        ),
-        TerminalSteps(
-            _as_floats(ended.obs),
-            ended.reward,
-            ended.truncated,
-            ended.agent_ids,
-            ended.group_id,
-            ended.group_reward,
-        ),
-    )
-
-
-def _as_floats(sensors: Sequence[NDArray[Any]]) -> list[FloatArray]:
-    """Images that came as bytes become numbers from 0 to 1, as mlagents-envs has them."""
-    return [
-        np.true_divide(sensor, _PIXEL, dtype=np.float32) if sensor.dtype == np.uint8 else sensor for sensor in sensors
-    ]
-
-
-def _masks(branches: Sequence[int], batch: StepBatch) -> list[BoolArray] | None:
-    """One mask a branch for whoever asks; nothing is forbidden where the engine sent none."""
-    if not branches or not len(batch):
-        return None
-    flat = batch.action_mask
-    if flat is None:
-        flat = np.zeros((len(batch), sum(branches)), np.bool_)
-    return [flat[:, start:stop] for start, stop in pairwise(accumulate(branches, initial=0))]
+    folder = Path(log_folder) if log_folder is not None else None
+    return LaunchSpec.of(str(file_name), no_graphics=hidden, env_args=tuple(arguments), log_folder=folder)

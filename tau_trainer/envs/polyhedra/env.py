@@ -109,11 +109,7 @@ class Polyhedra(BatchedEnv):
         self.agents = (role,)
         self.rules = Rules(variant, reposition, scale_observation, exact, float(max_value))
         self.dimension, self.max_num_points, self.max_value = dimension, max_num_points, max_value
-        self._rewards, self._pays_reduction, self._invalid = (
-            rewards,
-            reward_based_on_point_reduction,
-            invalid_move_penalty,
-        )
+        self._pays = rewards, reward_based_on_point_reduction, invalid_move_penalty
         self._step_threshold, self._value_threshold = step_threshold, value_threshold
         self._weights = None
         if variant == "thom":
@@ -204,18 +200,19 @@ class Polyhedra(BatchedEnv):
     ) -> torch.Tensor:
         """float32 [E]; nothing where the game was over before."""
         won = ended.to(torch.float32)
-        if self._rewards == "trainer":
+        rewards, pays_reduction, invalid = self._pays
+        if rewards == "trainer":
             paid = won if self.role == "host" else -won
         elif self.role == "host":
             paid = won
-            if self._pays_reduction:
+            if pays_reduction:
                 paid = paid + (count(before.points) - count(after.points))
             if self._step_threshold is not None:
                 paid = paid - cut * float(self._step_threshold)
         else:
             paid = 1.0 - won
             if valid is not None:
-                paid = torch.where(valid, paid, self._invalid)
+                paid = torch.where(valid, paid, invalid)
         return paid * ~was
 
 

@@ -47,7 +47,7 @@ class View(NamedTuple):
 
 def observation(points: torch.Tensor, coords: torch.Tensor | None, weights: torch.Tensor | None) -> torch.Tensor:
     """float32 [B, n * d (+ d) (+ d)]: ordered points, what the host named, weights."""
-    parts = [points.flatten(1), *(one for one in (coords, weights) if one is not None)]
+    parts = [points.flatten(1), *(part for part in (coords, weights) if part is not None)]
     return torch.cat([part.to(torch.float32) for part in parts], dim=1)
 
 
@@ -253,10 +253,10 @@ def _differences(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
     Both are 0 where a row holds no point, and those count where there is nothing better.
     """
     n = points.shape[1]
-    one, other = torch.triu_indices(n, n, min(1, n - 1), device=points.device)
+    first, second = torch.triu_indices(n, n, min(1, n - 1), device=points.device)
     here = available(points)
-    both = here[:, one] & here[:, other]
-    difference = points[:, one] - points[:, other]
+    both = here[:, first] & here[:, second]
+    difference = points[:, first] - points[:, second]
     greatest, least = difference.amax(dim=2), difference.amin(dim=2)
     spread = torch.where(both, greatest - least, torch.inf)
     often = (difference == greatest[..., None]).sum(dim=2) + (difference == least[..., None]).sum(dim=2)
@@ -267,11 +267,11 @@ def _differences(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
     return torch.where(both, lowest, 0), torch.where(both, highest, 0), best
 
 
-def _pair_action(one: torch.Tensor, other: torch.Tensor, d: int) -> torch.Tensor:
+def _pair_action(first: torch.Tensor, second: torch.Tensor, d: int) -> torch.Tensor:
     """int64 [B]: the host's action that means these two coordinates; {0, 1} where they are one."""
-    one, other = torch.where(one == other, 0, one), torch.where(one == other, 1, other)
-    coordinates = torch.arange(d, device=one.device)
-    return action_of((coordinates == one[:, None]) | (coordinates == other[:, None]))
+    first, second = torch.where(first == second, 0, first), torch.where(first == second, 1, second)
+    coordinates = torch.arange(d, device=first.device)
+    return action_of((coordinates == first[:, None]) | (coordinates == second[:, None]))
 
 
 def _hitting(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

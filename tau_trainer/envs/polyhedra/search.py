@@ -117,12 +117,12 @@ def _replies(
 
 
 def _rows(position: Position, which: torch.Tensor) -> Position:
-    return Position(*(None if one is None else one[which] for one in position))  # type: ignore[arg-type]
+    return Position(*(None if values is None else values[which] for values in position))  # type: ignore[arg-type]
 
 
 def _unique(position: Position) -> Position:
     """Without repetitions: what comes after equal positions is equal."""
-    flat = torch.cat([one.flatten(1).double() for one in position if one is not None and one.dim() > 1], dim=1)
+    flat = torch.cat([part.flatten(1).double() for part in position if part is not None and part.dim() > 1], dim=1)
     if position.distinguished is not None:
         flat = torch.cat((flat, position.distinguished[:, None].double()), dim=1)
     _, inverse = torch.unique(flat, dim=0, return_inverse=True)

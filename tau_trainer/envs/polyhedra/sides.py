@@ -121,8 +121,8 @@ class Hironaka(BatchedEnv):
         after: dict[Role, State] = {}
         steps = []
         for number, (role, side) in enumerate(self.sides.items()):
-            own, step = side.transition(self._of(state, role), actions[:, number : number + 1])
-            after[role] = own
+            next_state, step = side.transition(self._of(state, role), actions[:, number : number + 1])
+            after[role] = next_state
             steps.append(step)
         both = BatchedStep(
             observations=torch.cat([self._padded(step.observations) for step in steps], dim=1),
@@ -143,8 +143,8 @@ class Hironaka(BatchedEnv):
     def allowed(self, state: State) -> torch.Tensor:
         rows = []
         for role, side in self.sides.items():
-            own = side.allowed(self._of(state, role))
-            rows.append(self._choices(role, None if own is None else own[:, 0], self.num_envs))
+            choices = side.allowed(self._of(state, role))
+            rows.append(self._choices(role, None if choices is None else choices[:, 0], self.num_envs))
         return torch.stack(rows, dim=1)
 
     @override
@@ -165,11 +165,11 @@ class Hironaka(BatchedEnv):
         return torch.nn.functional.pad(allowed, (0, self._numbers - allowed.shape[1]))
 
     def _of(self, state: State, role: Role) -> State:
-        return {name.removeprefix(f"{role}."): one for name, one in state.items() if name.startswith(f"{role}.")}
+        return {name.removeprefix(f"{role}."): values for name, values in state.items() if name.startswith(f"{role}.")}
 
     def _joined(self, states: dict[Role, State]) -> State:
         """One state, with the clock of the first side and everybody present."""
-        joined = {f"{role}.{name}": one for role, state in states.items() for name, one in state.items()}
+        joined = {f"{role}.{name}": values for role, state in states.items() for name, values in state.items()}
         clock = next(iter(states.values()))
         present = torch.ones(self.num_envs, len(states), dtype=torch.bool, device=self.device)
         return joined | {name: clock[name] for name in ("seed", "episode", "step")} | {"present": present}

@@ -16,6 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from tau_trainer.envs.batched import Draws
+from tau_trainer.envs.batched.arguments import completed
+from tau_trainer.envs.batched.contract import Played
+from tau_trainer.envs.polyhedra.env import Polyhedra
 from tau_trainer.errors import SettingsError
 
 Point = Sequence[Any]
@@ -143,59 +146,40 @@ class PolyhedraTwin:
         SettingsError: the opponent is none of :data:`HOSTS`, :data:`AGENTS` and ``random``.
     """
 
-    def __init__(
-        self,
-        *,
-        role: str = "host",
-        opponent: str = "random",
-        dimension: int = 3,
-        max_num_points: int = 20,
-        max_value: int = 20,
-        scale_observation: bool = True,
-        reposition: bool = False,
-        exact: bool = False,
-        variant: str = "basic",
-        weights: Sequence[int] | None = None,
-        rewards: str = "trainer",
-        reward_based_on_point_reduction: bool = False,
-        invalid_move_penalty: float = -1e-3,
-        step_threshold: int | None = 1000,
-        value_threshold: float | None = None,
-    ) -> None:
-        known = HOSTS if role == "agent" else AGENTS
-        if opponent not in (*known, "random"):
-            raise SettingsError(f"polyhedra's twin has no opponent '{opponent}'; use {', '.join((*known, 'random'))}")
-        self._role, self._opponent, self._dimension = role, opponent, dimension
-        self._scale, self._reposition, self._exact, self._variant = scale_observation, reposition, exact, variant
-        self._rewards, self._pays_reduction = rewards, reward_based_on_point_reduction
-        self._unit = max_value
-        self._invalid, self._steps, self._value = invalid_move_penalty, step_threshold, value_threshold
-        self._subsets = [[k for k in range(dimension) if m >> k & 1] for m in range(1 << dimension) if m & (m - 1)]
+    def __init__(self, **arguments: Any) -> None:
+        game = self._game = completed(Polyhedra, arguments)
+        known = HOSTS if game.role == "agent" else AGENTS
+        if game.opponent not in (*known, "random"):
+            names = ", ".join((*known, "random"))
+            raise SettingsError(f"polyhedra's twin has no opponent '{game.opponent}'; use {names}")
+        self._subsets = [
+            [k for k in range(game.dimension) if m >> k & 1] for m in range(1 << game.dimension) if m & (m - 1)
+        ]
 
-    def advance(
-        self, state: dict[str, NDArray[Any]], actions: NDArray[Any]
-    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+    def advance(self, state: dict[str, NDArray[Any]], actions: NDArray[Any]) -> Played:
         """One turn. Of the state it gives the points, weights, and what the host names next."""
         points = [list(point) for point in state["points"] if point[0] >= 0]
-        weights = list(state["weights"]) if "weights" in state else [np.float32(0)] * self._dimension
-        if self._role == "host":
+        weights = list(state["weights"]) if "weights" in state else [np.float32(0)] * self._game.dimension
+        if self._game.role == "host":
             coords = self._subsets[int(actions[0])]
             axis = self._reply(coords, weights, state)
         else:
-            coords, axis = [k for k in range(self._dimension) if state["coords"][k]], int(actions[0])
+            coords, axis = [k for k in range(self._game.dimension) if state["coords"][k]], int(actions[0])
         valid = axis in self._axes(coords, weights)
         after = points
         if valid and not self._over(points) and coords in self._named(points):
-            after = moved(points, coords, axis, self._unit if self._variant == "original" else 0)
-            after = reduced_exactly(after) if self._exact else reduced(after)
-            after = repositioned(after) if self._reposition else after
-            after = rescaled(after) if self._scale else after
+            after = moved(points, coords, axis, self._game.max_value if self._game.variant == "original" else 0)
+            after = reduced_exactly(after) if self._game.exact else reduced(after)
+            after = repositioned(after) if self._game.reposition else after
+            after = rescaled(after) if self._game.scale_observation else after
             after.sort(key=lambda point: -point[0])
-            if self._variant == "thom":
+            if self._game.variant == "thom":
                 weights = [w - weights[axis] if k in coords and k != axis else w for k, w in enumerate(weights)]
         over = self._over(after)
-        late = self._steps is not None and state["step"] >= self._steps
-        great = self._value is not None and any(value > self._value for point in after for value in point)
+        late = self._game.step_threshold is not None and state["step"] >= self._game.step_threshold
+        great = self._game.value_threshold is not None and any(
+            value > self._game.value_threshold for point in after for value in point
+        )
         cut = bool(late or great)
         reward = 0.0
         if not self._over(points):
@@ -203,10 +187,10 @@ class PolyhedraTwin:
         filled = np.full_like(state["points"], -1.0)
         filled[: len(after)] = after
         found = {"points": filled}
-        if self._variant == "thom":
+        if self._game.variant == "thom":
             found["weights"] = np.array(weights, np.float32)
-        if self._role == "agent":
-            found["coords"] = np.isin(np.arange(self._dimension), self._next(after, state))
+        if self._game.role == "agent":
+            found["coords"] = np.isin(np.arange(self._game.dimension), self._next(after, state))
         return found, np.array([reward], np.float32), np.array([over]), np.array([cut])
 
     def observe(self, state: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
@@ -219,32 +203,35 @@ class PolyhedraTwin:
 
     def _named(self, points: Points) -> list[list[int]]:
         """What a host may name."""
-        if self._variant != "original":
+        if self._game.variant != "original":
             return self._subsets
         return [
-            coords for coords in self._subsets if all(sum(point[k] for k in coords) >= self._unit for point in points)
+            coords
+            for coords in self._subsets
+            if all(sum(point[k] for k in coords) >= self._game.max_value for point in points)
         ]
 
     def _over(self, points: Points) -> bool:
-        if self._variant == "original":
-            return not points or any(sum(point) <= self._unit for point in points)
+        if self._game.variant == "original":
+            return not points or any(sum(point) <= self._game.max_value for point in points)
         return len(points) <= 1
 
     def _reply(self, coords: list[int], weights: list[Any], state: dict[str, NDArray[Any]]) -> int:
         axes = self._axes(coords, weights)
-        return _any_of(axes, state, 2) if self._opponent == "random" else AGENTS[self._opponent](axes)
+        return _any_of(axes, state, 2) if self._game.opponent == "random" else AGENTS[self._game.opponent](axes)
 
     def _next(self, points: Points, state: dict[str, NDArray[Any]]) -> list[int]:
-        if self._opponent == "random":
+        if self._game.opponent == "random":
             return list(_any_of(self._named(points) or self._subsets[-1:], state, 1))
-        return HOSTS[self._opponent](points)
+        return HOSTS[self._game.opponent](points)
 
     def _paid(self, over: bool, cut: bool, valid: bool, gone: int) -> float:
-        if self._rewards == "trainer":
-            return (1.0 if self._role == "host" else -1.0) * over
-        if self._role == "agent":
-            return (1.0 if not over else 0.0) if valid else self._invalid
-        return over + gone * self._pays_reduction - (self._steps or 0) * cut
+        game = self._game
+        if game.rewards == "trainer":
+            return (1.0 if game.role == "host" else -1.0) * over
+        if game.role == "agent":
+            return float(not over) if valid else float(game.invalid_move_penalty)
+        return float(over + gone * game.reward_based_on_point_reduction - (game.step_threshold or 0) * cut)
 
 
 def _any_of(choices: list[Any], state: dict[str, NDArray[Any]], stream: int) -> Any:

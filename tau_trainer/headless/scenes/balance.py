@@ -11,18 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from tau_trainer.headless.parameters import EnvironmentParameters
-from tau_trainer.headless.scene import LockstepScene
+from tau_trainer.headless.scene import LockstepScene, Played, numbers
 from tau_trainer.headless.scenes.balance_physics import BALL_RADIUS, HALF_WIDTH, Contact, Motion
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    FloatArray,
-    IndexArray,
-    ObservationSpec,
-)
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, IndexArray, Observations
 
 TILT_DEGREES = 2.0
 """Largest tilt of one axis in one physics step."""
@@ -36,7 +27,7 @@ ROLLING = 5.0 / 7.0
 
 _SPEC = BehaviorSpec(
     "3DBall?team=0",
-    (ObservationSpec("VectorSensor_size8", (8,), (DimensionProperty.NONE,)),),
+    (numbers("VectorSensor_size8", 8),),
     ActionSpec(continuous_size=2),
 )
 
@@ -77,14 +68,14 @@ class BalanceScene(LockstepScene):
         self._motion.place(sine, cosine)
         self._contact.find(self._ball, sine, cosine)
 
-    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+    def advance(self, actions: Actions) -> Played:
         """Tilt the platforms in five steps and let the balls roll."""
         push = np.minimum(np.maximum(actions.continuous, -1.0), 1.0) * self._step_tilt
         sine, cosine = self._motion.roll(self._tilt, push.T[::-1], self._pull)
         over = self._contact.find(self._ball, sine, cosine)
         return np.where(over, _LOST_REWARD, _KEPT_REWARD), over
 
-    def observe(self) -> tuple[FloatArray, ...]:
+    def observe(self) -> Observations:
         """See the class's text."""
         half = 0.5 * self._tilt
         seen = np.empty((self.agents, 8), np.float32)

@@ -43,7 +43,7 @@ class Motion:
         self._weights[0, :-1] = [STEP_SECONDS] * SUBSTEPS + [1.0]
         self._weights[1] = [*(STEP_SECONDS**2 * later), STEP_SECONDS * SUBSTEPS, 1.0]
         self._rows = np.zeros((SUBSTEPS + 2, 2 * agents))
-        self._state, self._next = self._rows[SUBSTEPS:], np.zeros((2, 2 * agents))
+        self._next = np.zeros((2, 2 * agents))
         state = self._rows.reshape(SUBSTEPS + 2, 2, agents)
         self._slopes, self.velocity, self.ball = state[:SUBSTEPS], state[SUBSTEPS], state[SUBSTEPS + 1]
         """``velocity`` and ``ball``: float64 [2, agents], along x and z, in m/s and m."""
@@ -51,9 +51,7 @@ class Motion:
         self._normal = np.zeros((SUBSTEPS, 3, agents))
         self._steps = self._parts(slice(None))
         self._last = self._parts(slice(-1, None))
-        self._last_tilt, self._last_sine, self._last_cosine = self._tilts[-1], self._sine[-1], self._cosine[-1]
         self._flat, self._up = self._normal[:, 0:3:2], self._normal[:, 1:2]
-        self._last_flat, self._last_up = self._flat[-1], self._up[-1, 0]
 
     def _parts(self, steps: slice) -> tuple[_Parts, ...]:
         """Sines and cosines about x and z, and the normal's parts, of some steps: [steps, agents] each."""
@@ -74,8 +72,8 @@ class Motion:
 
     def place(self, sine: NDArray[np.float64], cosine: NDArray[np.float64]) -> None:
         """Platforms stand at tilts with these sines and cosines, float64 [2, agents]."""
-        self._last_sine[...] = sine
-        self._last_cosine[...] = cosine
+        self._sine[-1][...] = sine
+        self._cosine[-1][...] = cosine
         self._normals(self._last)
 
     def roll(
@@ -94,14 +92,14 @@ class Motion:
         self._normals(self._steps)
         np.multiply(self._flat, self._up * pull, out=self._slopes)
         np.dot(self._weights, self._rows, out=self._next)
-        self._state[...] = self._next
-        tilt[...] = self._last_tilt
-        return self._last_sine, self._last_cosine
+        self._rows[SUBSTEPS:] = self._next
+        tilt[...] = self._tilts[-1]
+        return self._sine[-1], self._cosine[-1]
 
     def climb(self) -> NDArray[np.float64]:
         """The balls' velocity along y, float64 [agents]: velocities lie in the plane."""
-        slide = self._last_flat * self.velocity
-        speed: NDArray[np.float64] = (slide[0] + slide[1]) / self._last_up
+        slide = self._flat[-1] * self.velocity
+        speed: NDArray[np.float64] = (slide[0] + slide[1]) / self._up[-1, 0]
         return np.negative(speed, out=speed)
 
 

@@ -9,17 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.headless.scene import LockstepScene
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    FloatArray,
-    IndexArray,
-    ObservationSpec,
-)
+from tau_trainer.headless.scene import LockstepScene, Played, numbers
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, IndexArray, Observations
 
 CELLS = 20
 START = 10
@@ -31,7 +22,7 @@ LARGE_REWARD = 1.0
 
 _SPEC = BehaviorSpec(
     "Basic?team=0",
-    (ObservationSpec("Basic", (CELLS,), (DimensionProperty.NONE,)),),
+    (numbers("Basic", CELLS),),
     ActionSpec(discrete_branches=(3,)),
 )
 _DIRECTION = np.array([0, -1, 1])
@@ -58,12 +49,12 @@ class BasicScene(LockstepScene):
         """Back to the start."""
         self._cell[index] = START
 
-    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+    def advance(self, actions: Actions) -> Played:
         """Move, pay, and end in a goal."""
         direction = _DIRECTION.take(actions.discrete[:, 0], mode="clip")
         self._cell = np.clip(self._cell + direction, 0, CELLS - 1)
         return self._pay[self._cell], self._goal[self._cell]
 
-    def observe(self) -> tuple[FloatArray, ...]:
+    def observe(self) -> Observations:
         """See the class's text."""
         return (self._one_hot[self._cell],)

@@ -11,22 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.headless.parameters import EnvironmentParameters
-from tau_trainer.headless.scene import LockstepScene
+from tau_trainer.headless.scene import LockstepScene, Played, numbers, picture
 from tau_trainer.headless.scenes.rays import forward
 from tau_trainer.headless.streams import AgentRandom
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    Float64Array,
-    FloatArray,
-    IndexArray,
-    Observations,
-    ObservationSpec,
-    StepBatch,
-)
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, Float64Array, IndexArray, Observations, StepBatch
 
 TEAM = 5
 """Agents in an area."""
@@ -53,12 +41,11 @@ GRID = 40
 NOTHING, FOOD, AGENT, WALL, BAD_FOOD, FROZEN = range(6)
 """Channels of the grid."""
 
-_FLAT = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 _SPEC = BehaviorSpec(
     "GridFoodCollector?team=0",
     (
-        ObservationSpec("GridSensor", (6, GRID, GRID), (DimensionProperty.NONE, _FLAT, _FLAT), dtype=np.uint8),
-        ObservationSpec("VectorSensor_size4", (4,), (DimensionProperty.NONE,)),
+        picture("GridSensor", 6, GRID, GRID),
+        numbers("VectorSensor_size4", 4),
     ),
     ActionSpec(continuous_size=3, discrete_branches=(2,)),
 )
@@ -84,7 +71,7 @@ class FoodCollectorScene(LockstepScene):
         self._areas = -(-agents // TEAM)
         self.place = np.full((self._areas, TEAM, 2), _FAR)
         self.food = np.zeros((self._areas, GOOD + BAD, 2))
-        self._own = self.place.reshape(-1, 2)[:agents]  # a view: by agent
+        self._places = self.place.reshape(-1, 2)[:agents]  # a view: by agent
         self.heading = np.zeros(agents)
         self.frozen = np.zeros(agents, np.intp)
         """Decisions for which the agent stays frozen."""
@@ -107,13 +94,13 @@ class FoodCollectorScene(LockstepScene):
     def begin(self, index: IndexArray) -> None:
         """Anywhere, looking anywhere."""
         x, z, heading = self.random.uniform(index, 3)
-        self._own[index] = (HALF_WIDTH - RADIUS) * (2.0 * np.stack([x, z], axis=1) - 1.0)
+        self._places[index] = (HALF_WIDTH - RADIUS) * (2.0 * np.stack([x, z], axis=1) - 1.0)
         self.heading[index] = 2.0 * np.pi * heading
         self.frozen[index] = 0
         self._velocity[index] = 0.0
         self._firing[index] = False
 
-    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+    def advance(self, actions: Actions) -> Played:
         """Walk, fire, eat."""
         able = self.frozen == 0
         self.frozen[~able] -= 1
@@ -125,8 +112,8 @@ class FoodCollectorScene(LockstepScene):
         self._velocity *= np.where(self._firing, KEPT_FIRING, KEPT)[:, None]
         self._velocity += (push * right)[:, None] * side + (push * ahead)[:, None] * front
         self._velocity *= (able * FASTEST / np.maximum(np.hypot(*self._velocity.T), FASTEST))[:, None]
-        self._own += SECONDS * self._velocity
-        np.clip(self._own, RADIUS - HALF_WIDTH, HALF_WIDTH - RADIUS, out=self._own)
+        self._places += SECONDS * self._velocity
+        np.clip(self._places, RADIUS - HALF_WIDTH, HALF_WIDTH - RADIUS, out=self._places)
         self._fire()
         return self._eat(), np.zeros(self.agents, np.bool_)
 
@@ -142,7 +129,7 @@ class FoodCollectorScene(LockstepScene):
         target = target[hit.any(axis=1)]
         self.frozen[target[self.frozen[target] == 0]] = FROZEN_DECISIONS
 
-    def _eat(self) -> FloatArray:
+    def _eat(self) -> NDArray[np.float32]:
         """What each agent earns; food in reach of several is the nearest one's."""
         offset = self.food[:, :, None] - self.place[:, None]  # [areas, food, agents, 2]
         distance = np.hypot(offset[..., 0], offset[..., 1])
@@ -161,7 +148,7 @@ class FoodCollectorScene(LockstepScene):
 
     def _seen_from(self, agent: IndexArray, places: Float64Array) -> tuple[Float64Array, Float64Array]:
         """How far ``places`` [k, m, 2] are to the right of the agents [k] and ahead of them: each [k, m]."""
-        offset = places - self._own[agent][:, None]
+        offset = places - self._places[agent][:, None]
         sine, cosine = np.sin(self.heading[agent])[:, None], np.cos(self.heading[agent])[:, None]
         return offset[..., 0] * cosine - offset[..., 1] * sine, offset[..., 0] * sine + offset[..., 1] * cosine
 
@@ -170,16 +157,16 @@ class FoodCollectorScene(LockstepScene):
         grid = (self._cells()[:, None] == np.arange(6, dtype=np.uint8)[:, None, None]) * np.uint8(255)
         sine, cosine = np.sin(self.heading), np.cos(self.heading)
         x, z = self._velocity.T
-        own = np.stack([x * cosine - z * sine, x * sine + z * cosine, self.frozen > 0, self._firing], axis=1)
-        return grid, own.astype(np.float32)
+        feelings = np.stack([x * cosine - z * sine, x * sine + z * cosine, self.frozen > 0, self._firing], axis=1)
+        return grid, feelings.astype(np.float32)
 
     def _cells(self) -> NDArray[np.uint8]:
         """What is in each cell that each agent sees: uint8 [n, 40, 40], what is dearer over what is cheaper."""
         everyone = np.arange(self.agents)
         sine, cosine = np.sin(self.heading)[:, None, None], np.cos(self.heading)[:, None, None]
         across, along = _ACROSS, -_ACROSS[:, None]
-        x = self._own[:, 0, None, None] + across * cosine + along * sine
-        z = self._own[:, 1, None, None] - across * sine + along * cosine
+        x = self._places[:, 0, None, None] + across * cosine + along * sine
+        z = self._places[:, 1, None, None] - across * sine + along * cosine
         cells = np.where(np.maximum(np.abs(x), np.abs(z)) > HALF_WIDTH, np.uint8(WALL), np.uint8(NOTHING))
         others = self.place[self._area].copy()
         others[everyone, everyone % TEAM] = _FAR  # nobody sees itself

@@ -10,19 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.headless.scene import LockstepScene
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    FloatArray,
-    IndexArray,
-    Observations,
-    ObservationSpec,
-    ObservationType,
-)
+from tau_trainer.headless.scene import LockstepScene, Played, numbers, picture
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, IndexArray, Observations, ObservationType
 
 SIZE = 5
 """Cells along each side."""
@@ -32,14 +21,11 @@ HEIGHT, WIDTH, CELL = 64, 84, 12
 STAY, UP, DOWN, LEFT, RIGHT = range(5)
 """Actions."""
 
-_FLAT = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 _SPEC = BehaviorSpec(
     "GridWorld?team=0",
     (
-        ObservationSpec(
-            "RenderTextureSensor", (3, HEIGHT, WIDTH), (DimensionProperty.NONE, _FLAT, _FLAT), dtype=np.uint8
-        ),
-        ObservationSpec("VectorSensor_size2_GoalSignal", (2,), (DimensionProperty.NONE,), ObservationType.GOAL_SIGNAL),
+        picture("RenderTextureSensor", 3, HEIGHT, WIDTH),
+        numbers("VectorSensor_size2_GoalSignal", 2, ObservationType.GOAL_SIGNAL),
     ),
     ActionSpec(discrete_branches=(5,)),
 )
@@ -75,7 +61,7 @@ class GridWorldScene(LockstepScene):
         self._cells[:, index] = np.stack(np.divmod([first, second, third], SIZE), axis=-1)
         self._goal[index] = draw[3] >= 0.5
 
-    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+    def advance(self, actions: Actions) -> Played:
         """Walk, and end on a plus or a cross."""
         agent = self._cells[2]
         agent[:] = np.clip(agent + _MOVE.take(actions.discrete[:, 0], axis=0, mode="clip"), 0, SIZE - 1)

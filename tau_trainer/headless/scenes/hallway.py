@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.headless.scene import LockstepScene
+from tau_trainer.headless.scene import LockstepScene, Played
 from tau_trainer.headless.scenes.rays import distances, fan, forward, ray_values
 from tau_trainer.specs import (
     Actions,
@@ -23,7 +23,6 @@ from tau_trainer.specs import (
     BehaviorSpec,
     BoolArray,
     DimensionProperty,
-    FloatArray,
     IndexArray,
     Observations,
     ObservationSpec,
@@ -88,7 +87,7 @@ class HallwayScene(LockstepScene):
         self._symbol[index] = symbol >= 0.5
         self._left[index] = left >= 0.5
 
-    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+    def advance(self, actions: Actions) -> Played:
         """Turn or walk; pass the gate; end at a goal."""
         action = actions.discrete[:, 0]
         self._heading += _TURN.take(action, mode="clip")

@@ -10,19 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.headless.scene import LockstepScene
+from tau_trainer.headless.scene import LockstepScene, Played, entities, numbers
 from tau_trainer.headless.scenes.rays import forward
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    FloatArray,
-    IndexArray,
-    Observations,
-    ObservationSpec,
-)
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, IndexArray, Observations
 
 MOST_TILES = 20
 """Tiles in a room at most, numbers that they may bear, and places for them."""
@@ -41,12 +31,8 @@ _SCALE = 20.0
 _SPEC = BehaviorSpec(
     "Sorter?team=0",
     (
-        ObservationSpec(
-            "BufferSensor",
-            (MOST_TILES, MOST_TILES + 3),
-            (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE),
-        ),
-        ObservationSpec("VectorSensor_size4", (4,), (DimensionProperty.NONE,)),
+        entities("BufferSensor", MOST_TILES, MOST_TILES + 3),
+        numbers("VectorSensor_size4", 4),
     ),
     ActionSpec(discrete_branches=(3, 3, 3)),
 )
@@ -91,7 +77,7 @@ class SorterScene(LockstepScene):
         self._place[index] = 0.0
         self._heading[index] = 0.0
 
-    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+    def advance(self, actions: Actions) -> Played:
         """Walk, turn, touch."""
         ahead, aside, turn = (_BOTH_WAYS.take(branch, mode="clip") for branch in actions.discrete.T)
         sideways = aside != 0.0
@@ -123,5 +109,5 @@ class SorterScene(LockstepScene):
         tiles[..., MOST_TILES:-1] = (self._wall[self._slot] - self._place[:, None]) / _SCALE
         tiles[..., -1] = self._visited
         tiles *= self._there[..., None]
-        own = np.concatenate([self._place / _SCALE, forward(self._heading)], axis=1)
-        return tiles, own.astype(np.float32)
+        pose = np.concatenate([self._place / _SCALE, forward(self._heading)], axis=1)
+        return tiles, pose.astype(np.float32)

@@ -10,18 +10,9 @@ import numpy as np
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.headless.parameters import EnvironmentParameters
-from tau_trainer.headless.scene import LockstepScene
+from tau_trainer.headless.scene import LockstepScene, Played, numbers
 from tau_trainer.headless.scenes.tau_stats import TauStats
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    FloatArray,
-    IndexArray,
-    ObservationSpec,
-)
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, IndexArray, Observations
 from tau_trainer.tau.dataset import SplitName, TauDataset, load_dataset
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, REWARDS, reward_name_by_index
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES, Profile, profile_by_index
@@ -113,7 +104,7 @@ class TauScene(LockstepScene):
         self._answer = self._rows.answer_index[row]
         self._target = self._targets[self._answer]
 
-    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+    def advance(self, actions: Actions) -> Played:
         """Pay every agent for its answer."""
         rules = self._rules
         output = np.minimum(np.maximum(actions.continuous, -1.0), 1.0)
@@ -125,7 +116,7 @@ class TauScene(LockstepScene):
         self._stats.add(output, self._answer, reward, rules.threshold)
         return reward.astype(np.float32), over
 
-    def observe(self) -> tuple[FloatArray, ...]:
+    def observe(self) -> Observations:
         """See the class's text."""
         if self._target_sensor:
             return self._target, self._prompt
@@ -162,10 +153,9 @@ def resolve_profile(name: str, parameters: EnvironmentParameters) -> Profile:
 
 
 def _spec(profile: Profile, target_sensor: bool) -> BehaviorSpec:
-    plain = (DimensionProperty.NONE,)
-    sensors = [ObservationSpec(f"VectorSensor_size{EMBEDDING_SIZE}", (EMBEDDING_SIZE,), plain)]
+    sensors = [numbers(f"VectorSensor_size{EMBEDDING_SIZE}", EMBEDDING_SIZE)]
     if target_sensor:
-        sensors.append(ObservationSpec("target", (profile.action_size,), plain))
+        sensors.append(numbers("target", profile.action_size))
     sensors.sort(key=lambda sensor: sensor.name.lower())  # Unity's order of sensors
     return BehaviorSpec(BEHAVIOR, tuple(sensors), ActionSpec(continuous_size=profile.action_size))
 

@@ -15,20 +15,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.headless.scene import LockstepScene
+from tau_trainer.headless.scene import LockstepScene, Played, numbers
 from tau_trainer.headless.scenes.rays import distances, fan, forward, ray_values
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    Float64Array,
-    FloatArray,
-    IndexArray,
-    Observations,
-    ObservationSpec,
-)
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, Float64Array, IndexArray, Observations
 
 STACK = 6
 """Observations that are seen at once, the newest last."""
@@ -57,11 +46,10 @@ LENGTH, RAY_RADIUS = 20.0, 0.45
 TAGS = ("wall", "goal", "block")
 
 _RAY_SIZE = RAYS * (len(TAGS) + 2)
-_PLAIN = (DimensionProperty.NONE,)
 _SENSORS = (
-    ObservationSpec(f"StackingSensor_size{STACK}_OffsetRayPerceptionSensor", (STACK * _RAY_SIZE,), _PLAIN),
-    ObservationSpec(f"StackingSensor_size{STACK}_RayPerceptionSensor", (STACK * _RAY_SIZE,), _PLAIN),
-    ObservationSpec(f"StackingSensor_size{STACK}_VectorSensor_size4", (STACK * 4,), _PLAIN),
+    numbers(f"StackingSensor_size{STACK}_OffsetRayPerceptionSensor", STACK * _RAY_SIZE),
+    numbers(f"StackingSensor_size{STACK}_RayPerceptionSensor", STACK * _RAY_SIZE),
+    numbers(f"StackingSensor_size{STACK}_VectorSensor_size4", STACK * 4),
 )
 _ACTIONS = ActionSpec(discrete_branches=(3, 3, 3, 2))
 SMALL, BIG = 0, 1
@@ -116,7 +104,7 @@ class WallJumpScene(LockstepScene):
             frames[index] = 0.0
             frames[index, -1] = seen[index]
 
-    def advance(self, actions: Actions) -> tuple[FloatArray, BoolArray]:
+    def advance(self, actions: Actions) -> Played:
         """Turn, jump, walk, push, fall; end in the goal or beside the platform."""
         ahead, turn, aside, jump = actions.discrete.T
         self._heading -= TURN * _BOTH_WAYS.take(turn, mode="clip")
@@ -175,7 +163,7 @@ class WallJumpScene(LockstepScene):
         standing: BoolArray = (self.height <= self._support()) & (self._rising == 0)
         return standing
 
-    def _look(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _look(self) -> Observations:
         """What there is to see now, unstacked: [n, 35], [n, 35], [n, 4]."""
         block_low, block_high = self.block - HALF_BLOCK, self.block + HALF_BLOCK
         n = self.agents
@@ -187,11 +175,11 @@ class WallJumpScene(LockstepScene):
         eye = (self.height + HALF_AGENT)[:, None, None]
         climb = np.where(np.isfinite(way), way, 0.0) * (2.5 / LENGTH)  # from 2.5 m above the eye to 5 m, at full length
         upward, level = (np.where(at <= top, way, np.inf) for at in (eye + 2.5 + climb, eye))
-        own = np.stack([self.place[:, 0], self.height + 1.0, self.place[:, 1] + 4.0, 20.0 * self._standing()], axis=1)
+        pose = np.stack([self.place[:, 0], self.height + 1.0, self.place[:, 1] + 4.0, 20.0 * self._standing()], axis=1)
         return (
             ray_values(upward, _TAG, len(TAGS), LENGTH),
             ray_values(level, _TAG, len(TAGS), LENGTH),
-            (own / 20.0).astype(np.float32),
+            (pose / 20.0).astype(np.float32),
         )
 
     def _look_on(self) -> None:

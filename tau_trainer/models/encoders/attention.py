@@ -60,14 +60,14 @@ class EntityAttention(ListEncoder):
     @override
     def forward(self, lists: Sequence[torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
         functional = torch.nn.functional
-        own = None if self.own is None else functional.silu(self.own(seen))
+        agent = None if self.own is None else functional.silu(self.own(seen))
         there = [entities.square().sum(dim=2) > ABSENT for entities in lists]
-        lengths = [longest(one) for one in there]  # most lists are far from full, and what is absent counts for nothing
+        lengths = [longest(rows) for rows in there]  # most lists are far from full: what is absent counts for nothing
         embedded = [
-            self._embed(i, entities[:, :length], own)
+            self._embed(i, entities[:, :length], agent)
             for i, (entities, length) in enumerate(zip(lists, lengths, strict=True))
         ]
-        present = torch.cat([one[:, :length] for one, length in zip(there, lengths, strict=True)], dim=1)
+        present = torch.cat([rows[:, :length] for rows, length in zip(there, lengths, strict=True)], dim=1)
         x = functional.layer_norm(functional.silu(torch.cat(embedded, dim=1)), (WIDTH,), eps=NORM_EPSILON)
         query, key, value = (
             layer(x).unflatten(2, (HEADS, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
@@ -78,24 +78,25 @@ class EntityAttention(ListEncoder):
         counted = present.to(x.dtype)
         return torch.bmm(counted[:, None], x)[:, 0] / (counted.sum(dim=1, keepdim=True) + NOBODY)
 
-    def _embed(self, index: int, entities: torch.Tensor, own: torch.Tensor | None) -> torch.Tensor:
+    def _embed(self, index: int, entities: torch.Tensor, agent: torch.Tensor | None) -> torch.Tensor:
         """A layer over the agent's own features and those of each entity; the agent's part is worked out once."""
         layer = self.embeddings[index]
-        if own is None:
+        if agent is None:
             embedded: torch.Tensor = layer(entities)
             return embedded
         weight, bias = layer.weight, layer.bias
         assert isinstance(weight, torch.Tensor)
         assert isinstance(bias, torch.Tensor)
-        beside = torch.addmm(bias, own, weight[:, :WIDTH].T)
+        beside = torch.addmm(bias, agent, weight[:, :WIDTH].T)
         return torch.nn.functional.linear(entities, weight[:, WIDTH:]) + beside[:, None]
 
     @override
     def write(self, graph: GraphWriter, lists: Sequence[str], seen: str) -> str:
-        own = "" if self.own is None else graph.swish(graph.dense(self.own, seen, "own.linear"), "own")
-        x = graph.concat([self._write_embedding(graph, i, one, own) for i, one in enumerate(lists)], "entities.linear")
+        agent = "" if self.own is None else graph.swish(graph.dense(self.own, seen, "own.linear"), "own")
+        embedded = [self._write_embedding(graph, i, entities, agent) for i, entities in enumerate(lists)]
+        x = graph.concat(embedded, "entities.linear")
         x = graph.layer_norm(graph.swish(x, "entities.swish"), "entities", axis=2)
-        present = graph.concat([self._write_present(graph, one) for one in lists], "present")
+        present = graph.concat([self._write_present(graph, entities) for entities in lists], "present")
         query, key, value = (
             self._write_heads(graph, layer, x, f"attention.{name}")
             for name, layer in (("query", self.query), ("key", self.key), ("value", self.value))
@@ -104,8 +105,8 @@ class EntityAttention(ListEncoder):
         key = graph.add("Mul", [key, graph.scalar("attention.scale", WIDTH**-0.5)], "attention.scaled")
         key = graph.add("Transpose", [key], "attention.keys", perm=[0, 1, 3, 2])
         match = graph.add("MatMul", [query, key], "attention.match")
-        one = graph.scalar("attention.one", 1.0)
-        absent = graph.add("Sub", [one, present], "absent")
+        whole = graph.scalar("attention.one", 1.0)
+        absent = graph.add("Sub", [whole, present], "absent")
         unheard = graph.add("Mul", [absent, graph.scalar("attention.unheard", UNHEARD)], "attention.penalty")
         unheard = graph.reshape(unheard, "attention.penalties", [-1, 1, 1, sum(self.lengths)])
         weights = graph.add("Softmax", [graph.add("Add", [match, unheard], "attention.logits")], "attention", axis=3)
@@ -118,13 +119,13 @@ class EntityAttention(ListEncoder):
         count = graph.add("Add", [graph.total(present, "present.sum"), graph.scalar("nobody", NOBODY)], "present.count")
         return graph.reshape(graph.add("Div", [total, count], "attention.mean"), "attention.seen", [-1, WIDTH])
 
-    def _write_embedding(self, graph: GraphWriter, index: int, entities: str, own: str) -> str:
+    def _write_embedding(self, graph: GraphWriter, index: int, entities: str, agent: str) -> str:
         layer = self.embeddings[index]
         assert isinstance(layer, torch.nn.Linear)
-        if not own:
+        if not agent:
             return self._write_each(graph, layer, entities, f"{entities}.linear")
         weight, bias = (values.detach().cpu().numpy() for values in (layer.weight.T, layer.bias))
-        beside = graph.linear(weight[:WIDTH], bias, own, f"{entities}.own")
+        beside = graph.linear(weight[:WIDTH], bias, agent, f"{entities}.own")
         beside = graph.reshape(beside, f"{entities}.beside", [-1, 1, WIDTH])
         each = [entities, graph.constant(f"{entities}.weight", weight[WIDTH:])]
         return graph.add("Add", [graph.add("MatMul", each, f"{entities}.alone"), beside], f"{entities}.linear")

@@ -16,7 +16,7 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind, Stat
-from tau_trainer.collection.decisions import DecisionBatcher
+from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
 from tau_trainer.envs import Parameters, open_source
 from tau_trainer.envs.threaded import ThreadedEnvironment
 from tau_trainer.errors import ActorError
@@ -28,7 +28,7 @@ from tau_trainer.specs import Aggregation, BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.parent import TrainerLink
 from tau_trainer.training.actors.pusher import EVERYTHING, Pusher
-from tau_trainer.training.agents import AgentTrainer, TauAgent
+from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
 from tau_trainer.training.task import task_of

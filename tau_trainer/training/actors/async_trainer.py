@@ -24,9 +24,6 @@ from tau_trainer.training.learning.learner import Learner
 class Steward(Protocol):
     """Whom trainers ask for what is due."""
 
-    async def save(self, learner: Learner) -> None:
-        """Write a checkpoint."""
-
     async def have_played(self, learner: Learner, opts: int) -> None:
         """Have the policy of now evaluated, with so many opts behind it."""
 
@@ -42,7 +39,6 @@ class AsyncTrainer:
         weights: where actors read the newest weights.
         pace: how many gradient steps for which samples.
         recorded: its figures.
-        save_due: whether ``save_interval`` opts are behind it since a checkpoint, in lock step.
     """
 
     def __init__(self, learner: Learner, settings: AsyncTrainerSettings, weights: Publisher, steward: Steward) -> None:
@@ -52,14 +48,13 @@ class AsyncTrainer:
             learner: has its counters already, where a run is resumed.
             settings: ``async_trainer``.
             weights: where the newest become known.
-            steward: does what is due; in lock step nobody asks it for checkpoints here.
+            steward: does what is due.
         """
         self.learner = learner
         self.weights = weights
         self.pace = Pace(learner, settings)
         self.recorded = Figures(learner.progress)
-        learner.progress.record = self.recorded.means.add
-        self.save_due = False
+        learner.progress.record, learner.progress.before_summary = self.recorded.means.add, self.recorded.record
         self._settings = settings
         self._steward = steward
         self._queue: deque[Push] = deque()
@@ -185,12 +180,8 @@ class AsyncTrainer:
             self._steward.wake()
 
     def _end(self) -> None:
-        self._record()
-        self.publish()
-
-    def _record(self) -> None:
-        self.recorded.record()
         self.learner.flush()
+        self.publish()
 
     async def _update(self, push: Push | None, steps: int, *, anew: bool = False) -> None:
         learner, before = self.learner, self.learner.progress.opts
@@ -215,19 +206,8 @@ class AsyncTrainer:
 
         if due(settings.sync_interval) and not self._in_rounds:
             self.publish()
-        if due(settings.record_agent_info_interval):
-            self.recorded.record_means()
-        if due(settings.record_compute_cost_interval):
-            self.recorded.record_cost()
         if due(settings.eval_interval):
             await self._steward.have_played(self.learner, opts)
-        if due(settings.flush_record_interval):
-            self._record()
-        if due(settings.save_interval):
-            if self._in_rounds:
-                self.save_due = True
-            else:
-                await self._steward.save(self.learner)
         if not self.done and settings.max_opts is not None and opts >= settings.max_opts:
             self.drop()
             self._steward.wake()

@@ -91,27 +91,22 @@ class Figures:
         self._cost.opts += opts
         self._cost.opt_seconds += seconds
 
-    def record_means(self) -> None:
-        """Statistics of the updates since the last record."""
-        self._hub.add_all(self._name, self.means.take())
+    def record(self) -> None:
+        """What has become known since the last record.
 
-    def record_cost(self) -> None:
-        """Milliseconds for each opt and sample since the last record; -1: there was none."""
-        cost, self._cost = self._cost, _Cost()
+        Milliseconds for each opt and sample are -1 where there was none.
+        """
+        self._hub.add_all(self._name, self.means.take())
+        samples, opts = self._progress.samples, self._progress.opts
+        now, (since, samples_then, opts_then) = time.monotonic(), self._rate_at
+        seconds, new_samples, new_opts = now - since, samples - samples_then, opts - opts_then
+        cost, self._cost, self._rate_at = self._cost, _Cost(), (now, samples, opts)
+        if not (cost.opts or cost.samples):
+            return
         opt = 1000.0 * cost.opt_seconds / cost.opts if cost.opts else -1.0
         sample = 1000.0 * cost.sample_seconds / cost.samples if cost.samples else -1.0
         self._hub.add(self._name, keys.AVERAGE_OPT_TIME, opt)
         self._hub.add(self._name, keys.AVERAGE_SAMPLE_TIME, sample)
-
-    def record(self) -> None:
-        """A point of every curve; nothing is lost between two."""
-        samples, opts = self._progress.samples, self._progress.opts
-        now, (since, samples_then, opts_then) = time.monotonic(), self._rate_at
-        seconds, new_samples, new_opts = now - since, samples - samples_then, opts - opts_then
-        self._rate_at = now, samples, opts
-        if self._cost.opts or self._cost.samples:
-            self.record_cost()
-        self.record_means()
         if seconds > 0:
             self._hub.add(self._name, keys.SAMPLES_PER_SECOND, new_samples / seconds)
             self._hub.add(self._name, keys.OPTS_PER_SECOND, new_opts / seconds)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 from typing_extensions import override
 
+from tau_trainer.collection.decisions import ExperienceSink, TauAgent
 from tau_trainer.envs import Environment
 from tau_trainer.errors import ActorError, EngineError, sentence_of
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
@@ -28,7 +29,7 @@ from tau_trainer.training.actors.evaluator import Evaluator
 from tau_trainer.training.actors.link import ActorProcess, Board
 from tau_trainer.training.actors.pace import Push
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
-from tau_trainer.training.agents import AgentTrainer, ExperienceSink, TauAgent
+from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.pairs.parallel import FINISH_S, ParallelTrainer
@@ -232,10 +233,6 @@ class ActorManager(ParallelTrainer, Steward):
     def _expected(self) -> set[int]:
         """Actors that play, or will."""
         return {pair.id for pair in self.pairs if not (pair.finished or pair.trainer.state.ended)}
-
-    @override
-    async def save(self, learner: Learner) -> None:
-        await self._overseer.save(learner)
 
     @override
     async def have_played(self, learner: Learner, opts: int) -> None:

@@ -56,7 +56,6 @@ class Pace:
     def __init__(self, learner: Learner, settings: AsyncTrainerSettings) -> None:
         """``learner`` has its counters already, where a run is resumed."""
         numbers = cast("OffPolicyHyperparameters", learner.settings.hyperparameters)
-        warmup = settings.warmup_period if settings.warmup_period is not None else numbers.buffer_init_steps
         self.acting: dict[int, int] = {}
         self.done = settings.max_opts is not None and learner.progress.opts >= settings.max_opts
         self.ending = False
@@ -66,7 +65,7 @@ class Pace:
         """Samples for each opt, at least and at most."""
         # Where the replay memory was not kept it has to be filled again, and what was earned before is gone with it.
         first_samples, first_opts = (0, 0) if learner.remembers else (learner.progress.samples, learner.progress.opts)
-        self._warm_at = first_samples + min(max(warmup, numbers.batch_size), numbers.buffer_size)
+        self._warm_at = first_samples + min(max(numbers.buffer_init_steps, numbers.batch_size), numbers.buffer_size)
         self._counted_from = self._warm_at, first_opts
         self._opts_of = {learner.policy.version: learner.progress.opts}
 

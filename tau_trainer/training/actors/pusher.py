@@ -21,7 +21,7 @@ EVERYTHING = 1
 
 
 class Pusher(Sink):
-    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.training.agents.ExperienceSink`."""
+    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.collection.decisions.ExperienceSink`."""
 
     def __init__(
         self, trainer: TrainerLink, settings: RunSettings, begin: Mapping[str, Any], facts: Mapping[str, Any]
@@ -120,8 +120,8 @@ def exploring(settings: TrainerSettings, exploration: Mapping[str, Any] | None) 
     numbers = settings.hyperparameters
     if "exploration" not in type(numbers).model_fields:
         raise SettingsError(
-            f"{settings.trainer_type} explores by its own noise, so async_trainer.exploration, eps_min and eps_max "
-            "do not go with it; remove them"
+            f"{settings.trainer_type} explores by its own noise, so async_trainer.exploration does not go "
+            "with it; remove it"
         )
     changed = type(numbers).model_validate(numbers.model_dump(mode="json") | {"exploration": dict(exploration)})
     return settings.model_copy(update={"hyperparameters": changed})

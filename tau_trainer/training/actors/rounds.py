@@ -55,7 +55,7 @@ class Rounds:
         Args:
             trainers: by learner, as they appear.
             expected: actors that play, or will; nobody once the run has had all that it was to have.
-            overseer: writes a checkpoint after a round where one is due, by ``save_interval`` too.
+            overseer: writes a checkpoint after a round where one is due.
         """
         self._trainers = trainers
         self._expected = expected
@@ -149,11 +149,9 @@ class Rounds:
         """Whether a checkpoint was due and is written; the last one of a run is not written here."""
         if self._open or not self._expected():
             return False
-        due = any(trainer.save_due for trainer in self._trainers.values())
-        saved = await self._overseer.round_over(wanted=due)
+        saved = await self._overseer.round_over()
         if saved:
-            for name, trainer in self._trainers.items():
-                trainer.save_due, self._anew[name] = False, True
+            self._anew = dict.fromkeys(self._trainers, True)
         return saved
 
     def _go_on(self, *, anew: bool) -> None:

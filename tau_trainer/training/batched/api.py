@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tau_trainer.metrics import RunReport, TerminalMode
 from tau_trainer.runs.collector import Collector
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.batched import BatchedSettings, plain_batched
+from tau_trainer.settings.batched import BatchedSettings
 
 _FOLLOW = "tau_trainer.training.batched.playing:follow"
 
@@ -39,7 +39,7 @@ def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
     if kind is not CopiesCollector:
         hironaka.check(settings)  # before other ranks are asked
     device = device_of(0, settings.devices, torch.device(settings.device))
-    asked = {"settings": plain_batched(settings)}
+    asked = {"settings": settings.model_dump(mode="json")}
     torch.set_num_threads(1)  # of this thread
     with gathered(_FOLLOW, asked, settings.devices, device, run.folder.path / "run_logs", _leave) as ranks:
         yield kind(settings.on(str(device)), run, ranks)

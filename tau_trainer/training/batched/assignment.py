@@ -21,14 +21,14 @@ def assigned(policies: Mapping[str, PolicySettings], agents: Sequence[str]) -> d
         for number in numbers:
             if number in owner:
                 raise SettingsError(
-                    f"policies.{name}.agents: agent '{agents[number]}' has the policy '{owner[number]}' already; name "
+                    f"behaviors.{name}.agents: agent '{agents[number]}' has the policy '{owner[number]}' already; name "
                     "each agent in one policy alone"
                 )
             owner[number] = name
     without = [agent for number, agent in enumerate(agents) if number not in owner]
     if without:
         more = f" and {len(without) - 1} more have" if len(without) > 1 else " has"
-        raise SettingsError(f"policies: agent '{without[0]}'{more} no policy; name it in the `agents` of one")
+        raise SettingsError(f"behaviors: agent '{without[0]}'{more} no policy; name it in the `agents` of one")
     return found
 
 
@@ -43,8 +43,8 @@ def _numbers(policy: str, settings: PolicySettings, agents: Sequence[str]) -> li
     for name in settings.agents:
         if name not in groups:
             text = did_you_mean(name, sorted(groups, key=lambda one: groups[one]))
-            raise SettingsError(f"policies.{policy}.agents: there is no agent and no group '{name}'; {text}")
+            raise SettingsError(f"behaviors.{policy}.agents: there is no agent and no group '{name}'; {text}")
         numbers |= set(groups[name])
     if not numbers:
-        raise SettingsError(f"policies.{policy}.agents: is empty; name its agents, or remove the policy")
+        raise SettingsError(f"behaviors.{policy}.agents: is empty; name its agents, or remove the policy")
     return sorted(numbers)

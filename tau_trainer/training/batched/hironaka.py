@@ -75,23 +75,23 @@ class HironakaPlaying(Playing):
 
     def __init__(self, settings: BatchedSettings, ranks: Ranks) -> None:
         roles: tuple[Role, Role] = ("host", "agent")
-        players = {role: settings.policies[role].player for role in roles}
+        players = {role: settings.behaviors[role].player for role in roles}
         self._fixed: dict[Role, Player] = {
             role: found(role, name) for role, name in players.items() if name is not None
         }
         self.networks: dict[str, Best] = {}
         """Those that learn, by role."""
         seated = {
-            role: settings.policies[role].model_copy(update={"agents": (role,)})
+            role: settings.behaviors[role].model_copy(update={"agents": (role,)})
             for role in roles
             if role not in self._fixed
         }
-        super().__init__(settings.model_copy(update={"policies": seated}), ranks)
+        super().__init__(settings.model_copy(update={"behaviors": seated}), ranks)
 
     @override
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
         played = self.settings.environment
-        arguments = {**played.arguments, "sides": tuple(self.settings.policies)}
+        arguments = {**played.arguments, "sides": tuple(self.settings.behaviors)}
         options = {"seed": seed, "device": self.settings.device, "starts": played.starts, "pool": played.pool}
         env = make(played.name, num_envs, **options, **arguments)  # type: ignore[arg-type]
         assert isinstance(env, Hironaka)
@@ -202,25 +202,27 @@ def check(settings: BatchedSettings) -> None:
     """
     if settings.devices > 1:
         raise SettingsError(f"devices {settings.devices}: hironaka's two sides learn in one process; leave it out")
-    for name in settings.policies:
+    for name in settings.behaviors:
         if name not in ("host", "agent"):
-            raise SettingsError(f"policies.{name}: hironaka has the policies host and agent alone; rename or remove it")
+            raise SettingsError(f"behaviors.{name}: hironaka has host and agent alone; rename or remove it")
     for role in ("host", "agent"):
-        if role not in settings.policies:
+        if role not in settings.behaviors:
             like = "zeillinger" if role == "host" else "choose_first"
-            text = f"policies.{role} is missing; give it a network's settings, or a fixed player: `player: {like}`"
+            text = f"behaviors.{role} is missing; give it a network's settings, or a fixed player: `player: {like}`"
             raise SettingsError(text)
-        policy = settings.policies[role]
+        policy = settings.behaviors[role]
         if policy.player is None:
             for key in _unsaid(policy):
                 raise SettingsError(
-                    f"policies.{role}.{key} is missing; hironaka's policies have no hidden defaults, so say what it is"
+                    f"behaviors.{role}.{key} is missing; hironaka's policies have no hidden defaults, so say what it is"
                 )
 
 
 def _unsaid(policy: PolicySettings) -> list[str]:
     """Keys that were left to their defaults, dotted."""
-    missing = [key for key in ("trainer_type", "gamma") if key not in policy.model_fields_set]
+    missing = ["trainer_type"] if "trainer_type" not in policy.model_fields_set else []
+    if "gamma" not in policy.reward_signals["extrinsic"].model_fields_set:
+        missing.append("reward_signals.extrinsic.gamma")
     for section in ("hyperparameters", "network_settings"):
         given: BaseModel = getattr(policy, section)
         wanted = set(type(given).model_fields) - _NOT_ASKED

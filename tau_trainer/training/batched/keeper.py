@@ -74,7 +74,7 @@ class Keeper:
                 self._playing.steps_of(seat),
                 partial(self._state, seat, compiled),
                 self.model(seat),
-                self._settings.keep_checkpoints,
+                seat.settings.keep_checkpoints,
             )
             for seat in self._playing.learning
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -49,7 +50,8 @@ class Playing:
         self.settings = settings
         self.ranks = ranks or Ranks()
         self.env = self.make_env(settings.environment.num_envs, settings.seed, self.ranks)
-        self.seats = [self._seat(name, agents) for name, agents in assigned(settings.policies, self.env.agents).items()]
+        agents_of = assigned(settings.behaviors, self.env.agents)
+        self.seats = [self._seat(name, agents) for name, agents in agents_of.items()]
         self.learning = [seat for seat in self.seats if seat.learns]
         self.collector = BatchedCollector(
             self.env,
@@ -76,7 +78,7 @@ class Playing:
     @property
     def progress(self) -> float:
         """Share of the decisions that are made, 0 to 1."""
-        return min(self.decisions / self.settings.max_steps, 1.0)
+        return min(self.decisions / self.settings.clock.max_steps, 1.0)
 
     def steps_of(self, seat: Seat) -> int:
         """Decisions of one policy so far."""
@@ -97,7 +99,7 @@ class Playing:
         )
 
     def _seat(self, name: str, agents: list[int]) -> Seat:
-        settings, env = self.settings.policies[name], self.env
+        settings, env = self.settings.behaviors[name], self.env
         spec = spec_of(name, env.observation_space, env.action_space)
         if settings.player is not None:
             return Seat(name, settings, agents, spec, FixedPlayer(settings.player, env, agents))
@@ -107,8 +109,8 @@ class Playing:
             settings=settings,
             num_envs=self.copies,
             agents=len(agents),
-            max_steps=self.settings.max_steps,
-            seed=self.settings.seed + list(self.settings.policies).index(name),
+            max_steps=self.settings.clock.max_steps,
+            seed=self.settings.seed + list(self.settings.behaviors).index(name),
             device=env.device,
             ranks=self.ranks,
         )
@@ -119,8 +121,8 @@ class Playing:
         if math.lcm(*horizons.values()) > _LONGEST_ROUND * max(horizons.values()):
             named = ", ".join(f"{name} every {steps}" for name, steps in horizons.items())
             raise SettingsError(
-                f"policies learn at steps that hardly ever coincide ({named}), so no checkpoint could be exact; choose "
-                "buffer_size / (num_envs x agents) of one as a multiple of the other's"
+                f"behaviors learn at steps that hardly ever coincide ({named}), so no checkpoint could be exact; "
+                "choose buffer_size / (num_envs x agents) of one as a multiple of the other's"
             )
 
     @property
@@ -181,7 +183,10 @@ class Playing:
         if self.tell_update is not None:
             self.tell_update(seat, None, 0.0)
         begun = time.perf_counter()
-        statistics = seat.learner.learn(joined(seat.waiting), progress)
+        rollout, strength = joined(seat.waiting), seat.settings.reward_signals["extrinsic"].strength
+        if strength != 1.0:
+            rollout = replace(rollout, rewards=rollout.rewards * strength)
+        statistics = seat.learner.learn(rollout, progress)
         seat.told.append(statistics)
         seat.waiting.clear()
         seat.updates += 1

@@ -22,7 +22,7 @@ from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.evaluation.matches import match, take_turn
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
-from tau_trainer.settings.batched import load_batched
+from tau_trainer.settings.loading import load_batched
 from tau_trainer.settings.problems import did_you_mean
 from tau_trainer.training.batched.hironaka import Best
 
@@ -177,15 +177,13 @@ def player_of(role: Role, name: str, results_dir: str = "results") -> Player:
     played = settings.environment
     if played.name != "hironaka":
         raise SettingsError(f"--{role} {name}: is a run of {played.name}, not of hironaka; name one that is")
-    policy = settings.policies[role]
+    policy = settings.behaviors[role]
     if policy.player is not None:
         return found(role, policy.player)
     env = make(played.name, 1, **played.arguments)
     assert isinstance(env, Hironaka)
     spec = spec_of(role, env.observation_space, env.action_space)
-    learner = make_learner(
-        LearnerSetup(spec, env.action_space, policy, 1, 1, settings.max_steps, 0, torch.device("cpu"))
-    )
+    learner = make_learner(LearnerSetup(spec, env.action_space, policy, 1, 1, policy.max_steps, 0, torch.device("cpu")))
     latest = latest_checkpoint(RunFolder(folder, resumed=True).checkpoints, role)
     if latest.checkpoint is None:
         raise CheckpointError(f"--{role} {name}: the run has saved no {role}; name one that has")

@@ -82,7 +82,7 @@ class CopiesCollector(Collector):
     @property
     @override
     def max_steps(self) -> int:
-        return 0 if self.run.plays else self.settings.max_steps
+        return 0 if self.run.plays else self.settings.clock.max_steps
 
     @property
     @override
@@ -104,7 +104,7 @@ class CopiesCollector(Collector):
 
     @override
     def advance(self) -> bool:
-        playing, settings, over = self.playing, self.settings, self.playing.round_over
+        playing, clock, over = self.playing, self.settings.clock, self.playing.round_over
         if over and (self.done or self.run.ending):
             return False
         if self.run.plays:
@@ -119,11 +119,11 @@ class CopiesCollector(Collector):
                 raise
             raise LearnerError(death) from error
         over = playing.round_over
-        if self._due(self._flushed, settings.summary_every) or (self.done and over):
+        if self._due(self._flushed, clock.summary_every(clock.max_steps)) or (self.done and over):
             self.flush()
-        if over and self._due(self._evaluated, settings.evaluation.interval):
+        if over and self._due(self._evaluated, self.settings.evaluation.interval):
             self._evaluate()
-        if over and self._due(self._saved, settings.checkpoint_interval) and not self.done:
+        if over and self._due(self._saved, clock.checkpoint_every) and not self.done:
             self._saved = self.steps
             if self.keeper.better:
                 self.checkpoint()

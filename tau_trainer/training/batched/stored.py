@@ -10,7 +10,8 @@ from tau_trainer.export import export_onnx
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.batched import BatchedSettings, EvaluationSettings, load_batched
+from tau_trainer.settings.batched import EvaluationSettings
+from tau_trainer.settings.loading import load_batched
 from tau_trainer.training.batched.hironaka import HironakaCollector
 from tau_trainer.training.batched.run import CopiesCollector
 
@@ -18,7 +19,7 @@ from tau_trainer.training.batched.run import CopiesCollector
 @contextmanager
 def _opened(folder: RunFolder) -> Iterator[CopiesCollector]:
     """What gathered the run's experience, with its newest policies. Raises SettingsError, CheckpointError."""
-    settings: BatchedSettings = load_batched(folder.configuration)
+    settings = load_batched(folder.configuration)
     changes: dict[str, object] = {"compile": "off"}
     if not settings.evaluation.episodes:  # the run itself had none
         changes["evaluation"] = settings.evaluation.model_copy(update={"episodes": EvaluationSettings().episodes})

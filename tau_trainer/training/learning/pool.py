@@ -12,14 +12,13 @@ import numpy as np
 import torch
 
 from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
-from tau_trainer.bridge.image_order import order_of_recordings
-from tau_trainer.collection.decisions import DecisionBatcher
+from tau_trainer.bridge.package import order_of_recordings
+from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.runs.callbacks import NOBODY, Callbacks
 from tau_trainer.specs import BehaviorSpec
-from tau_trainer.training.agents import TauAgent
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
 from tau_trainer.training.learning.judge import Validator
 from tau_trainer.training.learning.learner import Learner

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from tau_trainer.algorithms import Algorithm, OnBatch, Publish, Setup, State, make_algorithm
-from tau_trainer.bridge.image_order import ImageOrder
+from tau_trainer.bridge.package import ImageOrder
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 from tau_trainer.memory import Work

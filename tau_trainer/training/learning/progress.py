@@ -24,6 +24,7 @@ class Progress:
         policy_age: of what the newest update learned from, in versions.
         rewards: of the newest summary.
         record: takes the statistics of every update.
+        before_summary: tells what there is to tell with every summary.
         next_summary: decisions after which one is due: every ``summary_freq`` of them, and a few in every run.
     """
 
@@ -34,6 +35,7 @@ class Progress:
         self.max_steps = max_steps
         self.rewards = LastRewards()
         self.record: Callable[[Mapping[str, float]], None] = partial(hub.add_all, name)
+        self.before_summary: Callable[[], None] = lambda: None
         self.name, self.hub = name, hub
         self._summary_freq = self.next_summary = summary_freq
 
@@ -64,6 +66,7 @@ class Progress:
 
     def flush(self, *, training: bool) -> None:
         """Write a summary now."""
+        self.before_summary()
         self._plan_summary()
         self.rewards.take(self.hub.flush(self.name, self.decisions, training=training))
 

@@ -10,7 +10,7 @@ from tau_trainer.memory import Memory
 
 
 class Sink:
-    """The collecting side of an algorithm: its memory, and numbers for agents and moments.
+    """The collecting side of an algorithm: its memory, and rows in it for agents.
 
     Attributes:
         algorithm: the instance that collects.
@@ -20,15 +20,10 @@ class Sink:
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
         self.memory: Memory = algorithm.memory
-        self._rows = self._moments = 0
+        self._rows = 0
 
     def new_rows(self, count: int) -> Rows:
         """Rows in the memory for ``count`` agents more."""
         rows = np.arange(self._rows, self._rows + count)
         self._rows += count
         return rows
-
-    def next_moment(self) -> int:
-        """A number for decisions that were made together."""
-        self._moments += 1
-        return self._moments

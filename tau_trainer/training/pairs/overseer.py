@@ -152,15 +152,11 @@ class RunOverseer(Overseer):
 
     async def _after_update(self, learner: Learner) -> None:
         if self.checkpointer.due(learner):
-            await self.save(learner)
+            await self.checkpointer.save([learner], self.pairs)
 
     @override
-    async def save(self, learner: Learner) -> None:
-        await self.checkpointer.save([learner], self.pairs)
-
-    @override
-    async def round_over(self, *, wanted: bool = False) -> bool:
-        due = wanted or any(self.checkpointer.due(learner) for learner in self.learners)
+    async def round_over(self) -> bool:
+        due = any(self.checkpointer.due(learner) for learner in self.learners)
         if due:
             await self.checkpointer.save_generation(self.learners, self.pairs)
         return due

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import EngineError, EngineStoppedError
@@ -12,9 +11,6 @@ from tau_trainer.metrics import Laps, PairMetrics, Timer
 from tau_trainer.specs import Actions, StepBatch
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
-
-if TYPE_CHECKING:
-    from tau_trainer.training.learning.learner import Learner
 
 
 class Overseer:
@@ -39,14 +35,8 @@ class Overseer:
     async def evaluate(self, pair: AgentTrainerPair) -> None:
         """A pair that learns has had its decisions."""
 
-    async def save(self, learner: Learner) -> None:
-        """Write a checkpoint of a learner."""
-
-    async def round_over(self, *, wanted: bool = False) -> bool:
-        """After every round of pairs that take turns: whether environments shall begin anew.
-
-        ``wanted``: whether a checkpoint is due for another reason than its own interval.
-        """
+    async def round_over(self) -> bool:
+        """After every round of pairs that take turns: whether a checkpoint was written and environments begin anew."""
         return False
 
 

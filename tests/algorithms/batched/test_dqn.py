@@ -12,13 +12,12 @@ from gymnasium import spaces
 from pydantic import ValidationError
 
 from tau_trainer.algorithms.batched.contract import LearnerSetup, TensorRollout
-from tau_trainer.algorithms.batched.dqn import DQNLearner, choose
+from tau_trainer.algorithms.batched.dqn import DQNLearner
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.exploration import make_exploration
 from tau_trainer.metrics import keys
 from tau_trainer.models.normalizer import Normalizer
-from tau_trainer.settings import NetworkSettings
+from tau_trainer.settings import NetworkSettings, RewardSignalSettings
 from tau_trainer.settings.batched import DQNPolicySettings
 from tau_trainer.settings.hyperparameters import BatchedDQNHyperparameters
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
@@ -41,7 +40,9 @@ def learner_of(
     given: dict[str, Any] = {"batch_size": 16, "buffer_size": 200, "steps_per_update": 6.0, "learning_rate": 0.01}
     given |= {"learning_rate_schedule": "constant", "buffer_init_steps": 0, **numbers}
     settings = DQNPolicySettings(
-        hyperparameters=BatchedDQNHyperparameters.model_validate(given), network_settings=network, gamma=gamma
+        hyperparameters=BatchedDQNHyperparameters.model_validate(given),
+        network_settings=network,
+        reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
     )
     space = space or spaces.Discrete(3)
     branches = (3,) if isinstance(space, spaces.Discrete) else tuple(space.nvec.tolist())  # type: ignore[attr-defined]
@@ -108,7 +109,7 @@ def test_who_has_left_is_not_taken_in() -> None:
     """What stands where no agent is changes nothing of the statistics; a rollout of nobody leaves them alone."""
     learner, rollout = learner_of(NetworkSettings(net_arch=[8], normalize=True), batch_size=200), rollout_of()
     learner.learn(rollout, 0.0)
-    normalizer = learner._network.normalizer
+    normalizer = learner.network.normalizer
     assert normalizer is not None
     there = rollout.observations[rollout.present]
     assert 20 < len(there) < rollout.present.numel()
@@ -124,7 +125,7 @@ class Textbook:
     """One gradient step after the other in float64, row by row, with Adam's own formulas."""
 
     def __init__(self, learner: DQNLearner) -> None:
-        self.own: Any = learner._own
+        self.own: Any = learner._hyperparameters
         self.module = copy.deepcopy(learner.module).double()
         network = self.module.network
         self.names = [name for name, _ in network.named_parameters()]
@@ -231,7 +232,7 @@ def test_gradient_steps_are_earned_by_decisions() -> None:
     taken = []
     for _ in range(5):
         learner.learn(rollout_of(5), 0.0)
-        taken.append(learner._taken)
+        taken.append(int(learner.parameters.optimizer.step))
     assert taken == [0, 1, 2, 3, 4]  # 30 decisions are too few; then 30, 60, 90, 120 over 27
     assert learner._owed == pytest.approx(120 / 27 - 4)
 
@@ -252,34 +253,6 @@ def test_exploration_follows_the_steps_of_the_run() -> None:
     assert float(told[keys.POLICY_EPSILON]) == pytest.approx(0.5 * 0.99**100 + 0.1 * (1 - 0.99**100))
     policy = learner.policy(3)
     assert policy.weights["clock"][0] == 100  # who acts with it elsewhere explores as much
-
-
-EXPLORATIONS: list[dict[str, Any]] = [
-    {"type": "greedy"},
-    {"type": "eps_greedy", "eps": 0.4},
-    {"type": "adaptive_eps_greedy", "initial_eps": 0.7, "min_eps": 0.1, "decay_rate": 0.01},
-    {"type": "softmax"},
-    {"type": "boltzmann", "tau": 0.5},
-    {"type": "max_boltzmann", "tau": 0.5, "eps": 0.3},
-    {"type": "gumbel_softmax", "eps": 0.2},
-]
-
-
-@pytest.mark.parametrize("given", EXPLORATIONS, ids=lambda given: given["type"])
-def test_explores_as_the_house_does(given: dict[str, Any]) -> None:
-    settings = BatchedDQNHyperparameters.model_validate({"exploration": given}).exploration
-    rows = 60000
-    values = np.tile(np.array([[0.3, 1.2, -0.5, 0.9]], np.float32), (rows, 1))
-    forbidden = np.tile(np.array([[False, False, False, True]]), (rows, 1))
-    house = make_exploration(settings, ActionSpec(0, (4,)))
-    numbers = house.numbers(30.0, np.zeros(0))
-    wanted = np.bincount(house.decide(values, forbidden, numbers, np.random.default_rng(0))[:, 0], minlength=4)
-    epsilon = float(numbers[0]) if len(numbers) else 0.0
-    generator = torch.Generator().manual_seed(0)
-    chosen = choose(settings, epsilon, torch.from_numpy(values), torch.from_numpy(forbidden), generator)
-    found = np.bincount(chosen.numpy(), minlength=4)
-    assert found[3] == 0
-    assert np.abs(found - wanted).max() < 6 * np.sqrt(rows / 4)
 
 
 def test_acts_greedily_among_what_is_allowed() -> None:
@@ -330,7 +303,7 @@ def test_begins_from_what_was_learned_alone() -> None:
         for network in (fresh.module.network, fresh.module.target):
             if name != "clock":
                 torch.testing.assert_close(network.state_dict()[name], values)
-    assert (fresh.epsilon, fresh._taken, fresh.ring) == (1.0, 0, None)
+    assert (fresh.epsilon, fresh.ring) == (1.0, None)
     assert fresh.module.network.get_buffer("clock").tolist() == [0.0]
 
 
@@ -372,7 +345,7 @@ def test_what_is_not_there_is_refused(given: dict[str, Any]) -> None:
 def test_continuous_actions_are_refused() -> None:
     settings = DQNPolicySettings(hyperparameters=BatchedDQNHyperparameters())
     spec = BehaviorSpec("host", (ObservationSpec("observation", (2,)),), ActionSpec(1, ()))
-    with pytest.raises(SettingsError, match=r"policies\.host: dqn chooses among discrete actions"):
+    with pytest.raises(SettingsError, match=r"behaviors\.host: dqn chooses among discrete actions"):
         DQNLearner(LearnerSetup(spec, spaces.Box(-1, 1, (1,)), settings, 3, 2, 10, 0, torch.device("cpu")))
 
 

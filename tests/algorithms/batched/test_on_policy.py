@@ -33,7 +33,9 @@ PLAIN = {"learning_rate": 1.0, "learning_rate_schedule": "constant", "optimizer"
 
 def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None, **numbers: Any) -> PolicySettings:
     cls = A2CPolicySettings if kind == "a2c" else PPOPolicySettings
-    settings = {"network_settings": {"hidden_units": 8, "num_layers": 1} | (network or {}), "gamma": gamma}
+    settings = {"network_settings": {"hidden_units": 8, "num_layers": 1} | (network or {})} | {
+        "reward_signals": {"extrinsic": {"gamma": gamma}}
+    }
     given = {"batch_size": T * E * A, "buffer_size": T * E * A} | PLAIN | numbers
     if kind == "a2c":
         given = {"normalize_advantage": False, "lambd": 1.0} | given
@@ -370,7 +372,7 @@ def test_the_first_rollout_is_compared_with_the_policy_that_has_statistics() -> 
 def test_a_buffer_smaller_than_one_step_is_refused() -> None:
     settings = policy("ppo", buffer_size=7, batch_size=7)
     with pytest.raises(
-        SettingsError, match=r"policies.p: hyperparameters.buffer_size 7 is less than one step of 4 copies"
+        SettingsError, match=r"behaviors.p: hyperparameters.buffer_size 7 is less than one step of 4 copies"
     ):
         learner_of(settings, SPACES["discrete"])
 

@@ -18,15 +18,9 @@ from mlagents_envs.communicator_objects.unity_message_pb2 import UnityMessagePro
 from mlagents_envs.environment import UnityEnvironment
 from mlagents_envs.rpc_utils import behavior_spec_from_proto, steps_from_proto
 
-from tau_trainer.bridge.codec import (
-    EngineInitialization,
-    TrainerCodec,
-    decode_trainer_message,
-    encode_engine_message,
-    encode_initialization,
-    parse_engine_message,
-)
+from tau_trainer.bridge.codec import EngineInitialization, TrainerCodec, encode_initialization, parse_engine_message
 from tau_trainer.bridge.codec import TrainerInitialization as OurTrainer
+from tau_trainer.bridge.engine_codec import decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.headless import client as headless_client
 from tau_trainer.headless.args import HeadlessOptions

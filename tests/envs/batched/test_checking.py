@@ -13,7 +13,8 @@ import torch
 from gymnasium import spaces
 
 from tau_trainer.envs.batched import Draws, Outcome, State, registry
-from tau_trainer.envs.batched.checking import TITLES, check
+from tau_trainer.envs.batched.checking import check
+from tau_trainer.envs.batched.findings import TITLES
 from tests.envs.batched.counting import Counting
 
 Change = Callable[..., Any]

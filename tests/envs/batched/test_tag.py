@@ -188,7 +188,7 @@ def test_the_squares_twin_plays_the_same(seed: int, lattice: bool, arguments: di
         **env.state,
         "x": some(arguments["grid_length"]),
         "y": some(arguments["grid_length"]),
-        "speed": torch.minimum(some(2 * arguments["max_speed"]), env.top_speed),  # type: ignore[attr-defined]
+        "speed": torch.minimum(some(2 * arguments["max_speed"]), env.moves.top_speed),  # type: ignore[attr-defined]
         "acceleration": some(2.0) - 1.0,
         "direction": some(2 * np.pi),
         "present": some(1.0) < 0.7,

@@ -10,13 +10,8 @@ from typing import Any
 import grpc
 import numpy as np
 
-from tau_trainer.bridge.codec import (
-    EngineInitialization,
-    TrainerMessage,
-    decode_trainer_message,
-    encode_close,
-    encode_engine_message,
-)
+from tau_trainer.bridge.codec import EngineInitialization, encode_close
+from tau_trainer.bridge.engine_codec import TrainerMessage, decode_trainer_message, encode_engine_message
 from tau_trainer.envs.mlagents.environment import UnityEnvironment
 from tau_trainer.specs import (
     ActionSpec,

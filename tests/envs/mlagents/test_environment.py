@@ -34,7 +34,7 @@ from tau_trainer.envs.mlagents import (
     UnityWorkerInUseException,
 )
 from tau_trainer.envs.mlagents import environment as module
-from tau_trainer.envs.mlagents.environment import _behavior_spec, _steps
+from tau_trainer.envs.mlagents.steps import behavior_spec, steps
 from tau_trainer.errors import (
     DecodeError,
     EngineDisconnectedError,
@@ -345,7 +345,7 @@ def test_masks_are_split_by_branch_and_images_from_bytes_become_floats() -> None
     one.obs = (pixels,)
     one.terminals = empty_terminals(wire.observations, 1)
     one.terminals.obs[0][:] = 51
-    decisions, terminals = _steps(_behavior_spec(wire), one)
+    decisions, terminals = steps(behavior_spec(wire), one)
     assert decisions.action_mask is not None
     assert [part.tolist() for part in decisions.action_mask] == [[[True, False, False]], [[False, True]]]
     assert decisions.obs[0].dtype == terminals.obs[0].dtype == np.float32

@@ -65,7 +65,7 @@ def empty(agents: int = 5) -> FoodCollectorScene:
     begin(scene)
     scene.food[:] = (-19.5, -19.5)
     scene.heading[:] = 0.0
-    scene._own[:] = np.stack([4.0 * np.arange(agents), np.full(agents, 10.0)], axis=1)
+    scene._places[:] = np.stack([4.0 * np.arange(agents), np.full(agents, 10.0)], axis=1)
     return scene
 
 
@@ -88,26 +88,26 @@ def test_the_expert_eats_what_is_good_and_anything_earns_nothing(play: Play) -> 
 def test_food_pays_its_eater_and_appears_elsewhere() -> None:
     scene = empty()
     for item, reward in ((0, 1.0), (GOOD, -1.0)):
-        scene.food[0, item] = scene._own[2] + (0.0, 1.4)
+        scene.food[0, item] = scene._places[2] + (0.0, 1.4)
         assert step(scene, do(*[NONE] * 5)).reward.tolist() == [0.0] * 5
         batch = step(scene, do(NONE, NONE, (1.0, 0.0, 0.0, 0), NONE, NONE))
         assert batch.reward.tolist() == [0.0, 0.0, reward, 0.0, 0.0]
-        assert np.hypot(*(scene.food[0, item] - scene._own[2])) > 1.0
+        assert np.hypot(*(scene.food[0, item] - scene._places[2])) > 1.0
         scene.food[0, item] = (-19.5, -19.5)
-    scene.food[0, :2] = scene._own[0] + (0.3, 0.0)  # two at once
+    scene.food[0, :2] = scene._places[0] + (0.3, 0.0)  # two at once
     assert step(scene, do(*[NONE] * 5)).reward.tolist() == [2.0, 0.0, 0.0, 0.0, 0.0]
 
 
 def test_food_between_two_is_the_nearer_ones() -> None:
     scene = empty()
-    scene._own[1] = scene._own[0] + (1.0, 0.0)
-    scene.food[0, 0] = scene._own[0] + (0.6, 0.0)
+    scene._places[1] = scene._places[0] + (1.0, 0.0)
+    scene.food[0, 0] = scene._places[0] + (0.6, 0.0)
     assert step(scene, do(*[NONE] * 5)).reward.tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
 
 
 def test_a_laser_freezes_the_nearest_ahead_and_only_it() -> None:
     scene = empty()
-    scene._own[:] = [(0, -10), (1, 0), (0, 5), (3, -5), (0, -15)]
+    scene._places[:] = [(0, -10), (1, 0), (0, 5), (3, -5), (0, -15)]
     fire = do((0.0, 0.0, 0.0, 1), *[NONE] * 4)
     batch = step(scene, fire)
     assert (scene.frozen > 0).tolist() == [False, True, False, False, False]  # too far aside, behind, covered
@@ -120,30 +120,30 @@ def test_a_laser_freezes_the_nearest_ahead_and_only_it() -> None:
     for _ in range(FROZEN_DECISIONS):
         assert scene.frozen[1] > 0
         step(scene, walk)
-    assert scene._own[1].tolist() == [1.0, 0.0]
+    assert scene._places[1].tolist() == [1.0, 0.0]
     assert scene.heading[1] == 0.0
     assert (scene.frozen > 0).tolist() == [False] * 5  # nor could it fire
     step(scene, walk)
-    assert scene._own[1].tolist() != [1.0, 0.0]
+    assert scene._places[1].tolist() != [1.0, 0.0]
     scene = empty()
-    scene._own[:] = [(0, -19), (0, 7), (9, 9), (12, 9), (15, 9)]
+    scene._places[:] = [(0, -19), (0, 7), (9, 9), (12, 9), (15, 9)]
     step(scene, fire)
     assert not scene.frozen.any()  # 26 m away
 
 
 def test_a_laser_stays_in_its_area() -> None:
     scene = empty(10)
-    scene._own[5:] = scene._own[:5]
-    scene._own[0], scene._own[6] = (-10.0, -10.0), (-10.0, -5.0)
+    scene._places[5:] = scene._places[:5]
+    scene._places[0], scene._places[6] = (-10.0, -10.0), (-10.0, -5.0)
     step(scene, do((0.0, 0.0, 0.0, 1), *[NONE] * 9))
     assert not scene.frozen.any()
 
 
 def test_a_push_is_relative_to_the_heading_and_halved_by_firing() -> None:
     scene = empty()
-    start = scene._own.copy()
+    start = scene._places.copy()
     batch = step(scene, do((0.3, 0, 0, 0), (0, 0.3, 0, 0), (0.2, 0.2, 0, 0), (-0.3, 0, 1, 0), (0.3, 0, 0, 1)))
-    moved = scene._own - start
+    moved = scene._places - start
     turned = np.deg2rad(30.0)
     expected = [(0, 0.3), (0.3, 0), (0.2, 0.2), (0.3 * np.sin(turned), -0.3 * np.cos(turned)), (0, 0.15)]
     np.testing.assert_allclose(moved, expected, atol=1e-6)
@@ -167,18 +167,18 @@ def test_an_agent_keeps_some_of_its_velocity_and_less_where_it_fires() -> None:
 
 def test_nobody_is_faster_than_five_metres_a_second_or_leaves_the_area() -> None:
     scene = empty()
-    start = scene._own.copy()
+    start = scene._places.copy()
     for count in range(1, 6):
         step(scene, do(*[(3.0, 3.0, 0.0, 0)] * 5))
-        np.testing.assert_allclose(np.hypot(*(scene._own - start).T), 0.5 * count, atol=1e-9)
+        np.testing.assert_allclose(np.hypot(*(scene._places - start).T), 0.5 * count, atol=1e-9)
     for _ in range(100):
         step(scene, do(*[(1.0, 1.0, 0.0, 0)] * 5))
-    assert np.abs(scene._own).max() == 19.5
+    assert np.abs(scene._places).max() == 19.5
 
 
 def test_the_grid_turns_with_the_agent() -> None:
     scene = empty()
-    scene._own[:] = [(0, 0), (5.2, 0.3), (19, 19), (19, 18), (19, 17)]
+    scene._places[:] = [(0, 0), (5.2, 0.3), (19, 19), (19, 18), (19, 17)]
     scene.frozen[1] = 3
     scene.food[0, 0], scene.food[0, GOOD] = (0.3, 7.3), (-3.3, 0.2)
     for turn in range(4):
@@ -195,7 +195,7 @@ def test_the_grid_turns_with_the_agent() -> None:
             cells = [cell for cell in seen(grid, channel).tolist() if max(map(abs, cell)) < 15.0]
             np.testing.assert_allclose(cells, [turned(*place)], atol=1.01)
         assert len(seen(grid, AGENT)) == 3
-    scene._own[0], scene.heading[0] = (0.0, 15.0), 0.0
+    scene._places[0], scene.heading[0] = (0.0, 15.0), 0.0
     wall = seen(scene.observe()[0][0], WALL)
     assert wall[:, 0].min() == 5.5
     assert len(wall) == 15 * 40
@@ -232,12 +232,12 @@ def test_areas_do_not_depend_on_how_many_there_are(play: Play) -> None:
 def test_a_reset_places_the_food_anew_and_an_episodes_end_does_not() -> None:
     scene = FoodCollectorScene(seed=5, max_decisions=3)
     first = begin(scene).obs[0]
-    food, place = scene.food.copy(), scene._own.copy()
+    food, place = scene.food.copy(), scene._places.copy()
     for _ in range(3):
         batch = step(scene, do(*[NONE] * 5))
     assert batch.terminals.truncated.all()
     assert (scene.food == food).all(axis=2).mean() > 0.9
-    assert not (scene._own == place).any()
+    assert not (scene._places == place).any()
     begin(scene)
     assert not (scene.food == food).any()
     scene.seed(5)

@@ -94,15 +94,12 @@ def test_it_is_residual_self_attention_over_what_is_there(seen: int, shapes: Seq
     torch.testing.assert_close(exact.float(), features, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("opset", range(9, 16))
 @pytest.mark.parametrize("seen", [0, 9])
 @pytest.mark.parametrize("counts", [COUNTS, COUNTS[:1], COUNTS[1:2], COUNTS[3:4]])
-def test_the_graph_says_the_same(seen: int, counts: Any, opset: int) -> None:
+def test_the_graph_says_the_same(seen: int, counts: Any) -> None:
     attention, entities, others = made(seen), lists(counts), torch.randn(len(counts), seen)
     feed = {f"obs_{i}": one.numpy() for i, one in enumerate(entities)} | ({"self": others.numpy()} if seen else {})
-    (found,) = run_graph(
-        lambda graph: [attention.write(graph, ["obs_0", "obs_1"], "self" if seen else "")], feed, opset=opset
-    )
+    (found,) = run_graph(lambda graph: [attention.write(graph, ["obs_0", "obs_1"], "self" if seen else "")], feed)
     torch.testing.assert_close(torch.from_numpy(found), attention(entities, others).detach(), rtol=1e-4, atol=1e-4)
 
 

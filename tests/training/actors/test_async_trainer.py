@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.memory import Rollout, RolloutMemory, Work
+from tau_trainer.memory import Known, Rollout, RolloutMemory, Work
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.remote.channel import SharedBytes
 from tau_trainer.remote.weights import WeightMemory, layout_of
@@ -70,6 +70,7 @@ class FakeLearner:
 
     def flush(self) -> None:
         self.flushes += 1
+        self.progress.before_summary()
 
     @property
     def steps(self) -> list[int]:
@@ -84,7 +85,6 @@ class Stage:
         self.shown = Memory()
         self.hub = self.learner.progress.hub = MetricsHub([self.shown])
         self.evaluated: list[int] = []
-        self.saved: list[int] = []
         self.done = 0
         self.channel = WeightMemory(SharedBytes(), layout_of(WEIGHTS))
         self.trainer = AsyncTrainer(
@@ -97,9 +97,6 @@ class Stage:
     async def have_played(self, learner: Learner, opts: int) -> None:
         self.evaluated.append(opts)
 
-    async def save(self, learner: Learner) -> None:
-        self.saved.append(self.learner.progress.opts)
-
     def wake(self) -> None:
         self.done += 1
 
@@ -109,7 +106,7 @@ class Stage:
         values: dict[str, Any] = {"obs_0": np.zeros((1, 1), np.float32), "obs_1": np.zeros((1, 2, 3), np.uint8)}
         acted = self.learner.policy.version if version is None else version
         for _ in range(samples + 1):
-            memory.append(np.zeros(1, np.intp), {"extrinsic": np.zeros((1, 1), np.float32)}, values, acted)
+            memory.append(np.zeros(1, np.intp), Known({"extrinsic": np.zeros((1, 1), np.float32)}), values, acted)
         return Push(Work(memory.take().data, source=actor), samples)
 
 
@@ -142,7 +139,7 @@ def test_between_its_bounds_learning_goes_on_without_new_samples_and_never_beyon
     """Least 0.5, most 2 samples for each opt, both counted from the warm-up on."""
 
     async def scenario() -> None:
-        stage = Stage(samples_per_update=[0.5, 2.0], warmup_period=10)
+        stage = Stage(FakeLearner(buffer_init_steps=10), samples_per_update=[0.5, 2.0])
         await stage.trainer.put(stage.push(9))
         await settle()
         assert stage.learner.progress.opts == 0
@@ -207,21 +204,12 @@ def test_at_max_opts_learning_ends_to_the_step_and_what_still_comes_is_taken_in(
 
 def test_everything_is_due_at_the_multiples_of_its_interval() -> None:
     async def scenario() -> None:
-        intervals: dict[str, Any] = {"sync_interval": 20, "eval_interval": 40, "save_interval": 100}
-        stage = Stage(
-            **intervals,
-            flush_record_interval=60,
-            record_compute_cost_interval=50,
-            record_agent_info_interval=50,
-            max_opts=220,
-        )
+        stage = Stage(sync_interval=20, eval_interval=40, max_opts=220)
         for _ in range(10):
             await stage.trainer.put(stage.push(30))
             await settle()
         assert stage.evaluated == [40, 80, 120, 160, 200], "floor(max_opts / eval_interval) of them"
-        assert stage.saved == [100, 200]
         assert stage.channel.written == 1 + 11
-        assert stage.learner.flushes == 3
         await stage.trainer.finish()
 
     run(scenario())
@@ -229,7 +217,7 @@ def test_everything_is_due_at_the_multiples_of_its_interval() -> None:
 
 def test_losses_are_recorded_as_means_and_none_is_lost_between_two_records() -> None:
     async def scenario() -> None:
-        stage = Stage(sync_interval=10, record_agent_info_interval=1000, flush_record_interval=1000)
+        stage = Stage(sync_interval=10)
         await stage.trainer.put(stage.push(41))
         await settle()
         await stage.trainer.finish()
@@ -243,7 +231,7 @@ def test_losses_are_recorded_as_means_and_none_is_lost_between_two_records() -> 
 
 def test_costs_of_nothing_are_minus_one() -> None:
     async def scenario() -> None:
-        stage = Stage(warmup_period=100, flush_record_interval=10)
+        stage = Stage(FakeLearner(buffer_init_steps=100))
         await stage.trainer.put(stage.push(41))
         await settle()
         await stage.trainer.finish()

@@ -90,8 +90,10 @@ def saved(results: Path, run_id: str = "run") -> dict[str, Any]:
 def test_a_run_of_ten_opts_ends_though_nothing_is_warm(tmp_path: Path) -> None:
     """border's own case: max_opts 10, warmup 10000, n_buffer 100; everything ends and is joined."""
     memory = Memory()
-    overrides: dict[str, Any] = {"async_trainer__max_opts": 10, "async_trainer__warmup_period": 2000}
-    settings = settings_of(tmp_path, **overrides, async_trainer__n_buffer=100, async_trainer__actors=1)
+    warm: dict[str, Any] = {"behaviors__*__hyperparameters__buffer_init_steps": 2000}
+    settings = settings_of(
+        tmp_path, async_trainer__max_opts=10, **warm, async_trainer__n_buffer=100, async_trainer__actors=1
+    )
     report = train_long(settings, memory)
     assert report.outcome == "completed"
     learner = saved(tmp_path)
@@ -353,7 +355,7 @@ def _ended(pid: int) -> bool:
 
 
 def test_an_exploration_that_the_algorithm_does_not_have_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    settings = settings_of(tmp_path, async_trainer__actors=1, async_trainer__eps_min=0.1, async_trainer__eps_max=0.4)
+    settings = settings_of(tmp_path, async_trainer__actors=1, async_trainer__exploration=[{"type": "greedy"}])
     with pytest.raises(SettingsError, match="sac explores by its own noise"):
         train(settings, command="learn")
 
@@ -362,7 +364,8 @@ def test_each_actor_explores_in_its_own_way() -> None:
     """The same weights, one actor that takes the best and one that takes anything; border's Atari actors differ so."""
     spec = BehaviorSpec("One", (ObservationSpec("sight", (2,)),), ActionSpec(discrete_branches=(4,)))
     settings = DQNTrainerSettings(network_settings=NetworkSettings(hidden_units=8))
-    own = AsyncTrainerSettings(actors=2, eps_min=0.0, eps_max=1.0)
+    each = tuple({"type": "eps_greedy", "eps": eps} for eps in (0.0, 1.0))
+    own = AsyncTrainerSettings(actors=2, exploration=each)
     weights, chosen = make_algorithm(Setup(spec, settings, seed=1)).weights(), list[Any]()
     for actor in range(2):
         acting = make_algorithm(Setup(spec, exploring(settings, own.exploration_of(actor)), seed=1))
@@ -375,8 +378,7 @@ def test_each_actor_explores_in_its_own_way() -> None:
 
 def test_every_figure_of_the_run_is_recorded(tmp_path: Path) -> None:
     memory = Memory()
-    intervals = ("flush_record_interval", "record_compute_cost_interval", "record_agent_info_interval")
-    overrides: dict[str, Any] = {f"async_trainer__{name}": 50 for name in intervals}
+    overrides: dict[str, Any] = {"behaviors__*__summary_freq": 200}
     overrides |= {"async_trainer__max_opts": 200, "async_trainer__eval_interval": 100, "async_trainer__actors": 1}
     train_long(settings_of(tmp_path, **overrides, env_settings__env_args=["length=10", "seconds=0.001"]), memory)
     values: dict[str, float] = {}

@@ -31,11 +31,11 @@ def test_agents_are_named_one_by_one_or_by_group() -> None:
         ({"a": ["tagger"]}, "agent 'runner_0' and 2 more have no policy"),
         (
             {"a": ["tagger", "host"], "b": ["runner", "tagger_1"]},
-            "policies.b.agents: agent 'tagger_1' has the policy 'a' already; name each agent in one policy alone",
+            "behaviors.b.agents: agent 'tagger_1' has the policy 'a' already; name each agent in one policy alone",
         ),
-        ({"a": None, "b": None}, "policies.b.agents: agent 'tagger_0' has the policy 'a' already"),
-        ({"a": ["taggers"]}, "policies.a.agents: there is no agent and no group 'taggers'; did you mean tagger?"),
-        ({"a": []}, "policies.a.agents: is empty; name its agents, or remove the policy"),
+        ({"a": None, "b": None}, "behaviors.b.agents: agent 'tagger_0' has the policy 'a' already"),
+        ({"a": ["taggers"]}, "behaviors.a.agents: there is no agent and no group 'taggers'; did you mean tagger?"),
+        ({"a": []}, "behaviors.a.agents: is empty; name its agents, or remove the policy"),
     ],
 )
 def test_what_cannot_be_assigned_is_told(agents: dict[str, list[str] | None], sentence: str) -> None:

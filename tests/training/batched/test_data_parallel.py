@@ -31,9 +31,10 @@ def settings(environment: str = COUNTING, num_envs: int = 12, **policy: Any) -> 
     return BatchedSettings.model_validate(
         {
             "environment": {"name": environment, "num_envs": num_envs},
-            "policies": {"all": {"network_settings": {"hidden_units": 16, "num_layers": 1}, **policy}},
-            "max_steps": 10_000,
-            "seed": 5,
+            "behaviors": {
+                "all": {"network_settings": {"hidden_units": 16, "num_layers": 1}, "max_steps": 10_000, **policy}
+            },
+            "env_settings": {"seed": 5},
         }
     )
 
@@ -98,16 +99,16 @@ def test_ranks_are_one_process(case: str, count: int) -> None:
     assert all((one["arrays"][name] == first[name]).all() for one in found for name in first), "to the bit on all ranks"
 
 
-def run(tmp_path: Path, run_id: str, **changes: Any) -> BatchedSettings:
+def run(tmp_path: Path, run_id: str, devices: int = 1, **changes: Any) -> BatchedSettings:
     constant = {f"{name}_schedule": "constant" for name in ("learning_rate", "beta", "epsilon")}
     chosen = settings("cartpole", 16, **ppo(buffer_size=512, batch_size=128, **constant)).model_dump(mode="json")
     chosen |= {
         "evaluation": {"episodes": 0},
         "checkpoint_settings": {"run_id": run_id, "results_dir": str(tmp_path)},
-        "max_steps": 4096,
-        "summary_freq": 1024,
+        "devices": devices,
     }
-    return BatchedSettings.model_validate(chosen | changes)
+    chosen["behaviors"]["all"] |= {"max_steps": 4096, "summary_freq": 1024, **changes}
+    return BatchedSettings.model_validate(chosen)
 
 
 @SLOW
@@ -187,5 +188,5 @@ def test_ctrl_c_saves_once(tmp_path: Path) -> None:
 def test_what_cannot_be_shared_out_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot share 16 copies out to 3 devices"):
         run(tmp_path, "x", devices=3)
-    with pytest.raises(ValueError, match=r"policies.all a trainer_type that learns in one process; remove devices"):
-        run(tmp_path, "x", devices=2, policies={"all": {"trainer_type": "dqn"}})
+    with pytest.raises(ValueError, match=r"behaviors.all a trainer_type that learns in one process; remove devices"):
+        run(tmp_path, "x", devices=2, trainer_type="dqn", hyperparameters={})

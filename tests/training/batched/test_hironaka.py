@@ -18,7 +18,7 @@ from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.batched import load_batched
+from tau_trainer.settings import load_batched
 from tau_trainer.settings.shipped import find_config
 from tau_trainer.training.batched import hironaka, train_batched
 from tau_trainer.training.batched.hironaka import Best, HironakaCollector, table
@@ -34,7 +34,7 @@ def values(tmp_path: Path) -> dict[str, Any]:
     read: dict[str, Any] = yaml.safe_load(find_config("hironaka").read_text("utf-8"))
     read["environment"]["num_envs"] = 8
     read["environment"]["arguments"] |= {"max_num_points": 5, "step_threshold": 20}
-    for policy in read["policies"].values():
+    for policy in read["behaviors"].values():
         policy["hyperparameters"] = {
             **policy["hyperparameters"],
             "batch_size": 16,
@@ -42,7 +42,8 @@ def values(tmp_path: Path) -> dict[str, Any]:
             "buffer_init_steps": 32,
         }
         policy["network_settings"]["net_arch"] = [8]
-    read |= {"max_steps": 1600, "summary_freq": 400, "checkpoint_interval": 800, "seed": 3}
+    read["default_settings"] |= {"max_steps": 1600, "summary_freq": 400, "checkpoint_interval": 800}
+    read["env_settings"] = {"seed": 3}
     read["evaluation"] = {"interval": 800, "episodes": 20, "max_episode_steps": 10}
     read["checkpoint_settings"] = {"results_dir": str(tmp_path / "results")}
     return read
@@ -134,21 +135,23 @@ def test_each_learns_against_the_other_as_it_is_now(values: dict[str, Any], tmp_
 
 @pytest.mark.usefixtures("unmeasured")
 def test_a_fixed_player_stands_in_place_of_a_policy(values: dict[str, Any], tmp_path: Path) -> None:
-    values["policies"]["agent"] = {"player": "choose_first"}
-    report = train(values, tmp_path, "host", max_steps=400)
+    values["behaviors"]["agent"] = {"player": "choose_first"}
+    report = train(values, tmp_path, "host", default_settings__max_steps=400)
     told = json.loads((report.folder / "rho.json").read_text("utf-8"))["after"]
     assert told["hosts"][-1] == "network"
     assert told["agents"] == ["random", "choose_first", "choose_last"]
     assert [one.name for one in report.behaviors] == ["host"]
     assert player_of("agent", str(report.folder)) is player_of("agent", "choose_first")
-    values["policies"] = {"host": {"player": "zeillinger"}, "agent": load(values)["agent"]}
-    told = json.loads((train(values, tmp_path, "agent", max_steps=400).folder / "rho.json").read_text("utf-8"))["after"]
+    values["behaviors"] = {"host": {"player": "zeillinger"}, "agent": load(values)["agent"]}
+    told = json.loads(
+        (train(values, tmp_path, "agent", default_settings__max_steps=400).folder / "rho.json").read_text("utf-8")
+    )["after"]
     assert "network" not in told["hosts"]
     assert told["agents"][-1] == "network"
 
 
 def load(values: dict[str, Any]) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(find_config("hironaka").read_text("utf-8"))["policies"]
+    read: dict[str, Any] = yaml.safe_load(find_config("hironaka").read_text("utf-8"))["behaviors"]
     return read
 
 
@@ -176,7 +179,7 @@ def test_goes_on_exactly(values: dict[str, Any], tmp_path: Path) -> None:
 
 
 def unsaid(values: dict[str, Any], key: str) -> None:
-    here = values["policies"]["agent"]
+    here = values["behaviors"]["agent"]
     *sections, last = key.split(".")
     for section in sections:
         here = here[section]
@@ -187,7 +190,7 @@ def unsaid(values: dict[str, Any], key: str) -> None:
     "key",
     [
         "trainer_type",
-        "gamma",
+        "reward_signals.extrinsic.gamma",
         "hyperparameters.batch_size",
         "hyperparameters.buffer_size",
         "hyperparameters.learning_rate",
@@ -203,7 +206,7 @@ def unsaid(values: dict[str, Any], key: str) -> None:
 def test_there_are_no_hidden_defaults(values: dict[str, Any], tmp_path: Path, key: str) -> None:
     unsaid(values, key)
     told = {"trainer_type": "", "network_settings.net_arch": "network_settings.hidden_units"}.get(key, key)
-    with pytest.raises(SettingsError, match=rf"policies\.agent\.{told}.* (is missing|is no known key)"):
+    with pytest.raises(SettingsError, match=rf"behaviors\.agent\.{told}.* (is missing|is no known key)"):
         train(values, tmp_path, "never")
     assert not (tmp_path / "results" / "never").exists()
 
@@ -211,18 +214,18 @@ def test_there_are_no_hidden_defaults(values: dict[str, Any], tmp_path: Path, ke
 @pytest.mark.parametrize(
     ("policies", "says"),
     [
-        ({"host": None}, r"policies\.agent is missing; .*player: choose_first"),
-        ({"agent": None}, r"policies\.host is missing; .*player: zeillinger"),
+        ({"host": None}, r"behaviors\.agent is missing; .*player: choose_first"),
+        ({"agent": None}, r"behaviors\.host is missing; .*player: zeillinger"),
         (
             {"host": None, "agent": None, "hots": None},
-            r"policies\.hots: hironaka has the policies host and agent alone",
+            r"behaviors\.hots: hironaka has host and agent alone",
         ),
         ({"host": None, "agent": {"player": "chose_first"}}, "no agent named 'chose_first'; did you mean choose_first"),
     ],
 )
 def test_what_is_refused(values: dict[str, Any], tmp_path: Path, policies: dict[str, Any], says: str) -> None:
-    given = values["policies"]
-    values["policies"] = {name: one or given.get(name, given["host"]) for name, one in policies.items()}
+    given = values["behaviors"]
+    values["behaviors"] = {name: one or given.get(name, given["host"]) for name, one in policies.items()}
     with pytest.raises(SettingsError, match=says):
         train(values, tmp_path, "never")
 
@@ -247,7 +250,7 @@ def test_a_game_is_told_turn_by_turn() -> None:
 
 @pytest.mark.usefixtures("unmeasured")
 def test_networks_play_games_that_they_have_learned(values: dict[str, Any], tmp_path: Path) -> None:
-    folder = str(train(values, tmp_path, "both", max_steps=400).folder)
+    folder = str(train(values, tmp_path, "both", default_settings__max_steps=400).folder)
     results = str(tmp_path / "results")
     lines = list(Table(Game("both", "both", seed=5, results_dir=results)).play())
     assert "5 points in 3 dimensions, entries 0 to 20, seed 5" in lines[0]

@@ -19,7 +19,8 @@ from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
 from tau_trainer.runs.moments import Moment
 from tau_trainer.runs.store import Store
-from tau_trainer.settings.batched import PPOPolicySettings, load_batched
+from tau_trainer.settings import load_batched
+from tau_trainer.settings.batched import PPOPolicySettings
 from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.run import CopiesCollector
@@ -40,13 +41,11 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "counting.yaml"
     values = {
         "environment": {"name": "tests.envs.batched.counting:Counting", "num_envs": COPIES, "arguments": {"limit": 5}},
-        "policies": {"left": LEFT, "right": RIGHT},
-        "max_steps": 16 * 40,
-        "summary_freq": "auto",
-        "checkpoint_interval": 16 * 16,
+        "default_settings": {"max_steps": 16 * 40, "summary_freq": "auto", "checkpoint_interval": 16 * 16},
+        "behaviors": {"left": LEFT, "right": RIGHT},
         "evaluation": {"episodes": 3, "interval": 16 * 16, "trace": True},
         "checkpoint_settings": {"results_dir": str(tmp_path / "results")},
-        "seed": 3,
+        "env_settings": {"seed": 3},
     }
     path.write_text(yaml.safe_dump(values))
     return path
@@ -121,7 +120,7 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
 
 def test_the_same_seed_is_the_same_run(file: Path) -> None:
     one, again = train(file, "one"), train(file, "again")
-    other = train(file, "other", seed=4)
+    other = train(file, "other", env_settings__seed=4)
     for policy in ("left", "right"):
         same(newest(one, policy), newest(again, policy))
         differ = (
@@ -158,7 +157,7 @@ def test_what_cannot_be_read_is_passed_over_for_a_moment_that_is_whole(file: Pat
     (checkpoints / "right-320" / "tensors.safetensors").write_bytes(b"")
     shutil.rmtree(checkpoints / "left-256")
     # Only at 128 both are whole: the run goes on from there, and comes to the same end.
-    resumed = train(file, "broken", checkpoint_settings__resume=True, keep_checkpoints=0)
+    resumed = train(file, "broken", checkpoint_settings__resume=True, default_settings__keep_checkpoints=0)
     assert resumed.decisions == 640
     assert "right-320.2" in {path.name for path in checkpoints.iterdir()}
     log = list(read_log(resumed.folder / "log.jsonl"))
@@ -178,9 +177,9 @@ def test_a_kill_between_two_policies_leaves_the_moment_before(file: Path, monkey
         return write(self, name, *given)
 
     monkeypatch.setattr(Moment, "write", copied)
-    train(file, "whole", keep_checkpoints=1)
+    train(file, "whole", default_settings__keep_checkpoints=1)
     assert sorted(path.name for path in (killed / "checkpoints").iterdir()) == ["left-128", "left-256", "right-128"]
-    resumed = train(file, "killed", checkpoint_settings__resume=True, keep_checkpoints=1)
+    resumed = train(file, "killed", checkpoint_settings__resume=True, default_settings__keep_checkpoints=1)
     assert sorted(path.name for path in (killed / "checkpoints").iterdir()) == ["left-320", "right-320"]
     for policy in ("left", "right"):
         same(newest(straight, policy), newest(resumed, policy))
@@ -206,12 +205,12 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing_but_a_checkpoint(
     save = CopiesCollector.checkpoint
     monkeypatch.setattr(CopiesCollector, "checkpoint", seen)
     monkeypatch.setattr("tau_trainer.runs.checkpoints.write_synced", refuse)
-    report = train(file, "once", keep_checkpoints=1)
+    report = train(file, "once", default_settings__keep_checkpoints=1)
     assert left == [["left-128", "right-128"], ["left-128", "right-128"], ["left-320", "right-320"]]
     assert (report.exit_code, report.errors) == (0, ()), "what was not saved then is saved now"
     assert sorted(path.name for path in (report.folder / "right").glob("*.onnx")) == ["right-320.onnx"]
     full += ["left-320"]
-    report = train(file, "twice", keep_checkpoints=1)
+    report = train(file, "twice", default_settings__keep_checkpoints=1)
     assert left[-1] == ["left-128", "right-128"]
     assert report.exit_code == 1
     [error] = report.errors
@@ -227,7 +226,7 @@ def test_a_run_that_had_all_its_decisions_is_left_as_it_is(file: Path) -> None:
     assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
     with pytest.raises(RunExistsError, match="is taken"):
         train(file, "first")
-    assert train(file, "first", checkpoint_settings__resume=True, max_steps=800).decisions == 896
+    assert train(file, "first", checkpoint_settings__resume=True, default_settings__max_steps=800).decisions == 896
 
 
 def test_another_number_of_copies_cannot_go_on(file: Path) -> None:
@@ -247,11 +246,11 @@ def test_nothing_to_go_on_from_is_told(file: Path) -> None:
 def test_a_frozen_policy_and_a_fixed_player_stay_as_they_are(file: Path) -> None:
     first = train(file, "first")
     start = first.folder / "checkpoints" / "left-320"
-    frozen = train(file, "frozen", policies__left__to_train=False, policies__left__init_path=str(start))
+    frozen = train(file, "frozen", behaviors__left__to_train=False, behaviors__left__init_path=str(start))
     assert sorted(path.name for path in (frozen.folder / "checkpoints").iterdir())[0].startswith("right-")
     assert {one.name: one.step for one in frozen.behaviors} == {"left": 320, "right": 320}
     values = yaml.safe_load(file.read_text())
-    values["policies"]["left"] = {"agents": ["left"], "player": "random"}
+    values["behaviors"]["left"] = {"agents": ["left"], "player": "random"}
     file.write_text(yaml.safe_dump(values))
     played = train(file, "played")
     assert played.outcome == "completed"
@@ -271,7 +270,7 @@ def test_a_frozen_policys_weights_do_not_move(file: Path) -> None:
     start = first.folder / "checkpoints" / "left-128"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "save", look)
-        train(file, "frozen", policies__left__to_train=False, policies__left__init_path=str(start))
+        train(file, "frozen", behaviors__left__to_train=False, behaviors__left__init_path=str(start))
     kept = load_checkpoint(start).tensors
     for name, values in seen[0].items():
         if name.startswith(("model.", "normalizer.")):
@@ -288,7 +287,7 @@ def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "announce", look)
         train(file, "second", checkpoint_settings__initialize_from="first")
-        train(file, "third", policies__right__init_path=str(first.folder / "checkpoints" / "right-128"))
+        train(file, "third", behaviors__right__init_path=str(first.folder / "checkpoints" / "right-128"))
     wanted = [
         newest(first, "left"),
         newest(first, "right"),
@@ -310,7 +309,13 @@ def test_policies_of_one_kind_begin_with_weights_of_their_own(file: Path) -> Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "announce", look)
         for seed in (3, 9):
-            train(file, f"seed-{seed}", policies__right=LEFT | {"agents": ["right"]}, seed=seed, max_steps=64)
+            train(
+                file,
+                f"seed-{seed}",
+                behaviors__right=LEFT | {"agents": ["right"]},
+                env_settings__seed=seed,
+                default_settings__max_steps=64,
+            )
     weights = [one["model.body.0.weight"].tobytes() for one in started]
     assert len(set(weights)) == 4
 
@@ -346,10 +351,10 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
         "checkpoint_settings.results_dir": str(tmp_path),
         "checkpoint_settings.run_id": "drawn",
         "environment.num_envs": 8,
-        "seed": 1,
-        "max_steps": 64,
-        "policies.agent.hyperparameters.buffer_size": 64,
-        "policies.agent.hyperparameters.batch_size": 64,
+        "env_settings.seed": 1,
+        "behaviors.*.max_steps": 64,
+        "behaviors.agent.hyperparameters.buffer_size": 64,
+        "behaviors.agent.hyperparameters.batch_size": 64,
         "evaluation.trace": True,
         "evaluation.episodes": 2,
     }
@@ -365,13 +370,16 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"policies__left__agents": ["lefts"]}, "no group 'lefts'; did you mean left?"),
-        ({"policies__left__agents": ["left", "right"]}, "agent 'right' has the policy 'left' already"),
-        ({"policies__left__init_path": "nowhere"}, "policies.left.init_path nowhere: there is no checkpoint 'nowhere'"),
+        ({"behaviors__left__agents": ["lefts"]}, "no group 'lefts'; did you mean left?"),
+        ({"behaviors__left__agents": ["left", "right"]}, "agent 'right' has the policy 'left' already"),
+        (
+            {"behaviors__left__init_path": "nowhere"},
+            "behaviors.left.init_path nowhere: there is no checkpoint",
+        ),
         ({"environment__name": "cartpol"}, "did you mean cartpole?"),
         ({"environment__arguments": {"limits": 3}}, "did you mean limit?"),
         (
-            {"policies__left__hyperparameters__buffer_size": 40},
+            {"behaviors__left__hyperparameters__buffer_size": 40},
             "learn at steps that hardly ever coincide (left every 5, right every 7)",
         ),
         ({"checkpoint_settings__initialize_from": "nothing"}, "--initialize-from nothing: no run of this name"),
@@ -380,8 +388,8 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
 def test_what_cannot_be_trained_is_told_and_leaves_nothing(file: Path, changes: dict[str, Any], sentence: str) -> None:
     if "learn at" in sentence:
         changes = changes | {
-            "policies__right__hyperparameters__buffer_size": 56,
-            "policies__right__hyperparameters__batch_size": 56,
+            "behaviors__right__hyperparameters__buffer_size": 56,
+            "behaviors__right__hyperparameters__batch_size": 56,
         }
     with pytest.raises((SettingsError, CheckpointError)) as error:
         train(file, "wrong", **changes)
@@ -390,7 +398,12 @@ def test_what_cannot_be_trained_is_told_and_leaves_nothing(file: Path, changes: 
 
 
 def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
-    report = train(file, "wrong", policies__left__hyperparameters__learning_rate=1e30, checkpoint_interval=100000)
+    report = train(
+        file,
+        "wrong",
+        behaviors__left__hyperparameters__learning_rate=1e30,
+        default_settings__checkpoint_interval=100000,
+    )
     assert (report.outcome, report.exit_code) == ("failed", 2)
     assert "became NaN or infinite; the checkpoints from before it are kept" in report.errors[0]
     assert not list((report.folder / "checkpoints").glob("left-*"))
@@ -400,9 +413,9 @@ def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
 def test_a_replay_memory_that_was_not_kept_is_told(file: Path, kept: bool) -> None:
     numbers = {"steps_per_update": COPIES, "buffer_init_steps": 4 * COPIES, "batch_size": 8, "buffer_size": 512}
     own = {"agents": ["left"], "trainer_type": "dqn", "hyperparameters": {**numbers, "save_replay_buffer": kept}}
-    straight = train(file, "straight", policies__left=own)
-    cut(file, "cut", steps=12, policies__left=own)
-    resumed = train(file, "cut", policies__left=own, checkpoint_settings__resume=True)
+    straight = train(file, "straight", behaviors__left=own)
+    cut(file, "cut", steps=12, behaviors__left=own)
+    resumed = train(file, "cut", behaviors__left=own, checkpoint_settings__resume=True)
     told = [one["fields"]["message"] for one in read_log(resumed.folder / "log.jsonl") if one.get("kind") == "warning"]
     sentence = (
         "the replay memory of 'left' was not kept, so learning goes on once 32 new decisions are made; "
@@ -419,7 +432,7 @@ def test_a_replay_memory_that_was_not_kept_is_told(file: Path, kept: bool) -> No
 def test_figures_that_not_every_update_has_are_told(file: Path) -> None:
     """Of the two updates before the second summary, the first has no gradient step yet."""
     numbers = {"steps_per_update": COPIES, "buffer_init_steps": 4 * COPIES, "batch_size": 8, "buffer_size": 512}
-    report = train(file, "dqn", policies__left={"agents": ["left"], "trainer_type": "dqn", "hyperparameters": numbers})
+    report = train(file, "dqn", behaviors__left={"agents": ["left"], "trainer_type": "dqn", "hyperparameters": numbers})
     log = list(read_log(report.folder / "log.jsonl"))
     summaries = [one for one in log if one["type"] == "summary" and one["behavior"] == "left"]
     assert [one["step"] for one in summaries[:2]] == [2 * COPIES, 4 * COPIES]
@@ -472,9 +485,9 @@ def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough() -> None:
 
 def test_the_first_is_kept_whatever_it_is_and_then_what_is_better(file: Path) -> None:
     """Episodes of this game have returns that the policies cannot change, and here are never enough to judge by."""
-    both = {f"policies__{name}__save_best_only": True for name in ("left", "right")}
-    few = {f"policies__{name}__trial_count": 10**6 for name in ("left", "right")}
-    report = train(file, "best", keep_checkpoints=0, **both, **few)
+    both = {f"behaviors__{name}__save_best_only": True for name in ("left", "right")}
+    few = {f"behaviors__{name}__trial_count": 10**6 for name in ("left", "right")}
+    report = train(file, "best", default_settings__keep_checkpoints=0, **both, **few)
     assert {path.name for path in (report.folder / "checkpoints").iterdir()} == {"left-128", "right-128"}
     said = [record for record in read_log(report.folder / "log.jsonl") if "save_best_only" in str(record)]
     assert len([record for record in said if record.get("kind") == "checkpoint"]) == 2
@@ -493,8 +506,8 @@ def test_a_checkpoint_that_failed_is_tried_again_at_the_end(file: Path, monkeypa
 
 
 def test_what_has_learned_enough_says_what_to_raise(file: Path) -> None:
-    enough = {f"policies__{name}__criterion": -1000.0 for name in ("left", "right")}
-    enough |= {f"policies__{name}__trial_count": 1 for name in ("left", "right")}
+    enough = {f"behaviors__{name}__criterion": -1000.0 for name in ("left", "right")}
+    enough |= {f"behaviors__{name}__trial_count": 1 for name in ("left", "right")}
     assert train(file, "enough", **enough).decisions < 640
     with pytest.raises(RunFinishedError, match="has learned enough, so there was nothing to do; raise --criterion"):
         train(file, "enough", checkpoint_settings__resume=True, **enough)
@@ -507,7 +520,7 @@ def test_a_run_without_an_evaluation_can_be_evaluated(file: Path) -> None:
 
 def test_who_plays_explores_nothing(file: Path) -> None:
     dqn = {"agents": ["right"], "trainer_type": "dqn", "hyperparameters": {"batch_size": 8}} | SMALL
-    playing = Playing(load_batched(file, {"policies.right": dqn}))
+    playing = Playing(load_batched(file, {"behaviors.right": dqn}))
     asked: dict[str, list[bool]] = {"left": [], "right": []}
 
     def watched(seat: Seat) -> Any:

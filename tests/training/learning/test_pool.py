@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
-from tau_trainer.bridge.image_order import RECORDED, ImageOrder
+from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.rewards import EngineReward

@@ -18,7 +18,7 @@ import pytest
 
 from tau_trainer import plugins
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.bridge.image_order import ImageOrder
+from tau_trainer.bridge.package import ImageOrder
 from tau_trainer.errors import LearnerError
 from tau_trainer.metrics import PairState
 from tau_trainer.remote import forking

@@ -180,7 +180,7 @@ def test_a_pair_whose_environment_cannot_even_be_ended_stops_no_other(
 def test_engines_begin_anew_where_the_round_says_so(make: Make) -> None:
     rounds = iter([False, True, False, False])
 
-    async def after_round(*, wanted: bool = False) -> bool:
+    async def after_round() -> bool:
         return next(rounds)
 
     team = make(2, 2, exchanges=3, deterministic=True)

@@ -16,6 +16,7 @@ from gymnasium.envs.classic_control import (
 from numpy.typing import NDArray
 
 from tau_trainer.envs.batched.classic_control import MOTION
+from tau_trainer.envs.batched.contract import Played
 
 _Arrays = dict[str, NDArray[Any]]
 
@@ -31,9 +32,7 @@ class _ByGymnasium:
         self._limit = self.limit if limit is None else limit
         self._env: Any = self.made()
 
-    def advance(
-        self, state: _Arrays, actions: NDArray[Any]
-    ) -> tuple[_Arrays, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+    def advance(self, state: _Arrays, actions: NDArray[Any]) -> Played:
         """See :class:`~tau_trainer.envs.batched.Twin`."""
         self._put(state)
         (action,) = actions

@@ -100,8 +100,8 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
             for row, agent_id in enumerate(decisions.agent_id.tolist()):
                 action = actions.get(_agent(name, agent_id))
                 if action is not None:
-                    one = choices.to_tuple(action, 1)
-                    chosen.continuous[row], chosen.discrete[row] = one.continuous[0], one.discrete[0]
+                    given = choices.to_tuple(action, 1)
+                    chosen.continuous[row], chosen.discrete[row] = given.continuous[0], given.discrete[0]
             self._env.set_actions(name, chosen)
         self._env.step()
         return self._heard()
@@ -150,7 +150,7 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
             names.append(f"{sensor.name}_{i}" if sensor.name in ("", *names) else sensor.name)
         self._sensors[name] = names
         sensors: dict[str, spaces.Space[Any]] = {}
-        sensors |= {one: sensor_space(sensor) for one, sensor in zip(names, spec.observation_specs, strict=True)}
+        sensors |= {shown: sensor_space(sensor) for shown, sensor in zip(names, spec.observation_specs, strict=True)}
         space: spaces.Space[Any] = sensors[names[0]] if len(names) == 1 else spaces.Dict(sensors)
         if spec.action_spec.discrete_size and not choices.hybrid:
             masks = [spaces.MultiBinary(size) for size in spec.action_spec.discrete_branches]

@@ -26,6 +26,8 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
     gone.
     """
 
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
+
     def __init__(
         self,
         unity_env: BaseEnv,
@@ -51,7 +53,6 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_action_space = self._choices.space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None

@@ -97,7 +97,7 @@ def _entries(manifest: Path) -> Iterator[BaseRegistryEntry]:
     """What a file lists. Raises UnityEnvironmentException."""
     try:
         listed = yaml.safe_load(manifest.read_text("utf-8"))["environments"]
-        pairs = [(str(name), dict(values)) for one in listed for name, values in dict(one).items()]
+        pairs = [(str(name), dict(values)) for entry in listed for name, values in dict(entry).items()]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise UnityEnvironmentException(
             f"{manifest} cannot be read as a list of environments ({type(error).__name__}: {error}); "

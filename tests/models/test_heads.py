@@ -11,8 +11,8 @@ from onnx import TensorProto
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import tensor_names as names
-from tau_trainer.models.action_head import ActionHead
 from tau_trainer.models.graph import GraphWriter
+from tau_trainer.models.heads import Acting, ActionHead, ValueHead
 from tau_trainer.models.policy import Decision
 from tau_trainer.specs import Actions, ActionSpec
 from tests.models.graphs import run_graph
@@ -43,7 +43,9 @@ def test_levels_are_branches_before_the_others() -> None:
     assert head.forbidden(mask).tolist() == [[False] * 8 + [True, False, False], [False] * 11]
 
 
-@pytest.mark.parametrize("options", [{}, {"levels": 5}, {"squashed": True}], ids=["raw", "levels", "squashed"])
+@pytest.mark.parametrize(
+    "options", [{}, {"levels": 5}, {"acting": Acting(squashed=True)}], ids=["raw", "levels", "squashed"]
+)
 def test_what_the_environment_got_is_remembered_as_what_was_decided(options: dict[str, Any]) -> None:
     """The reverse of what a decision sends; what lies beyond the ends counts as the end."""
     head = ActionHead(5, ActionSpec(2, (3,)), torch.Generator().manual_seed(0), **options)
@@ -109,8 +111,22 @@ def test_an_infinite_width_is_refused() -> None:
     with torch.no_grad():
         head.log_sigma.fill_(100.0)
     with pytest.raises(NonFiniteError, match="log_sigma reaches 100"):
-        head.write(GraphWriter(9), "x")
+        head.write(GraphWriter(), "x")
     with torch.no_grad():
         head.log_sigma.fill_(float("nan"))
     with pytest.raises(NonFiniteError, match="policy's sigma"):
-        head.write(GraphWriter(9), "x")
+        head.write(GraphWriter(), "x")
+
+
+def test_streams_stand_side_by_side() -> None:
+    head = ValueHead(30, {"extrinsic": 3, "curiosity": 1})
+    with torch.no_grad():
+        head.bias.copy_(torch.arange(4.0))
+        head.weight.normal_(generator=torch.Generator().manual_seed(0))
+    x = torch.randn(6, 30)
+    torch.testing.assert_close(head(x), x @ head.weight + torch.arange(4.0))
+    assert head.streams == {"extrinsic": 3, "curiosity": 1}
+
+
+def test_nothing_is_known_at_first() -> None:
+    assert not ValueHead(5, {"extrinsic": 2})(torch.randn(3, 5)).any()

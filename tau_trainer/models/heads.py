@@ -1,7 +1,9 @@
-"""What an actor says: Gaussians, and logits of every discrete branch."""
+"""What an actor says, Gaussians and logits of every discrete branch, and what a critic says."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,13 +11,13 @@ import torch
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import tensor_names as names
-from tau_trainer.models.masks import MASKED_LOGIT, branch_bounds, effective_mask
-from tau_trainer.models.mlp import kaiming_normal_
-from tau_trainer.models.noisy import Noise, NoisyPart
+from tau_trainer.models.distributions import LOG_SIGMA_RANGE, MASKED_LOGIT, branch_bounds, effective_mask
+from tau_trainer.models.mlp import Noise, NoisyPart, kaiming_normal_
 from tau_trainer.specs import Actions, ActionSpec, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
+    from tau_trainer.settings.exploration import ExplorationSettings
 
 MEAN_GAIN = 0.2
 """Factor on the layer of Gaussian means: first actions stay near zero (ML-Agents ``distributions.py``)."""
@@ -23,13 +25,43 @@ LOGITS_GAIN = 0.1
 """Factor on the layers of discrete branches: first choices are nearly uniform."""
 ACTION_LIMIT = 3.0
 """Raw samples beyond this are clipped; the engine gets the rest divided by it, so [-1, 1] (ML-Agents)."""
-LOG_SIGMA_RANGE = -20.0, 2.0
-"""Limits of a log sigma that depends on the observation (Haarnoja et al. 2018, and ML-Agents)."""
 MAX_LOG_SIGMA = 80.0
 """exp(80) is still far from the largest float32; beyond exp(88.7) the width would be infinite."""
 
 
-class ActionHead(torch.nn.Module):
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """How actions come from what a network says. As it stands: continuous ones from Gaussians, branches from logits."""
+
+    squashed: bool = False
+    """Whether continuous actions are; see :class:`ActionHead`."""
+    deterministic: bool = False
+    """Whether they have no sigma; they are squashed, too."""
+    exploration: ExplorationSettings | None = None
+    """Outputs are not sampled from: the best action is disturbed so. None: they are."""
+    noisy: bool = False
+    """Whether the weights of hidden layers and heads are; see :class:`NoisyPart`."""
+
+
+SAMPLED = Acting()
+
+
+class Head(torch.nn.Module):
+    """``x @ weight + bias``, beginning at zero; ``noisy``: with :class:`NoisyPart`."""
+
+    def __init__(self, inputs: int, outputs: int, *, noisy: bool) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(inputs, outputs))
+        self.bias = torch.nn.Parameter(torch.zeros(outputs))
+        self.noisy = NoisyPart(inputs, outputs) if noisy else None
+
+    def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
+        """Outputs [n, outputs] from features [n, inputs]; None: without noise."""
+        outputs = torch.addmm(self.bias, x, self.weight)
+        return outputs if self.noisy is None or noise is None else outputs + self.noisy(x, noise)
+
+
+class ActionHead(Head):
     """Outputs [n, c + M]: a mean for each continuous action, then logits of all branches.
 
     The Gaussians' log sigma [c] does not depend on the observation. Where they are *squashed* it does: outputs are
@@ -40,10 +72,8 @@ class ActionHead(torch.nn.Module):
         inputs: features that go in.
         actions: sizes.
         levels: values that a continuous action can take, each of which gets a logit; None = a Gaussian.
-        squashed: whether Gaussians are.
-        noisy: whether weights are; see :class:`NoisyPart`.
-        greedy: whether logits are values, of which a model file takes the best where others would draw.
-        deterministic: whether continuous actions are; they are squashed, too.
+        acting: how actions come from the outputs. With an exploration logits are values, of which a model file takes
+            the best where others would draw.
     """
 
     def __init__(
@@ -52,31 +82,24 @@ class ActionHead(torch.nn.Module):
         actions: ActionSpec,
         generator: torch.Generator,
         levels: int | None = None,
-        *,
-        squashed: bool = False,
-        noisy: bool = False,
-        greedy: bool = False,
-        deterministic: bool = False,
+        acting: Acting = SAMPLED,
     ) -> None:
-        super().__init__()
-        self.greedy = greedy
-        self.actions = actions
-        self.levels = levels
-        self.choices = actions
+        leveled = 0 if levels is None else actions.continuous_size
+        branches = actions.discrete_branches if levels is None else (levels,) * leveled + actions.discrete_branches
+        choices = ActionSpec(actions.continuous_size - leveled, branches)
+        size = choices.continuous_size
+        logits = 2 * size if acting.squashed and not acting.deterministic else size
+        super().__init__(inputs, logits + choices.mask_size, noisy=acting.noisy)
+        self.greedy = acting.exploration is not None
+        self.actions, self.levels = actions, levels
+        self.choices = choices
         """What is drawn: ``actions``, or with ``levels`` a branch for each continuous action, before the others."""
-        self.leveled = 0
+        self.leveled = leveled
         """How many of the branches of :attr:`choices` are continuous actions."""
-        if levels is not None:
-            self.leveled = actions.continuous_size
-            self.choices = ActionSpec(0, (levels,) * actions.continuous_size + actions.discrete_branches)
-        size = self.choices.continuous_size
-        self.deterministic = deterministic and size > 0
-        self.squashed = (squashed and size > 0) or self.deterministic
-        self.logits = 2 * size if self.squashed and not deterministic else size
+        self.deterministic = acting.deterministic and size > 0
+        self.squashed = (acting.squashed or acting.deterministic) and size > 0
+        self.logits = logits
         """The column of the first logit."""
-        self.weight = torch.nn.Parameter(torch.zeros(inputs, self.logits + self.choices.mask_size))
-        self.bias = torch.nn.Parameter(torch.zeros(self.logits + self.choices.mask_size))
-        self.noisy = NoisyPart(inputs, self.logits + self.choices.mask_size) if noisy else None
         if not self.squashed:
             self.log_sigma = torch.nn.Parameter(torch.zeros(size))
         with torch.no_grad():
@@ -99,11 +122,6 @@ class ActionHead(torch.nn.Module):
             index = np.rint((continuous + 1.0) * (0.5 * (self.levels - 1))).astype(np.int32)
             return continuous[:, :0], np.concatenate((index, actions.discrete), axis=1)
         return continuous if self.squashed else continuous * np.float32(ACTION_LIMIT), actions.discrete
-
-    def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
-        """Outputs [n, c + M], or [n, 2c + M], from features [n, inputs]; None: without noise."""
-        outputs = torch.addmm(self.bias, x, self.weight)
-        return outputs if self.noisy is None or noise is None else outputs + self.noisy(x, noise)
 
     def write(self, graph: GraphWriter, x: str) -> None:
         """Everything from the features to the actions that Unity reads.
@@ -161,7 +179,7 @@ class ActionHead(torch.nn.Module):
         """
         branches = self.actions.discrete_branches
         first = self.logits + self.choices.mask_size - self.actions.mask_size
-        one, masked = graph.scalar("one", 1.0), graph.scalar("masked_logit", -MASKED_LOGIT)
+        allowed_all, masked = graph.scalar("one", 1.0), graph.scalar("masked_logit", -MASKED_LOGIT)
         samples: list[str] = []
         best: list[str] = []
         for i, (begin, end) in enumerate(branch_bounds(branches)):
@@ -173,7 +191,7 @@ class ActionHead(torch.nn.Module):
                 else graph.columns(names.ACTION_MASKS, f"branch_{i}.mask", slice(begin, end))
             )
             allowed = graph.add("Mul", [logits, mask], f"branch_{i}.allowed")
-            forbidden = graph.add("Sub", [one, mask], f"branch_{i}.forbidden")
+            forbidden = graph.add("Sub", [allowed_all, mask], f"branch_{i}.forbidden")
             penalty = graph.add("Mul", [forbidden, masked], f"branch_{i}.penalty")
             logits = graph.add("Sub", [allowed, penalty], f"branch_{i}.masked")
             self._write_choice(graph, logits, f"branch_{i}", samples, best)
@@ -186,7 +204,7 @@ class ActionHead(torch.nn.Module):
         from onnx import TensorProto
 
         count = self.actions.continuous_size
-        step, one = graph.scalar("level_step", 2.0 / (levels - 1)), graph.scalar("level_zero", 1.0)
+        step, zero_level = graph.scalar("level_step", 2.0 / (levels - 1)), graph.scalar("level_zero", 1.0)
         samples: list[str] = []
         best: list[str] = []
         for i, (begin, end) in enumerate(branch_bounds((levels,) * count)):
@@ -195,7 +213,7 @@ class ActionHead(torch.nn.Module):
         for chosen, name in ((samples, names.CONTINUOUS), (best, names.DETERMINISTIC_CONTINUOUS)):
             index = graph.concat(chosen, f"{name}.levels")
             real = graph.add("Cast", [index], f"{name}.real", to=int(TensorProto.FLOAT))
-            graph.add("Sub", [graph.add("Mul", [real, step], f"{name}.from_zero"), one], name)
+            graph.add("Sub", [graph.add("Mul", [real, step], f"{name}.from_zero"), zero_level], name)
         graph.output_constant(names.CONTINUOUS_SHAPE, [count])
 
     def _write_choice(self, graph: GraphWriter, logits: str, name: str, samples: list[str], best: list[str]) -> None:
@@ -209,3 +227,20 @@ class ActionHead(torch.nn.Module):
         log_probs = graph.add("LogSoftmax", [logits], f"{name}.log_probs", axis=1)
         draw = {"dtype": int(TensorProto.INT64), "sample_size": 1}
         samples.append(graph.add("Multinomial", [log_probs], f"{name}.sample", **draw))
+
+
+class ValueHead(Head):
+    """Linear values [n, R] of all streams side by side.
+
+    They begin at zero: random ones would be taken for knowledge of what lies behind a horizon, and where rewards are
+    small they send agents the wrong way for good.
+
+    Args:
+        inputs: features that go in.
+        streams: name of each reward stream and its width.
+        noisy: whether weights are; see :class:`NoisyPart`.
+    """
+
+    def __init__(self, inputs: int, streams: Mapping[str, int], *, noisy: bool = False) -> None:
+        super().__init__(inputs, sum(streams.values()), noisy=noisy)
+        self.streams = dict(streams)

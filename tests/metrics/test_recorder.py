@@ -4,7 +4,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from tau_trainer.metrics import Event, Recorder, RunReport, RunSnapshot, Summary
-from tau_trainer.metrics.dispatch import Dispatcher
+from tau_trainer.metrics.recorder import Dispatcher
 
 if TYPE_CHECKING:
     from tests.metrics.conftest import Memory

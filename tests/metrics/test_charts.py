@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tau_trainer.metrics.charts import Line, band, charts, group_of, thin, thin_band
 from tau_trainer.metrics.history import Curve, History
-from tau_trainer.report.curves import Line, band, charts, group_of, thin, thin_band
 from tests.report.conftest import write_run
 
 sizes, seeds = st.integers(1, 400), st.integers(0, 10**6)

@@ -45,6 +45,8 @@ _UNITS = {
     keys.TRAIN_SECONDS: "seconds",
     keys.CLIP_FRACTION: "share of decisions",
 }
+_SCORES = {"reward": ("Mean reward", "a decision"), "accuracy": ("Accuracy and success", "")}
+"""Title and unit of charts that the baselines' scores stand in."""
 MOST_LINES = 8
 """Thin lines in a chart; of more only the band is drawn."""
 MOST_BEHAVIORS = 12
@@ -88,7 +90,7 @@ class Chart:
 
 def charts(histories: Sequence[History]) -> dict[str, list[Chart]]:
     """Every scalar of these runs by group, in the order of :data:`GROUPS`; groups without one are left out."""
-    task = next((one.task for one in histories if one.task), {})
+    task = next((history.task for history in histories if history.task), {})
     known = dict.fromkeys(key for history in histories for key in history.curves)
     found: dict[str, list[Chart]] = {group: [] for group in GROUPS}
     placed = set[str]()
@@ -136,6 +138,15 @@ def _combined(task: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str], st
     )
 
 
+def learning_charts(history: History) -> list[Chart]:
+    """What ``learning_curve.png`` shows: reward, of decisions where a task counts those, and whatever is binary."""
+    (_, rewards, score), (_, shares, accuracy) = _combined(history.task)
+    if not history.overall(history.task.get("reward", "")):
+        rewards, score = {keys.CUMULATIVE_REWARD: "training", keys.GROUP_CUMULATIVE_REWARD: "of groups"}, ""
+    charts = chart_of([history], rewards, score), chart_of([history], shares, accuracy)
+    return [chart for chart in charts if chart is not None]
+
+
 def chart_of(histories: Sequence[History], names: Mapping[str, str], score: str = "") -> Chart | None:
     """One chart of the scalars ``names``, and of the baselines' ``score``; None where there is nothing to draw."""
     lines, bands, left_out = list[Line](), list[str](), 0
@@ -157,19 +168,10 @@ def chart_of(histories: Sequence[History], names: Mapping[str, str], score: str 
         for name, scores in history.baselines.items()
         if score in scores
     }
-    first = (
-        next(iter(names))
-        if len(names) == 1
-        else next(key for key in names if any(one.overall(key) for one in histories))
-    )
+    first = next(key for key in names if any(history.overall(key) for history in histories))
+    title, usual = _SCORES.get(score, (first, ""))
     band = next(filter(None, bands), "")
-    share = score == "accuracy"
-    unit = _UNITS.get(first, "a decision" if score == "reward" else "")
-    return Chart(_title(first, score), tuple(lines), band, unit, levels, share, left_out)
-
-
-def _title(key: str, score: str) -> str:
-    return "Mean reward" if score == "reward" else "Accuracy and success" if score == "accuracy" else key
+    return Chart(title, tuple(lines), band, _UNITS.get(first, usual), levels, score == "accuracy", left_out)
 
 
 def _line(histories: Sequence[History], key: str, behavior: str, name: str) -> tuple[Line, str]:
@@ -183,7 +185,7 @@ def _line(histories: Sequence[History], key: str, behavior: str, name: str) -> t
         text = f"Line: mean of {len(curves)} runs. Band: lowest to highest of them."
         main = mean_curve(list(curves.values()))
     else:
-        members = {f"pair {pair}": one for (owner, pair), one in having[0].pairs(key).items() if owner == behavior}
+        members = {f"pair {pair}": curve for (owner, pair), curve in having[0].pairs(key).items() if owner == behavior}
         text = f"Band: lowest to highest of {len(members)} pairs."
         main = first
     if len(members) > 1:
@@ -204,9 +206,10 @@ def _line(histories: Sequence[History], key: str, behavior: str, name: str) -> t
 def _family(histories: Sequence[History], title: str, family: Sequence[str]) -> Chart:
     """Scalars that differ in a number alone: their mean, and the lowest to the highest."""
     lines = list[Line]()
-    behaviors = dict.fromkeys(name for one in histories for key in family for name in one.overall(key))
+    found = [history.overall(key) for history in histories for key in family]
+    behaviors = dict.fromkeys(name for curves in found for name in curves)
     for behavior in list(behaviors)[:MOST_BEHAVIORS]:
-        curves = [one.overall(key)[behavior] for one in histories for key in family if behavior in one.overall(key)]
+        curves = [by_behavior[behavior] for by_behavior in found if behavior in by_behavior]
         main = mean_curve(curves)
         low, high = band(curves, main.x)
         lines.append(Line(behavior if len(behaviors) > 1 else "mean", main, low, high))
@@ -219,7 +222,7 @@ def band(curves: Iterable[Curve], x: Sequence[float]) -> tuple[list[float], list
 
     Where none does, the nearest value of any counts: a band has no holes.
     """
-    values = np.array([np.interp(x, one.x, one.y, left=np.nan, right=np.nan) for one in curves if one.x])
+    values = np.array([np.interp(x, curve.x, curve.y, left=np.nan, right=np.nan) for curve in curves if curve.x])
     low = np.min(np.where(np.isnan(values), np.inf, values), axis=0)
     high = np.max(np.where(np.isnan(values), -np.inf, values), axis=0)
     return _filled(low).tolist(), _filled(high).tolist()
@@ -257,8 +260,8 @@ def thin_band(
     count = len(x)
     if count <= most:
         return list(x), list(low), list(high)
-    stretches = [one for one in np.array_split(np.arange(1, count - 1), most - 2) if len(one)]
-    middle = [x[int(one[len(one) // 2])] for one in stretches]
-    lows = [min(low[int(i)] for i in one) for one in stretches]
-    highs = [max(high[int(i)] for i in one) for one in stretches]
+    stretches = [part for part in np.array_split(np.arange(1, count - 1), most - 2) if len(part)]
+    middle = [x[int(part[len(part) // 2])] for part in stretches]
+    lows = [min(low[int(i)] for i in part) for part in stretches]
+    highs = [max(high[int(i)] for i in part) for part in stretches]
     return [x[0], *middle, x[-1]], [low[0], *lows, low[-1]], [high[0], *highs, high[-1]]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.bridge.action_records import ActionDecoder, ActionEncoder
+from tau_trainer.bridge.codec import ActionEncoder
+from tau_trainer.bridge.engine_codec import ActionDecoder
 from tau_trainer.bridge.records import delimited
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import Actions, ActionSpec

@@ -1,0 +1,72 @@
+"""What learners on tensors share that learn one network by gradient: its policy, and how they go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import State
+from tau_trainer.algorithms.batched.contract import BatchedLearner, LearnerSetup
+from tau_trainer.algorithms.parameters import FlatParameters, fitting
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import CheckpointError
+from tau_trainer.models import ActorCritic, Policy, make_policy
+
+
+class GradientLearner(BatchedLearner):
+    """A subclass names its :attr:`name`, and makes :attr:`network` and :attr:`parameters`."""
+
+    name: str
+    """Its ``trainer_type``."""
+    network: ActorCritic
+    """What acts."""
+    parameters: FlatParameters
+    """Of the network."""
+
+    def __init__(self, setup: LearnerSetup) -> None:
+        self._setup, self.device = setup, setup.device
+        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
+        """Of what is drawn while it acts and learns."""
+
+    @property
+    @override
+    def module(self) -> torch.nn.Module:
+        return self.network
+
+    @override
+    def policy(self, version: int) -> Policy:
+        tensors = self.network.state_dict().items()
+        weights = {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors}
+        return make_policy(self.network, weights, version)
+
+    @override
+    def state(self) -> State:
+        arrays = self.parameters.state()
+        arrays["random.generator"] = self.generator.get_state().numpy()
+        return arrays, {"trainer_type": self.name, "optimizer": self.parameters.optimizer.kind}
+
+    @override
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        generator, kind = None, self.parameters.optimizer.kind
+        if self.resumes(facts):
+            generator = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
+        with torch.no_grad():  # moments of another optimizer are of no use
+            self.parameters.load(arrays, moments=facts.get("optimizer") == kind)
+        if generator is not None:
+            self.generator.set_state(torch.from_numpy(generator.copy()))
+
+    def resumes(self, facts: Mapping[str, Any]) -> bool:
+        """Whether a run goes on; else another begins from it. Raises CheckpointError where it cannot go on."""
+        kind = self.parameters.optimizer.kind
+        if "trainer_type" not in facts:
+            return False
+        if (facts["trainer_type"], facts.get("optimizer")) != (self.name, kind):
+            raise CheckpointError(
+                f"The checkpoint of policy '{self._setup.spec.name}' is of {facts['trainer_type']} with optimizer "
+                f"{facts.get('optimizer')}, the settings ask for {self.name} with {kind}; use those of the run that "
+                "wrote it."
+            )
+        return True

@@ -1,0 +1,346 @@
+"""The engine's end of the communicator API: arrays to messages, and what trainers answer to arrays.
+
+The order of actions is the order of the agents that asked, so no ids travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tau_trainer.bridge.codec import (
+    Capabilities,
+    EngineInitialization,
+    TrainerInitialization,
+    describe,
+    parsed,
+    read,
+    write,
+)
+from tau_trainer.bridge.images import CHANNELS, write_pngs
+from tau_trainer.bridge.protocol import STATUS_OK, AgentAction, AgentInfo, Command, Observation, UnityMessage
+from tau_trainer.bridge.records import (
+    BYTES,
+    FIXED32,
+    VARINT,
+    Bytes,
+    LayoutCache,
+    RecordLayout,
+    Span,
+    Template,
+    delimited,
+    fields,
+    fill_floats,
+    fill_varints,
+    float_span,
+    join_floats,
+    join_varints,
+    varint,
+    varint_spans,
+    varint_width,
+)
+from tau_trainer.errors import DecodeError
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec, StepBatch, Terminals
+
+
+@dataclass(slots=True)
+class TrainerMessage:
+    """What a trainer answered, as the engine reads it."""
+
+    status: int
+    initialization: TrainerInitialization | None = None
+    has_input: bool = False
+    command: Command = Command.STEP
+    actions: dict[str, Actions] = field(default_factory=dict)
+    side_channel: bytes = b""
+
+
+def _floats_head(spec: ObservationSpec) -> bytes:
+    """What stands before the floats of one ``ObservationProto``."""
+    size = 4 * spec.size
+    floats = varint(1 << 3 | BYTES) + varint(size)
+    return _shape(spec) + varint(Observation.FLOATS << 3 | BYTES) + varint(len(floats) + size) + floats
+
+
+def _shape(spec: ObservationSpec) -> bytes:
+    return delimited(Observation.SHAPE, b"".join(map(varint, spec.shape)))
+
+
+def _tail(spec: ObservationSpec) -> bytes:
+    """What stands after the values of one ``ObservationProto``."""
+    after = b""
+    if spec.dimension_property:
+        after += delimited(Observation.PROPERTIES, b"".join(varint(int(p)) for p in spec.dimension_property))
+    if spec.observation_type:
+        after += varint(Observation.TYPE << 3) + varint(int(spec.observation_type))
+    return after + delimited(Observation.NAME, spec.name.encode())
+
+
+def _mapping(channels: int) -> list[int]:
+    """Where the channels of PNG files belong, as Unity says it: nothing where all are the sensor's, or few enough."""
+    spare = -channels % CHANNELS
+    return [*range(channels), *[-1] * spare] if channels > CHANNELS and spare else []
+
+
+def _as_images(spec: ObservationSpec, capabilities: Capabilities | None) -> bool:
+    """Whether a sensor travels as PNG files: bytes do, unless the trainer cannot put several files together."""
+    if spec.dtype != np.uint8 or len(spec.shape) != 3:
+        return False
+    if capabilities is None or spec.shape[0] <= CHANNELS:
+        return True
+    return capabilities.concatenated_png and (capabilities.compressed_channel_mapping or not _mapping(spec.shape[0]))
+
+
+class AgentEncoder:
+    """Writes a :class:`StepBatch` as ``ListAgentInfoProto``: the engine's side. One template, filled by columns.
+
+    Sensors of bytes [C, H, W] travel as PNG files, which are put into the finished records.
+    """
+
+    def __init__(
+        self, spec: BehaviorSpec, capabilities: Capabilities | None = None, *, channels_last: bool = False
+    ) -> None:
+        """``capabilities``: what the trainer can read; None: everything.
+
+        ``channels_last``: the numbers of uncompressed images are written as [H, W, C] under the shape [C, H, W].
+        """
+        self._spec = spec
+        self._channels_last = channels_last
+        self._images = [i for i, sensor in enumerate(spec.observations) if _as_images(sensor, capabilities)]
+        self._templates: dict[tuple[int, int, bool], tuple[Template, dict[object, int]]] = {}
+
+    def encode(self, batch: StepBatch) -> bytes:
+        """Terminal records first, then those that ask for a decision."""
+        ended = batch.terminals
+        k, n = len(ended), len(batch)
+        if k + n == 0:
+            return b""
+        mask = batch.action_mask if self._spec.actions.mask_size else None
+        width, group_width = self._widths(batch)
+        key = width, group_width, mask is not None
+        template, at = self._templates.get(key) or self._templates.setdefault(key, self._build(*key))
+        rows = template.table(k + n)
+        if k:
+            rows[:k, at[AgentInfo.DONE]] = 1
+            rows[:k, at[AgentInfo.MAX_STEP]] = ended.truncated
+            self._fill(rows[:k], at, ended, width, group_width)
+        live = rows[k:] if k else rows
+        self._fill(live, at, batch, width, group_width)
+        if mask is not None:
+            live[:, at[AgentInfo.MASK] : at[AgentInfo.MASK] + self._spec.actions.mask_size] = mask
+        return self._with_images(rows, at, batch) if self._images else rows.tobytes()
+
+    def _with_images(self, rows: Bytes, at: dict[object, int], batch: StepBatch) -> bytes:
+        """The records of ``rows`` with the PNG files of all agents in their places."""
+        heads: dict[int, tuple[bytes, bytes]] = {}
+        files: dict[int, list[bytes]] = {}
+        for i in self._images:
+            sensor = self._spec.observations[i]
+            mapping = b"".join(varint(channel % 2**64) for channel in _mapping(sensor.shape[0]))
+            tail = (delimited(Observation.MAPPING, mapping) if mapping else b"") + _tail(sensor)
+            heads[i] = _shape(sensor) + varint(Observation.COMPRESSION << 3) + varint(1), tail
+            files[i] = write_pngs(batch.terminals.obs[i]) + write_pngs(batch.obs[i])
+        records = []
+        for number, row in enumerate(rows):
+            record, parts, done = row.tobytes(), [], at["body"]
+            for i, (before, after) in heads.items():
+                images = before + delimited(Observation.COMPRESSED, files[i][number]) + after
+                parts += [record[done : at["obs", i]], delimited(AgentInfo.OBSERVATION, images)]
+                done = at["obs", i]
+            records.append(delimited(1, b"".join([*parts, record[done:]])))
+        return b"".join(records)
+
+    @staticmethod
+    def _widths(batch: StepBatch) -> tuple[int, int]:
+        """Bytes of the widest agent id and of the widest group id; 0 for the latter where nobody is in a group."""
+        agents = groups = 0
+        grouped = False
+        for part in (batch, batch.terminals):
+            if len(part):
+                agents = max(agents, int(np.maximum.reduce(part.agent_ids)))
+                if np.count_nonzero(part.group_id) or np.count_nonzero(part.group_reward):
+                    grouped = True
+                    groups = max(groups, int(np.maximum.reduce(part.group_id)))
+        return varint_width(agents), varint_width(groups) if grouped else 0
+
+    def _fill(
+        self, rows: Bytes, at: dict[object, int], part: StepBatch | Terminals, width: int, group_width: int
+    ) -> None:
+        """Write what records that ended and records that go on have in common."""
+        fill_floats(rows, at[AgentInfo.REWARD], part.reward[:, None])
+        fill_varints(rows, at[AgentInfo.ID], width, part.agent_ids)
+        for i, (spec, sensor) in enumerate(zip(self._spec.observations, part.obs, strict=True)):
+            if i in self._images:
+                continue
+            if self._channels_last and sensor.ndim == 4:
+                sensor = sensor.transpose(0, 2, 3, 1)
+            flat = sensor if sensor.ndim == 2 else sensor.reshape(len(rows), spec.size)
+            if spec.dtype == np.uint8:
+                flat = np.divide(flat, np.float32(255), dtype=np.float32)
+            fill_floats(rows, at["obs", i], flat)
+        if group_width:
+            fill_varints(rows, at[AgentInfo.GROUP], group_width, part.group_id)
+            fill_floats(rows, at[AgentInfo.GROUP_REWARD], part.group_reward[:, None])
+
+    def _build(self, width: int, group_width: int, masked: bool) -> tuple[Template, dict[object, int]]:
+        """One record with its list header and the offset of each value; zero rewards are sent explicitly."""
+        body = bytearray()
+        at: dict[object, int] = {}
+
+        def value(key: object, head: bytes, size: int) -> None:
+            body.extend(head)
+            at[key] = len(body)
+            body.extend(bytes(size))
+
+        value(AgentInfo.REWARD, varint(AgentInfo.REWARD << 3 | FIXED32), 4)
+        value(AgentInfo.DONE, varint(AgentInfo.DONE << 3), 1)
+        value(AgentInfo.MAX_STEP, varint(AgentInfo.MAX_STEP << 3), 1)
+        value(AgentInfo.ID, varint(AgentInfo.ID << 3), width)
+        if masked:
+            size = self._spec.actions.mask_size
+            value(AgentInfo.MASK, varint(AgentInfo.MASK << 3 | BYTES) + varint(size), size)
+        for i, spec in enumerate(self._spec.observations):
+            if i in self._images:
+                at["obs", i] = len(body)
+                continue
+            before, after = _floats_head(spec), _tail(spec)
+            length = len(before) + 4 * spec.size + len(after)
+            value(("obs", i), varint(AgentInfo.OBSERVATION << 3 | BYTES) + varint(length) + before, 4 * spec.size)
+            body.extend(after)
+        if group_width:
+            value(AgentInfo.GROUP, varint(AgentInfo.GROUP << 3), group_width)
+            value(AgentInfo.GROUP_REWARD, varint(AgentInfo.GROUP_REWARD << 3 | FIXED32), 4)
+        head = b"\x0a" + varint(len(body))
+        at["body"] = 0
+        return Template(head + bytes(body)), {k: v + len(head) for k, v in at.items()}
+
+
+class ActionLayout(RecordLayout):
+    """The layout of an ``AgentActionProto``: where its floats and branch indices lie."""
+
+    def __init__(self, record: bytes) -> None:
+        self.continuous: list[Span] = []
+        self.discrete: list[Span] = []
+        self.legacy: list[Span] = []
+        ignored: list[Span] = []
+        for number, wire, start, stop in fields(record, 0, len(record)):
+            if number == AgentAction.CONTINUOUS and wire in (BYTES, FIXED32):
+                self.continuous.append(float_span(start, stop))
+            elif number == AgentAction.DISCRETE and wire in (BYTES, VARINT):
+                self.discrete += varint_spans(record, start, stop)
+            elif number == AgentAction.LEGACY and wire in (BYTES, FIXED32):
+                self.legacy.append(float_span(start, stop))
+            elif number == AgentAction.VALUE and wire in (BYTES, FIXED32):
+                ignored.append(Span(start, stop))
+        super().__init__(record, self.continuous + self.legacy + ignored, self.discrete)
+
+
+class ActionDecoder:
+    """Reads ``ListAgentActionProto`` into :class:`Actions`: the engine's side."""
+
+    def __init__(self, spec: ActionSpec, *, legacy: bool = False) -> None:
+        """``legacy``: an action that is nothing but the deprecated copy counts, as in old recordings."""
+        self._spec = spec
+        self._legacy = legacy
+        self._layouts: LayoutCache[ActionLayout] = LayoutCache(ActionLayout)
+
+    def decode(self, payload: bytes) -> Actions:
+        """Actions of all agents, in message order. Raises DecodeError where a record does not fit the spec."""
+        alike = self._layouts.alike(payload)
+        if alike is not None:
+            return self._read(*alike)
+        groups = self._layouts.groups(payload)
+        actions = Actions.zeros(self._spec, sum(len(group.index) for group in groups))
+        for group in groups:
+            part = self._read(group.layout, group.rows)
+            actions.continuous[group.index] = part.continuous
+            actions.discrete[group.index] = part.discrete
+        return actions
+
+    def _read(self, layout: ActionLayout, rows: Bytes) -> Actions:
+        """Actions of records of one layout."""
+        n, spec = len(rows), self._spec
+        floats = sum(span.stop - span.start for span in layout.continuous) // 4
+        branches = len(layout.discrete)
+        self._check(floats, branches)
+        if self._legacy and layout.legacy and not floats and not branches:
+            both = join_floats(layout.legacy, rows)
+            self._check(spec.continuous_size, both.shape[1] - spec.continuous_size)
+            return Actions(both[:, : spec.continuous_size], both[:, spec.continuous_size :].astype(np.int32))
+        return Actions(
+            join_floats(layout.continuous, rows) if floats else np.zeros((n, spec.continuous_size), np.float32),
+            join_varints(layout.discrete, rows).astype(np.int32)
+            if branches
+            else np.zeros((n, spec.discrete_size), np.int32),
+        )
+
+    def _check(self, floats: int, branches: int) -> None:
+        """An action may leave out all of a kind, which means zeros, but not some."""
+        spec = self._spec
+        if floats not in (0, spec.continuous_size) or branches not in (0, spec.discrete_size):
+            raise DecodeError(
+                f"an action has {floats} continuous values and {branches} branches; this behavior takes "
+                f"{spec.continuous_size} and {spec.discrete_size}"
+            )
+
+
+_encoders: dict[tuple[BehaviorSpec, Capabilities | None], AgentEncoder] = {}
+_decoders: dict[ActionSpec, ActionDecoder] = {}
+
+
+def encode_engine_message(
+    *,
+    initialization: EngineInitialization | None = None,
+    specs: Sequence[BehaviorSpec] = (),
+    steps: Sequence[StepBatch] | None = None,
+    side_channel: bytes = b"",
+    observation_specs: Mapping[str, BehaviorSpec] | None = None,
+    trainer: Capabilities | None = None,
+) -> bytes:
+    """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
+
+    ``observation_specs`` gives the behavior of every step by name, ``trainer`` what its reader can do
+    (None: everything). Uncompressed
+    images are written as package 3.0.0 does, which every :class:`EngineInitialization` of ours says it is.
+    """
+    message = UnityMessage()
+    message.header.status = STATUS_OK
+    if initialization is not None:
+        write(message.engine_output.rl_initialization_output, initialization)
+    for spec in specs:
+        brain = message.engine_output.rl_initialization_output.brain_parameters.add()
+        brain.is_training = True
+        describe(brain, spec)
+    if steps is not None:
+        output = message.engine_output.rl_output
+        output.SetInParent()
+        output.side_channel = side_channel
+        for step in steps:
+            spec = (observation_specs or {})[step.behavior]
+            if (spec, trainer) not in _encoders:
+                _encoders[spec, trainer] = AgentEncoder(spec, trainer, channels_last=True)
+            output.agent_infos[step.behavior] = _encoders[spec, trainer].encode(step)
+    return bytes(message.SerializeToString())
+
+
+def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:
+    """Read a trainer's reply on the engine's side. Raises DecodeError. Actions of unknown behaviors are left out."""
+    message = parsed(data)
+    result = TrainerMessage(message.header.status)
+    result.has_input = message.HasField("trainer_input")
+    if not result.has_input:
+        return result
+    if message.trainer_input.HasField("rl_initialization_input"):
+        result.initialization = read(TrainerInitialization, message.trainer_input.rl_initialization_input)
+    rl_input = message.trainer_input.rl_input
+    # proto3's enums are open: a number that nobody knows arrives as it is, and means a step here.
+    result.command = Command(rl_input.command) if rl_input.command in (0, 1, 2) else Command.STEP
+    result.side_channel = rl_input.side_channel
+    for name, payload in rl_input.agent_actions.items():
+        if name in specs:
+            spec = specs[name].actions
+            decoder = _decoders.get(spec) or _decoders.setdefault(spec, ActionDecoder(spec))
+            result.actions[name] = decoder.decode(payload)
+    return result

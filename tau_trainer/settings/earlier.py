@@ -1,0 +1,113 @@
+"""Keys that earlier versions of this package had: what they are called today, and files that say them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tau_trainer.settings.document import Location
+
+_CLOCK = ("max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints")
+"""What stood at the top of a file for ``tau-train batch``, and is a behavior's."""
+_ACTORS = {
+    "flush_record_interval": "behaviors.*.summary_freq (counted in decisions)",
+    "record_compute_cost_interval": "behaviors.*.summary_freq (counted in decisions)",
+    "record_agent_info_interval": "behaviors.*.summary_freq (counted in decisions)",
+    "save_interval": "behaviors.*.checkpoint_interval (counted in decisions)",
+    "warmup_period": "behaviors.*.hyperparameters.buffer_init_steps",
+    "eps_min": "async_trainer.exploration",
+    "eps_max": "async_trainer.exploration",
+}
+"""What stood in ``async_trainer``, and what says it now."""
+
+OPTS_ALONE = ("flush_record_interval", "record_compute_cost_interval", "record_agent_info_interval", "save_interval")
+"""Of these what counted in gradient steps, of which nothing is left."""
+
+
+def _new_key(location: tuple[str, ...], anywhere: str = "default_settings") -> str | None:
+    """What a key is called today; None: it is not one of an earlier version."""
+    match location:
+        case ("policies", name, "gamma"):
+            return f"behaviors.{name}.reward_signals.extrinsic.gamma"
+        case ("policies", *below):
+            return ".".join(["behaviors", *below])
+        case ("seed",):
+            return "env_settings.seed"
+        case (key,) if key in _CLOCK:
+            return f"{anywhere}.{key}"
+        case ("async_trainer", key):
+            return _ACTORS.get(key)
+    return None
+
+
+def moved_override(dotted: str) -> str | None:
+    """The key of today for an override of an earlier version; None: it is none."""
+    return _new_key(tuple(dotted.split(".")), "behaviors.*")
+
+
+def moved(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Where a file says a key that is called otherwise today, and what to say of it."""
+    for key, value in data.items():
+        places: list[tuple[str, ...]] = [(key,)]
+        if key == "policies":
+            places += [(key, name, "gamma") for name, policy in _mapping(value).items() if "gamma" in _mapping(policy)]
+        elif key in ("seed", *_CLOCK) and "environment" not in data:
+            continue
+        elif key == "async_trainer":
+            places = [(key, name) for name in _mapping(value)]
+        for place in places:
+            if (new := _new_key(place)) is not None:
+                spread = _spread(_mapping(value)) if place[-1] in ("eps_min", "eps_max") else None
+                yield place, f"is {new} today; write {f'exploration: {_written(spread)}' if spread else 'that'}"
+
+
+def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in the keys of today.
+
+    Actors' intervals that were counted in gradient steps are left out, for those that count decisions are there.
+    """
+    found = copy.deepcopy(dict(data))
+    policies = found.pop("policies", None)
+    if policies is not None:
+        found["behaviors"] = policies
+        for policy in map(_mapping, _mapping(policies).values()):
+            if "gamma" in policy:
+                signals = policy.setdefault("reward_signals", {})
+                signals.setdefault("extrinsic", {})["gamma"] = policy.pop("gamma")
+        if clock := {key: found.pop(key) for key in _CLOCK if key in found}:
+            found["default_settings"] = clock
+        if "seed" in found:
+            found["env_settings"] = {"seed": found.pop("seed")}
+    if isinstance(actors := found.get("async_trainer"), dict):
+        spread = _spread(actors)
+        warmup = {key: actors.pop(key) for key in _ACTORS if key in actors}.get("warmup_period")
+        if spread is not None:
+            actors["exploration"] = spread
+        behaviors = [found.get("default_settings"), *_mapping(found.get("behaviors")).values()]
+        for behavior in behaviors if warmup is not None else ():
+            if isinstance(behavior, dict):
+                behavior["hyperparameters"] = {**(behavior.get("hyperparameters") or {}), "buffer_init_steps": warmup}
+    return found
+
+
+def _written(entries: Sequence[Mapping[str, Any]]) -> str:
+    """A list of mappings as YAML has it in a line."""
+    each = (", ".join(f"{key}: {value}" for key, value in entry.items()) for entry in entries)
+    return f"[{', '.join(f'{{{entry}}}' for entry in each)}]"
+
+
+def _spread(actors: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """What each actor explores with whose epsilons lie evenly from ``eps_min`` to ``eps_max``; None: they are not said.
+
+    Source: border's Atari actors, ``(eps_max - eps_min) * i / (n - 1) + eps_min``.
+    """
+    low, high, count = actors.get("eps_min"), actors.get("eps_max"), actors.get("actors", 4)
+    if not (isinstance(low, int | float) and isinstance(high, int | float) and isinstance(count, int)):
+        return None
+    step = (high - low) / max(count - 1, 1)
+    return [{"type": "eps_greedy", "eps": round(low + step * actor, 9)} for actor in range(count)]
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,100 @@
+"""Keys of earlier versions: refused with the key of today in files, and read as what they said in stored runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import load_batched, load_settings
+
+BATCHED = """environment: {name: cartpole}
+policies:
+  agent: {trainer_type: ppo, gamma: 0.5, criterion: 3.0}
+max_steps: 5
+summary_freq: 4
+checkpoint_interval: 3
+keep_checkpoints: 2
+seed: 7
+"""
+ACTORS = """behaviors:
+  A: {trainer_type: dqn}
+async_trainer:
+  actors: 3
+  eps_min: 0.1
+  eps_max: 0.4
+  warmup_period: 50
+  save_interval: 60
+  flush_record_interval: 70
+"""
+
+
+def told(path: Path, text: str) -> tuple[str, ...]:
+    path.write_text(text)
+    with pytest.raises(SettingsError) as error:
+        load_settings(path)
+    return error.value.problems
+
+
+def test_each_key_of_an_earlier_batched_file_is_told_its_key_of_today(tmp_path: Path) -> None:
+    file = tmp_path / "old.yaml"
+    clock = [f"{key} is default_settings.{key}" for key in ("max_steps", "summary_freq", "checkpoint_interval")]
+    wanted = [
+        "2: policies is behaviors",
+        "3: policies.agent.gamma is behaviors.agent.reward_signals.extrinsic.gamma",
+        *(f"{line}: {text}" for line, text in enumerate(clock, 4)),
+        "7: keep_checkpoints is default_settings.keep_checkpoints",
+        "8: seed is env_settings.seed",
+    ]
+    found = told(file, BATCHED)
+    assert found == tuple(f"{file}:{text} today; write that, or run: tau-train upgrade {file}" for text in wanted)
+
+
+def test_each_key_of_actors_that_said_another_again_is_told_that(tmp_path: Path) -> None:
+    file = tmp_path / "old.yaml"
+    spread = "[{type: eps_greedy, eps: 0.1}, {type: eps_greedy, eps: 0.25}, {type: eps_greedy, eps: 0.4}]"
+    wanted = [
+        f"5: async_trainer.eps_min is async_trainer.exploration today; write exploration: {spread}",
+        f"6: async_trainer.eps_max is async_trainer.exploration today; write exploration: {spread}",
+        "7: async_trainer.warmup_period is behaviors.*.hyperparameters.buffer_init_steps today; write that",
+        "8: async_trainer.save_interval is behaviors.*.checkpoint_interval (counted in decisions) today; write that",
+        "9: async_trainer.flush_record_interval is behaviors.*.summary_freq (counted in decisions) today; write that",
+    ]
+    assert told(file, ACTORS) == tuple(f"{file}:{text}, or run: tau-train upgrade {file}" for text in wanted)
+
+
+@pytest.mark.parametrize(
+    ("key", "new"),
+    [
+        ("policies.*.gamma", "behaviors.*.reward_signals.extrinsic.gamma"),
+        ("policies.agent.to_train", "behaviors.agent.to_train"),
+        ("max_steps", "behaviors.*.max_steps"),
+        ("seed", "env_settings.seed"),
+        ("async_trainer.warmup_period", "behaviors.*.hyperparameters.buffer_init_steps"),
+    ],
+)
+def test_overrides_are_told_theirs(key: str, new: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load_batched("cartpole_batch", {key: 1})
+    assert str(error.value) == f"override {key} is {new} today; write that"
+
+
+def test_what_a_run_stored_is_read_as_what_it_said(tmp_path: Path) -> None:
+    file = tmp_path / "configuration.yaml"
+    file.write_text(BATCHED)
+    settings = load_batched(file)
+    policy = settings.behaviors["agent"]
+    assert (policy.gamma, policy.criterion, settings.seed) == (0.5, 3.0, 7)
+    assert (policy.max_steps, policy.summary_freq, policy.checkpoint_interval, policy.keep_checkpoints) == (5, 4, 3, 2)
+
+
+def test_what_a_run_of_actors_stored_is_read_as_what_it_said(tmp_path: Path) -> None:
+    file = tmp_path / "configuration.yaml"
+    file.write_text(ACTORS)
+    settings = load_settings(file)
+    actors = settings.async_trainer
+    assert [actors.exploration_of(actor) for actor in range(3)] == [
+        {"type": "eps_greedy", "eps": eps} for eps in (0.1, 0.25, 0.4)
+    ]
+    assert settings.behaviors["A"].hyperparameters.model_dump()["buffer_init_steps"] == 50
