@@ -1,4 +1,7 @@
-"""Loops of gradient steps without the interpreter: TorchScript, where it is there."""
+"""Loops of gradient steps without the interpreter: TorchScript, where it is there. Nothing else asks torch for it.
+
+``PYTORCH_JIT=0``, a variable of torch's own, switches it off: then the same functions run as ordinary Python.
+"""
 
 from __future__ import annotations
 
