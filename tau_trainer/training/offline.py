@@ -292,4 +292,6 @@ class RecordingsCollector(Collector):
 def _trainers(settings: RunSettings) -> list[tuple[str, OfflineTrainerSettings]]:
     """By name; empty: the name that the recording says."""
     named: list[tuple[str, TrainerSettings | None]] = [*settings.behaviors.items()]
-    return [(name, cast("OfflineTrainerSettings", own)) for name, own in named or [("", settings.default_settings)]]
+    return [
+        (name, cast("OfflineTrainerSettings", trainer)) for name, trainer in named or [("", settings.default_settings)]
+    ]
