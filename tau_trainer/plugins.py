@@ -61,7 +61,7 @@ _OWN: dict[Kind, dict[str, str]] = {
         "visual:nature_cnn": "tau_trainer.models.encoders.convolutional:NatureCNN",
         "visual:resnet": "tau_trainer.models.encoders.resnet:ResNet",
         "visual:match3": "tau_trainer.models.encoders.convolutional:Match3",
-        "visual:fully_connected": "tau_trainer.models.encoders.fully_connected:FullyConnected",
+        "visual:fully_connected": "tau_trainer.models.encoders.convolutional:FullyConnected",
         "lists": "tau_trainer.models.encoders.attention:EntityAttention",
     },
     # From input size and memory settings to a block, by `memory.type`.

@@ -212,13 +212,13 @@ def walked() -> dict[str, Walk]:
     from tau_trainer import load_settings
     from tau_trainer.bridge.codec import TrainerCodec
     from tau_trainer.training.api import train
-    from tau_trainer.training.learning.learner import Learner
+    from tau_trainer.training.learning.updates import Updates
 
     assert threading.current_thread() is threading.main_thread()
     walks = {"exchange": Walk(), "update": Walk()}
-    steps, learn = TrainerCodec.steps, Learner._learn
+    steps, learn = TrainerCodec.steps, Updates._learn
     TrainerCodec.steps = _every(steps, _EXCHANGES, walks["exchange"], until=_EXCHANGES + 1)  # type: ignore[method-assign]
-    Learner._learn = _every(learn, _UPDATES, walks["update"], until=_UPDATES)  # type: ignore[method-assign]
+    Updates._learn = _every(learn, _UPDATES, walks["update"], until=_UPDATES)  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as folder:
             chosen = {
@@ -230,7 +230,7 @@ def walked() -> dict[str, Walk]:
             }
             train(load_settings(None, chosen), terminal="quiet")
     finally:
-        TrainerCodec.steps, Learner._learn = steps, learn  # type: ignore[method-assign]
+        TrainerCodec.steps, Updates._learn = steps, learn  # type: ignore[method-assign]
     return walks
 
 

@@ -18,9 +18,9 @@ from pydantic import ValidationError, create_model
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Publish, Setup, State
-from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
 from tau_trainer.algorithms.parameters import fitting
-from tau_trainer.algorithms.transitions import Transitions, minibatches
 from tau_trainer.columns import MOMENT, Arrays, Column
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import RewardDone, Rollout, Work

@@ -1,6 +1,6 @@
 """Minibatches with torch's own differentiation: the path of every network and every objective.
 
-Where plain networks learn by PPO, :mod:`tau_trainer.algorithms.fused` computes the same numbers faster.
+Where plain networks learn by PPO, :mod:`tau_trainer.algorithms.accelerators.fused` computes the same numbers faster.
 """
 
 from __future__ import annotations

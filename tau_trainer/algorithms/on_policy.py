@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class OnPolicy(GradientAlgorithm):
             generator=self.generator,
         )
 
-    @property
+    @cached_property
     def rollout_size(self) -> int:
         """New transitions that an update waits for: all of the buffer, or a half of it."""
         return self.settings.hyperparameters.buffer_size

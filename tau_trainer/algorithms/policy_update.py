@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import torch
 
+from tau_trainer.algorithms.accelerators.fused import FusedEpochs
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import OnBatch
 from tau_trainer.algorithms.batch import Numbers, Samples, exact, in_parts, new_statistics, shuffled
-from tau_trainer.algorithms.fused import FusedEpochs
 from tau_trainer.algorithms.losses import CLIPPED, Objective, evaluate, summarize_epoch
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.ranks import Ranks

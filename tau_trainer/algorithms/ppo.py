@@ -28,6 +28,7 @@ begins with its own stored state. So nothing is padded to full length; short epi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -181,7 +182,7 @@ class PPO(OnPolicy):
         self.parameters.lie_in(**vectors)
         self.policy_update = self.new_update()
 
-    @property
+    @cached_property
     @override
     def rollout_size(self) -> int:
         return self._hyperparameters.rollout_size

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from tau_trainer import plugins
+from tau_trainer.algorithms.offline.recordings import recorded_work
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
-from tau_trainer.algorithms.recordings import recorded_work
 from tau_trainer.bridge.demonstrations import read_demonstrations
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import DataError, NonFiniteError

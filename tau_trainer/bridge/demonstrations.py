@@ -30,7 +30,7 @@ from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.codec import read_action_spec
 from tau_trainer.bridge.engine_codec import ActionDecoder
 from tau_trainer.bridge.package import DECLARED, RECORDED, ImageOrder
-from tau_trainer.bridge.protocol import UnityMessage
+from tau_trainer.bridge.protocol import DemonstrationMeta, UnityMessage
 from tau_trainer.bridge.records import BYTES, VARINT, delimited, fields, read_varint
 from tau_trainer.errors import DataError, DecodeError
 from tau_trainer.files import reason
@@ -47,8 +47,6 @@ API_VERSION = 1
 """That is written; 0 is the same."""
 RESERVED = 33
 """Bytes before the behavior's description."""
-VERSION, NAME, STEPS, EPISODES, MEAN_REWARD = range(1, 6)
-"""Fields of ``DemonstrationMetaProto``."""
 OWN_ACTIONS = 1000
 """Field of the behavior's description that only we write: a record's action answers its own observation."""
 _COLUMNS = "reward", "begins", "ended", "truncated"
@@ -235,11 +233,11 @@ def _parse_meta(data: bytes) -> int:
     start, stop = _next(data[:RESERVED], 0, "what it says of itself")
     version = steps = 0
     for number, wire, first, _ in fields(data, start, stop):
-        if wire == VARINT and number == VERSION:
+        if wire == VARINT and number == DemonstrationMeta.VERSION:
             version, _ = read_varint(data, first)
-        elif wire == VARINT and number == STEPS:
+        elif wire == VARINT and number == DemonstrationMeta.STEPS:
             steps, _ = read_varint(data, first)
-        elif number > MEAN_REWARD:
+        elif number > DemonstrationMeta.MEAN_REWARD:
             raise DecodeError("it is not in ML-Agents' format")
     if version > API_VERSION:
         raise DecodeError(f"it has format version {version}, and {API_VERSION} is the newest that is known")

@@ -319,9 +319,10 @@ def encode_engine_message(
         output.side_channel = side_channel
         for step in steps:
             spec = (observation_specs or {})[step.behavior]
-            if (spec, trainer) not in _encoders:
-                _encoders[spec, trainer] = AgentEncoder(spec, trainer, channels_last=True)
-            output.agent_infos[step.behavior] = _encoders[spec, trainer].encode(step)
+            encoder = _encoders.get((spec, trainer))
+            if encoder is None:
+                encoder = _encoders[spec, trainer] = AgentEncoder(spec, trainer, channels_last=True)
+            output.agent_infos[step.behavior] = encoder.encode(step)
     return bytes(message.SerializeToString())
 
 

@@ -58,6 +58,12 @@ class AgentAction:
     LEGACY, VALUE, CONTINUOUS, DISCRETE = 1, 4, 6, 7
 
 
+class DemonstrationMeta:
+    """Fields of ``DemonstrationMetaProto``."""
+
+    VERSION, NAME, STEPS, EPISODES, MEAN_REWARD = range(1, 6)
+
+
 class Observation:
     """Fields of ``ObservationProto``."""
 

@@ -8,19 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from tau_trainer.bridge.codec import ActionEncoder, describe
-from tau_trainer.bridge.demonstrations import (
-    API_VERSION,
-    EPISODES,
-    MEAN_REWARD,
-    NAME,
-    OWN_ACTIONS,
-    RESERVED,
-    STEPS,
-    VERSION,
-    Demonstration,
-)
+from tau_trainer.bridge.demonstrations import API_VERSION, OWN_ACTIONS, RESERVED, Demonstration
 from tau_trainer.bridge.engine_codec import AgentEncoder
-from tau_trainer.bridge.protocol import UnityMessage
+from tau_trainer.bridge.protocol import DemonstrationMeta, UnityMessage
 from tau_trainer.bridge.records import FIXED32, VARINT, delimited, fields, varint
 from tau_trainer.errors import DataError
 from tau_trainer.files import atomic_write_bytes
@@ -66,12 +56,12 @@ def _meta(demonstration: Demonstration, name: str) -> bytes:
     """The reserved area: of the name as much as there is room for."""
     returns = demonstration.returns
     mean = np.float32(returns.mean() if len(returns) else 0.0).tobytes()
-    numbers = varint(STEPS << 3) + varint(len(demonstration)) + varint(EPISODES << 3) + varint(len(returns))
-    rest = numbers + varint(MEAN_REWARD << 3 | FIXED32) + mean
+    field, version = DemonstrationMeta, varint(DemonstrationMeta.VERSION << 3) + varint(API_VERSION)
+    numbers = varint(field.STEPS << 3) + varint(len(demonstration)) + varint(field.EPISODES << 3) + varint(len(returns))
+    rest = numbers + varint(field.MEAN_REWARD << 3 | FIXED32) + mean
     kept = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in " -"))
-    room = RESERVED - len(rest) - len(varint(VERSION << 3) + varint(API_VERSION)) - 3
-    named = delimited(NAME, kept[: min(_LONGEST_NAME, room)].encode())
-    meta = varint(VERSION << 3) + varint(API_VERSION) + named + rest
+    room = RESERVED - len(rest) - len(version) - 3
+    meta = version + delimited(field.NAME, kept[: min(_LONGEST_NAME, room)].encode()) + rest
     return (varint(len(meta)) + meta).ljust(RESERVED, b"\0")
 
 

@@ -51,7 +51,7 @@ def _reader_has_gone() -> bool:
 
 def _run(words: list[str]) -> int:
     if words[:1] == [_PASS_THROUGH]:
-        from tau_trainer.cli.headless import headless
+        from tau_trainer.cli.parts.headless import headless
 
         return headless(*words[1:])
     from cyclopts import CycloptsError

@@ -29,7 +29,7 @@ class Progress:
         self._tasks: dict[str, Any] = {}
         self._bars = None
         if console.is_terminal and not console.is_dumb_terminal and not self._silent:
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
             self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
 
     def __enter__(self) -> Progress:
@@ -48,8 +48,8 @@ class Progress:
         with self._lock:
             if self._bars is not None:
                 if name not in self._tasks:
-                    self._tasks[name] = self._bars.add_task(name, total=1.0, told="")
-                self._bars.update(self._tasks[name], completed=share, told=text)
+                    self._tasks[name] = self._bars.add_task(name, total=1.0, text="")
+                self._bars.update(self._tasks[name], completed=share, text=text)
             elif time.monotonic() >= self._next.get(name, self._first):
                 self._next[name] = time.monotonic() + _TELL_S
                 show_status(f"{name} {min(share, 1.0):.0%}: {text}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
-    from tau_trainer.cli.options import BatchFlags, EngineFlags, LegacyFlags, OutputFlags, RunFlags
+    from tau_trainer.cli.engines import EngineFlags
+    from tau_trainer.cli.options import AnyRunFlags, BatchFlags, LearnFlags, LegacyFlags, ParallelFlags
     from tau_trainer.settings import BatchedSettings, RunSettings
     from tau_trainer.settings.problems import Problems
 
@@ -34,16 +35,19 @@ class Request:
     overrides: dict[str, Any] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
     lenient: bool = False
+    batched: bool = False
+    """Whether the file must be of a batched environment; else of none."""
     resumed: bool = False
     """The config is the one that the run to be resumed was started with."""
     name: str = ""
     """What the run is called, with a number, where nobody says."""
 
-    def resume_from(self, results: Path, run_id: str | None, flag: str, *, batched: bool = False) -> None:
-        """Take the settings that ``run_id`` was started with, if there are any; None: the newest run of this name.
+    def resume_from(self, run: AnyRunFlags, flag: str) -> None:
+        """Take the settings that the run was started with, if it is there; no id: the newest run of this name.
 
         Raises SettingsError where another command goes on with it than the one that has this ``flag``.
         """
+        results, run_id = run.folder_of_runs, run.run_id
         if run_id is None:
             from tau_trainer.runs.folder import numbered
 
@@ -51,7 +55,7 @@ class Request:
             run_id = runs[-1][1] if runs else None
         path = results / (run_id or "") / "configuration.yaml"
         if run_id is not None and path.is_file():
-            _check_kind(path, flag, batched=batched)
+            self.check_kind(path, flag)
             self.config, self.resumed = path, True
             self.overrides["checkpoint_settings.run_id"] = run_id
             self.overrides["checkpoint_settings.results_dir"] = str(results)
@@ -64,121 +68,125 @@ class Request:
         """The validated settings. Raises SettingsError."""
         from tau_trainer.settings.loading import load_form
 
-        return load_form(False, self.config, self.overrides, self.lenient, self.flags)
+        return load_form(self.batched, self.config, self.overrides, self.lenient, self.flags)
 
     def read(self, warn: Callable[[str], None]) -> tuple[RunSettings, Problems]:
         """The settings, trainable or not, and where they stand; ``warn``: what is left out. Raises SettingsError."""
         from tau_trainer.settings.loading import read_settings
 
-        return read_settings(self.config, self.overrides, self.lenient, self.flags, warn, batched=False)
+        return read_settings(self.config, self.overrides, self.lenient, self.flags, warn, batched=self.batched)
+
+    def check_kind(self, configuration: Path, flag: str) -> None:
+        """Raises SettingsError where the run with this file is one that another command goes on with."""
+        from tau_trainer.settings.batched import is_batched
+        from tau_trainer.settings.document import read_document
+
+        if configuration.is_file() and is_batched(read_document(configuration).data) != self.batched:
+            run = configuration.parent
+            command = "learn" if self.batched else "batch"
+            raise SettingsError(
+                f"{flag}: '{run}' is not a run of tau-train {'batch' if self.batched else 'learn or parallel'}; go on "
+                f"with it by: tau-train {command} {flag} --run-id {run.name}, or choose another --run-id"
+            )
+
+    def named(self, settings: SettingsT) -> SettingsT:
+        """With a run id, where nobody chose one: the request's name with the next free number, or the newest to go on.
+
+        A given flag beats the file's; --resume and --force at one level contradict each other. What goes on is of the
+        same kind. Raises SettingsError.
+        """
+        from tau_trainer.runs.folder import called
+
+        chosen = called(settings.checkpoint_settings, self.name)
+        if chosen.resume or chosen.inference:
+            flag = "--resume" if chosen.resume else "--inference"
+            self.check_kind(Path(chosen.results_dir, chosen.run_id, "configuration.yaml"), flag)
+        if chosen.inference and "checkpoint_settings.force" in self.overrides:
+            raise SettingsError(
+                "--inference plays the run that is there, and --force would replace it; give one of them"
+            )
+        if chosen.resume and chosen.force:
+            given = [name for name in ("resume", "force") if f"checkpoint_settings.{name}" in self.overrides]
+            if len(given) != 1:
+                raise SettingsError("--resume and --force contradict each other; give one of them")
+            other = "force" if given == ["resume"] else "resume"
+            chosen = chosen.model_copy(update={other: False, "load_model": False})
+        return settings.model_copy(update={"checkpoint_settings": chosen})
 
 
-def learn_request(
-    config: str | None,
-    run: RunFlags,
-    engines: EngineFlags,
-    num_envs: str | None,
-    legacy: LegacyFlags,
-    *others: object,
-) -> Request:
+def learn_request(config: str | None, flags: LearnFlags) -> Request:
     """What the command line of ``tau-train learn`` asks for. Raises SettingsError."""
+    run, legacy = flags.run, flags.legacy
     _note_deprecated(legacy)
-    request = _request(config, run, engines, (legacy, *others))
-    if num_envs is not None:
-        request.put("env_settings.num_envs", num_envs, "--num-envs")
+    request = _request(config, flags, run)
     if "async_trainer.actors" in request.overrides and "execution" not in request.overrides:
         request.overrides["execution"] = "async"  # there are no others
     if run.inference and run.initialize_from and not run.resume:
         request.put("checkpoint_settings.run_id", run.initialize_from, "--initialize-from")
-    request.name = Path(config).stem if config else _played(engines.env)
-    if config is None and (run.resume or run.inference or legacy.load):
-        request.resume_from(_results(run), request.overrides.get("checkpoint_settings.run_id"), _again(run))
+        run = replace(run, run_id=run.initialize_from)
+    request.name = Path(config).stem if config else _played(flags.engines.env)
+    if config is None and (run.again or legacy.load):
+        request.resume_from(run, run.again or "--resume")
     return request
-
-
-def _played(env: str | None) -> str:
-    """What a run is called that has no file: after what it plays; ML-Agents' word for the editor's."""
-    from tau_trainer.settings import EDITOR
-
-    if env is None or env == EDITOR:
-        return DEFAULT_RUN
-    kind, *places = env.split(":")
-    if places and len(kind) > 1:  # one letter is a drive
-        return places[-1].rpartition(".")[2] or DEFAULT_RUN
-    return Path(env).stem or DEFAULT_RUN
 
 
 def learn_settings(request: Request) -> RunSettings:
     """Settings of ``tau-train learn``, with a run id. Raises SettingsError."""
     from tau_trainer.settings import resolve_seed
 
-    return resolve_seed(one_of_resume_and_force(with_run_id(request.load(), request), request))
+    return resolve_seed(request.named(request.load()))
 
 
 def engine_settings(config: Path | None, engines: EngineFlags, seed: int) -> RunSettings:
     """Settings of a run, or none, with these flags over them: for those who only play. Raises SettingsError."""
-    from tau_trainer.cli.options import overrides_of
-    from tau_trainer.settings import EDITOR
+    from tau_trainer.cli.flags import overrides_of
 
-    overrides, flags = overrides_of(engines)
-    request = Request(config, overrides, flags)
-    if engines.env is not None:
-        request.put("env_settings.env_path", None if engines.env == EDITOR else engines.env, "--env")
+    request = Request(config, *overrides_of(engines))
     request.put("env_settings.seed", seed, "--seed")
     return request.load()
 
 
-def parallel_settings(config: str | None, run: RunFlags, engines: EngineFlags, *others: object) -> RunSettings:
+def parallel_settings(config: str | None, flags: ParallelFlags) -> RunSettings:
     """Settings of ``tau-train parallel``: with a ``tau`` section, an engine and a run id. Raises SettingsError."""
     from tau_trainer.settings import find_config, resolve_seed
 
-    request = _request(config, run, engines, others)
+    request = _request(config, flags, flags.run)
     request.name = Path(config).stem if config else DEFAULT_CONFIG
-    if config is None and (run.resume or run.inference):
-        request.resume_from(_results(run), run.run_id, _again(run))
+    if config is None and flags.run.again:
+        request.resume_from(flags.run, flags.run.again)
     if request.config is None:
         request.config = find_config(DEFAULT_CONFIG)
-    if engines.env is None and not _names_engine(request.config) and not request.resumed:
+    if flags.engines.env is None and not _names_engine(request.config) and not request.resumed:
         request.overrides.setdefault("env_settings.env_path", DEFAULT_ENV)
-    settings = with_run_id(_with_pairs(request.load()), request)
-    settings = _editor_is_one_pair(settings, chosen="tau.pairs" in request.overrides)
-    return resolve_seed(one_of_resume_and_force(settings, request))
+    settings = _editor_is_one_pair(_with_pairs(request.load()), chosen="tau.pairs" in request.overrides)
+    return resolve_seed(request.named(settings))
 
 
-def batched_settings(config: str | None, run: BatchFlags, shown: OutputFlags) -> BatchedSettings:
-    """Settings of ``tau-train batch``, with a run id. Raises SettingsError."""
-    from tau_trainer.cli.options import overrides_of
-    from tau_trainer.settings import find_config, load_batched, resolve_seed
+def batched_settings(config: str | None, run: BatchFlags, *others: object) -> BatchedSettings:
+    """Settings of ``tau-train batch``, with a run id; ``others``: more flags. Raises SettingsError."""
+    from tau_trainer.settings import resolve_seed
 
-    overrides, flags = overrides_of(run, shown)
-    request = Request(find_config(config) if config else None, overrides, flags)
-    for assignment in run.set:
-        key, value = _assignment(assignment)
-        request.put(key, value, f"--set {key}")
-    if config is None and (run.resume or run.inference) and run.run_id is not None:
-        request.resume_from(_results(run), run.run_id, _again(run), batched=True)
+    request = _request(config, run, run, *others)
+    request.batched = True
+    if config is None and run.again and run.run_id is not None:
+        request.resume_from(run, run.again)
         if request.config is None:
-            raise SettingsError(f"--run-id {run.run_id}: there is no such run in '{_results(run)}' to go on with")
+            raise SettingsError(f"--run-id {run.run_id}: there is no such run in '{run.folder_of_runs}' to go on with")
     if request.config is None:
-        again = "--resume" if run.resume else "--inference" if run.inference else None
         raise SettingsError(
-            "name a settings file, such as: tau-train batch cartpole_batch"
-            if again is None
-            else f"{again} needs the run's --run-id, or the file that it began with"
+            f"{run.again} needs the run's --run-id, or the file that it began with"
+            if run.again
+            else "name a settings file, such as: tau-train batch cartpole_batch"
         )
     request.name = request.config.stem
-    settings = with_run_id(load_batched(request.config, request.overrides, request.flags), request)
-    return resolve_seed(one_of_resume_and_force(settings, request, batched=True))
+    return resolve_seed(request.named(cast("BatchedSettings", request.load())))
 
 
-def _request(config: str | None, run: RunFlags, engines: EngineFlags, others: Sequence[object]) -> Request:
-    from tau_trainer.cli.options import overrides_of
-    from tau_trainer.settings import EDITOR, find_config
+def _request(config: str | None, flags: object, run: AnyRunFlags, *others: object) -> Request:
+    from tau_trainer.cli.flags import overrides_of
+    from tau_trainer.settings import find_config
 
-    overrides, flags = overrides_of(run, engines, *others)
-    request = Request(find_config(config) if config else None, overrides, flags, run.lenient)
-    if engines.env is not None:
-        request.put("env_settings.env_path", None if engines.env == EDITOR else engines.env, "--env")
+    request = Request(find_config(config) if config else None, *overrides_of(flags, *others), run.lenient)
     for assignment in run.set:
         key, value = _assignment(assignment)
         request.put(key, value, f"--set {key}")
@@ -198,33 +206,24 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise SettingsError(f"--set {text}: its value is not valid YAML; quote it") from None
 
 
+def _played(env: str | None) -> str:
+    """What a run is called that has no file: after what it plays; ML-Agents' word for the editor's."""
+    from tau_trainer.settings import EDITOR
+
+    if env is None or env == EDITOR:
+        return DEFAULT_RUN
+    kind, *places = env.split(":")
+    if places and len(kind) > 1:  # one letter is a drive
+        return places[-1].rpartition(".")[2] or DEFAULT_RUN
+    return Path(env).stem or DEFAULT_RUN
+
+
 def _note_deprecated(legacy: LegacyFlags) -> None:
     if legacy.load:
         _log.warning("--load is deprecated and means --resume")
     for name in ("train", "torch", "tensorflow"):
         if getattr(legacy, name):
             _log.warning("--%s has no effect; leave it out", name)
-
-
-def one_of_resume_and_force(settings: SettingsT, request: Request, *, batched: bool = False) -> SettingsT:
-    """A given flag beats the file's; both at one level contradict each other. What goes on is of the same kind.
-
-    Raises SettingsError.
-    """
-    chosen = settings.checkpoint_settings
-    if chosen.resume or chosen.inference:
-        flag = "--resume" if chosen.resume else "--inference"
-        _check_kind(Path(chosen.results_dir, chosen.run_id, "configuration.yaml"), flag, batched=batched)
-    if chosen.inference and "checkpoint_settings.force" in request.overrides:
-        raise SettingsError("--inference plays the run that is there, and --force would replace it; give one of them")
-    if not (chosen.resume and chosen.force):
-        return settings
-    given = [name for name in ("resume", "force") if f"checkpoint_settings.{name}" in request.overrides]
-    if len(given) != 1:
-        raise SettingsError("--resume and --force contradict each other; give one of them")
-    other = "force" if given == ["resume"] else "resume"
-    changed = chosen.model_copy(update={other: False, "load_model": False})
-    return settings.model_copy(update={"checkpoint_settings": changed})
 
 
 def _editor_is_one_pair(settings: RunSettings, *, chosen: bool) -> RunSettings:
@@ -237,29 +236,6 @@ def _editor_is_one_pair(settings: RunSettings, *, chosen: bool) -> RunSettings:
             "agents that play in it with --agents, or name a build with --env"
         )
     return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": 1})})
-
-
-def _results(run: RunFlags | BatchFlags) -> Path:
-    return Path(run.results_dir or "results")
-
-
-def _again(run: RunFlags | BatchFlags) -> str:
-    """The flag that asks for a run that is there."""
-    return "--inference" if run.inference else "--resume"
-
-
-def _check_kind(configuration: Path, flag: str, *, batched: bool) -> None:
-    """Raises SettingsError where the run with this file is one that another command goes on with."""
-    from tau_trainer.settings.batched import is_batched
-    from tau_trainer.settings.document import read_document
-
-    if configuration.is_file() and is_batched(read_document(configuration).data) != batched:
-        run = configuration.parent
-        command = "learn" if batched else "batch"
-        raise SettingsError(
-            f"{flag}: '{run}' is not a run of tau-train {'batch' if batched else 'learn or parallel'}; go on with it "
-            f"by: tau-train {command} {flag} --run-id {run.name}, or choose another --run-id"
-        )
 
 
 def _names_engine(config: Path) -> bool:
@@ -281,10 +257,3 @@ def _with_pairs(settings: RunSettings) -> RunSettings:
     if engines not in (1, settings.tau.pairs):
         _log.warning("env_settings.num_envs is %d, but tau.pairs (--pairs) counts: %d", engines, settings.tau.pairs)
     return settings
-
-
-def with_run_id(settings: SettingsT, request: Request) -> SettingsT:
-    """A run id nobody chose: the request's name with the next free number, or the newest to resume or overwrite."""
-    from tau_trainer.runs.folder import called
-
-    return settings.model_copy(update={"checkpoint_settings": called(settings.checkpoint_settings, request.name)})

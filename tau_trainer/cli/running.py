@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from tau_trainer.cli.messages import set_up_logging
 from tau_trainer.cli.options import OutputFlags
@@ -17,15 +16,10 @@ if TYPE_CHECKING:
     from tau_trainer.settings import RunSettings
     from tau_trainer.training.plan import RunKind
 
-Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
-Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
 
-
-def prepare(output: OutputFlags | None) -> OutputFlags:
-    """Set up logging as the flags say; flags that were not given get their defaults."""
-    shown = output or OutputFlags()
+def prepare(shown: OutputFlags) -> None:
+    """Set up logging as the flags say."""
     set_up_logging(debug=bool(shown.debug), quiet=shown.quiet)
-    return shown
 
 
 def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
@@ -45,3 +39,31 @@ def writable(path: Path, force: bool, flag: str = "--output") -> Path:
     if path.exists() and not force:
         raise SettingsError(f"{flag} {path}: exists already; choose another name, or add --force")
     return path
+
+
+def run_folder(run: str, results_dir: str, *marks: str) -> Path:
+    """The folder of the run that is called so. Raises SettingsError, with the nearest name, where there is none.
+
+    ``marks``: files any of which tells a run's folder too, as configuration.yaml does.
+    """
+    from tau_trainer.settings.problems import did_you_mean
+
+    home = Path(results_dir)
+    for folder in (home / run, Path(run)):
+        if any((folder / mark).is_file() for mark in ("configuration.yaml", *marks)):
+            return folder
+    known = sorted(path.parent.name for path in home.glob("*/configuration.yaml"))
+    hint = did_you_mean(run, known) if known else "train one with `tau-train parallel`"
+    raise SettingsError(f"{run}: no run of this name in {results_dir}; {hint}")
+
+
+def run_folders(runs: Sequence[str], results_dir: str, output: Path | None, what: str) -> list[Path]:
+    """The folders of runs that are shown together. Raises SettingsError: ``what`` they make needs an ``output``."""
+    folders = [run_folder(run, results_dir, "log.jsonl") for run in runs]
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise SettingsError(f"{' '.join(runs)}: names a run twice; name each once")
+    if output is None and len(folders) > 1:
+        raise SettingsError(
+            f"a {what} of several runs belongs into none of their folders; say where with --output FILE"
+        )
+    return folders

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.envs.goals import ACHIEVED, DESIRED, GymnasiumGoals
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.envs.threaded import ThreadedEnvironment, made, named_arguments
+from tau_trainer.envs.threaded import ThreadedEnvironment, made, named_arguments, step_batch
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import (
@@ -31,7 +31,6 @@ from tau_trainer.specs import (
     ObservationSpec,
     ObservationType,
     StepBatch,
-    Terminals,
 )
 
 PREFIX = "gym:"
@@ -149,27 +148,13 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
         self, obs: Observations, reward: NDArray[Any], ended: BoolArray, truncated: BoolArray, final: Observations
     ) -> StepBatch:
         """One step as arrays: ``final`` holds the last observations of those that ``ended``."""
-        (spec,) = self.specs.values()
-        ask, ids = self._asking, np.arange(len(ended), dtype=np.int32)
-        reward, nothing = reward.astype(np.float32), np.zeros(len(ended), np.float32)
-        terminals = Terminals(
-            agent_ids=ids[ended],
-            obs=final,
-            reward=reward[ended],
-            truncated=truncated[ended],
-            group_id=np.zeros(int(ended.sum()), np.int32),
-            group_reward=nothing[ended],
-        )
-        return StepBatch(
-            behavior=spec.name,
-            agent_ids=ids[ask],
-            obs=tuple(values[ask] for values in obs),
-            reward=np.where(ended, np.float32(0), reward)[ask],
-            group_id=np.zeros(int(ask.sum()), np.int32),
-            group_reward=nothing[ask],
-            terminals=terminals,
-            action_mask=None if self._forbidden is None else self._forbidden[ask],
-        )
+        (name,) = self.specs
+        ask, ids, alone = self._asking, np.arange(len(ended), dtype=np.int32), np.zeros(len(ended), np.int32)
+        reward = reward.astype(np.float32)
+        asking = ids[ask], tuple(values[ask] for values in obs), np.where(ended, np.float32(0), reward)[ask], alone[ask]
+        over = ids[ended], final, reward[ended], alone[ended]
+        mask = None if self._forbidden is None else self._forbidden[ask]
+        return step_batch(name, asking, over, truncated[ended], mask)
 
     def _mask_of(self, infos: Mapping[str, Any]) -> BoolArray | None:
         """What infos of all copies forbid, [n, sum of branches]; a copy whose info says nothing may do everything."""

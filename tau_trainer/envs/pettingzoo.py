@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.envs.gymnasium import action_spec, arrays, sensors, to_space
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.envs.threaded import ThreadedEnvironment, made, named_arguments
+from tau_trainer.envs.threaded import Agents, ThreadedEnvironment, made, named_arguments, step_batch
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, IntArray, Observations, StepBatch, Terminals
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Observations, StepBatch
 
 PREFIX = "pettingzoo:"
 
@@ -232,29 +232,15 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
         return self._ids[copy, agent]
 
     def _batch(self, name: str, asking: list[tuple[int, Heard]], ended: list[tuple[int, Heard]]) -> StepBatch:
-        spec = self.specs[name]
-        asked, over = [agent for _, agent in asking], [agent for _, agent in ended]
-        terminals = Terminals(
-            agent_ids=np.array([number for number, _ in ended], np.int32),
-            obs=self._seen(name, over),
-            reward=np.array([agent.reward for agent in over], np.float32),
-            truncated=np.array([agent.truncated for agent in over], np.bool_),
-            group_id=self._groups(ended),
-            group_reward=np.zeros(len(over), np.float32),
-        )
-        return StepBatch(
-            behavior=name,
-            agent_ids=np.array([number for number, _ in asking], np.int32),
-            obs=self._seen(name, asked),
-            reward=np.array([agent.reward for agent in asked], np.float32),
-            group_id=self._groups(asking),
-            group_reward=np.zeros(len(asked), np.float32),
-            terminals=terminals,
-            action_mask=_forbidden(asked, spec.actions.mask_size),
-        )
+        truncated = np.array([agent.truncated for _, agent in ended], np.bool_)
+        mask = _forbidden([agent for _, agent in asking], self.specs[name].actions.mask_size)
+        return step_batch(name, self._rows(name, asking), self._rows(name, ended), truncated, mask)
 
-    def _groups(self, heard: list[tuple[int, Heard]]) -> IntArray:
-        return np.array([self._names[number][0] + 1 for number, _ in heard], np.int32)
+    def _rows(self, name: str, heard: list[tuple[int, Heard]]) -> Agents:
+        ids, agents = [number for number, _ in heard], [agent for _, agent in heard]
+        reward = np.array([agent.reward for agent in agents], np.float32)
+        groups = np.array([self._names[number][0] + 1 for number in ids], np.int32)
+        return np.array(ids, np.int32), self._seen(name, agents), reward, groups
 
     def _seen(self, name: str, heard: Sequence[Heard]) -> Observations:
         """Observations of agents of one behavior: one array [n, ...] a sensor."""

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import yaml
 
 from tau_trainer.envs.contract import Parameters
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
-from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations, StepBatch, Terminals
 
 _KILL_S = 5.0
 """How long a step that runs is waited for when its environment is ended."""
@@ -62,6 +63,18 @@ def made(make: Callable[..., T], *given: Any, arguments: Mapping[str, Any], whos
             raise
         said = " ".join(f"{name}={value}" for name, value in arguments.items())
         raise SettingsError(f"--env-args {said}: {error}; leave out or correct what {whose} takes not") from error
+
+
+Agents = tuple[IntArray, Observations, FloatArray, IntArray]
+"""Ids int32 [n], what they see, rewards float32 [n], and groups int32 [n]."""
+
+
+def step_batch(behavior: str, asking: Agents, ended: Agents, truncated: BoolArray, mask: BoolArray | None) -> StepBatch:
+    """A step of agents whose groups are paid nothing; ``truncated``: of those whose episode ``ended``, bool [n]."""
+    ids, obs, reward, groups = ended
+    over = Terminals(ids, obs, reward, truncated, groups, np.zeros(len(ids), np.float32))
+    ids, obs, reward, groups = asking
+    return StepBatch(behavior, ids, obs, reward, groups, np.zeros(len(ids), np.float32), over, mask)
 
 
 class _Thread(Executor):

@@ -17,7 +17,8 @@ from tau_trainer.metrics import keys
 from tau_trainer.settings import BatchedSettings, load_batched, resolve_seed
 from tau_trainer.settings.document import Document
 from tau_trainer.settings.loading import interpret
-from tau_trainer.training.batched.playing import Playing, Seat
+from tau_trainer.training.batched.playing import Playing
+from tau_trainer.training.batched.seats import Seat
 
 _STATE = "tau_trainer"
 """Of a checkpoint: what is ours in it."""
@@ -48,7 +49,9 @@ class TauLightningModule(LightningModule):
         self.automatic_optimization = False
         self.playing = Playing(self.settings)
         self.learning = [seat for seat in self.playing.seats if seat.learns]
-        self.policies = torch.nn.ModuleList([one for seat in self.learning if (one := seat.learner.module) is not None])
+        self.policies = torch.nn.ModuleList(
+            [module for seat in self.learning if (module := seat.learner.module) is not None]
+        )
         """The networks that learn, so that they are counted, and saved under names of their own."""
         self._updates = 0
 
@@ -87,7 +90,7 @@ class TauLightningModule(LightningModule):
     def _steps(self) -> list[Callable[[Callable[[], Any]], Any]]:
         given = self.optimizers(use_pl_optimizer=True)
         several = cast("Iterable[LightningOptimizer]", given if isinstance(given, list) else [given])
-        return [lambda update, one=one: one.step(closure=update) for one in several]  # type: ignore[misc]
+        return [lambda update, optimizer=optimizer: optimizer.step(closure=update) for optimizer in several]  # type: ignore[misc]
 
     def _log(self, seat: Seat, values: Mapping[str, Any], *, shown: bool = False) -> None:
         """Under the house's names; where several policies learn, after the policy's own."""

@@ -141,7 +141,7 @@ def _combined(task: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str], st
 def learning_charts(history: History) -> list[Chart]:
     """What ``learning_curve.png`` shows: reward, of decisions where a task counts those, and whatever is binary."""
     (_, rewards, score), (_, shares, accuracy) = _combined(history.task)
-    if not history.overall(history.task.get("reward", "")):
+    if history.reward_key == keys.CUMULATIVE_REWARD:
         rewards, score = {keys.CUMULATIVE_REWARD: "training", keys.GROUP_CUMULATIVE_REWARD: "of groups"}, ""
     charts = chart_of([history], rewards, score), chart_of([history], shares, accuracy)
     return [chart for chart in charts if chart is not None]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tau_trainer.metrics import keys
 from tau_trainer.metrics.jsonl import FILE_NAME, read_log
 
 INDEPENDENT = re.compile(r"(?P<behavior>.+)-pair(?P<pair>\d+)")
@@ -111,6 +112,12 @@ class History:
     def overall(self, key: str) -> dict[str, Curve]:
         """The curve of each behavior for that key."""
         return {behavior: curve for (behavior, pair), curve in self._lines(key) if pair is None}
+
+    @property
+    def reward_key(self) -> str:
+        """The scalar that says how well it goes: reward of a decision where a task counts those, else of an episode."""
+        decided = self.task.get("reward", "")
+        return decided if self.overall(decided) else keys.CUMULATIVE_REWARD
 
     def pairs(self, key: str) -> dict[Line, Curve]:
         """The curve of each single pair for that key."""

@@ -17,6 +17,8 @@ from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Statistics, Summary
 
 FILE_NAME = "log.jsonl"
+_SNAPSHOT_S = 1.0
+"""Between two lines of type ``snapshot``."""
 
 
 class JsonRecorder(Recorder):
@@ -70,15 +72,14 @@ class JsonLines(JsonRecorder):
 class JsonStream(JsonRecorder):
     """The same lines on a stream (``--json``), and ``snapshot`` lines, one a second at most."""
 
-    def __init__(self, stream: TextIO, snapshot_seconds: float = 1.0) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._snapshot_seconds = snapshot_seconds
         self._next_snapshot = -math.inf
 
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
-        """Write a line of type ``snapshot``, unless one was written less than ``snapshot_seconds`` ago."""
+        """Write a line of type ``snapshot``, unless one was written less than a second ago."""
         if snapshot.elapsed_s >= self._next_snapshot:
-            self._next_snapshot = snapshot.elapsed_s + self._snapshot_seconds
+            self._next_snapshot = snapshot.elapsed_s + _SNAPSHOT_S
             self._write(snapshot_record(snapshot))
 
     def _write(self, record: Mapping[str, Any]) -> None:

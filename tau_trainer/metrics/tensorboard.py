@@ -27,6 +27,8 @@ from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Histogram, Statistics, Summary
 
 FLUSH_SECONDS = 2.0
+MOST_PAIRS = 32
+"""With more there are no scalars of single pairs."""
 TEXT_TAG = "Hyperparameters/text_summary"
 """Where ML-Agents' (that is: torch's) writer puts the text ``Hyperparameters``."""
 _file_numbers = itertools.count()
@@ -36,20 +38,19 @@ class TensorBoard(Recorder):
     """One event file a behavior, ``<run>/<Behavior>/events.out.tfevents.*``, made at its first value.
 
     Step is the number of agent decisions, time is the wall clock. Scalars of single pairs are written as
-    ``Pair 3/Mean Reward`` while there are at most ``max_pairs`` pairs, so that a run with 200 stays legible.
+    ``Pair 3/Mean Reward`` while there are at most :data:`MOST_PAIRS`, so that a run with 200 stays legible.
     """
 
     keeps = True
 
-    def __init__(self, run_dir: Path, max_pairs: int = 32) -> None:
+    def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
-        self.max_pairs = max_pairs
         self._files: dict[str, EventFile] = {}
 
     def on_summary(self, summary: Summary) -> None:
         """Write one scalar a key, and ``<key>_hist`` where the distribution was asked for."""
         # An engine may send a name of its own that is a pair's too: the trainer's number is the one that is written.
-        pairs = summary.pair_values() if len(summary.pairs) <= self.max_pairs else {}
+        pairs = summary.pair_values() if len(summary.pairs) <= MOST_PAIRS else {}
         values = [_value(key, simple_value=value) for key, value in {**summary.values, **pairs}.items()]
         values += [
             _value(f"{key}_hist", histo=_histogram(statistics, statistics.histogram))

@@ -98,14 +98,6 @@ class Residual(torch.nn.Module):
         return graph.add("Add", [second, skipped], output)
 
 
-class Relu(torch.nn.ReLU):
-    """As torch has it."""
-
-    def write(self, graph: GraphWriter, x: str, output: str) -> str:
-        """The same as a node."""
-        return graph.add("Relu", [x], output)
-
-
 class NetArch(torch.nn.ModuleList):
     """The hidden layers of one or more towers, with weights of their own.
 
@@ -144,8 +136,9 @@ class NetArch(torch.nn.ModuleList):
         layers = self[tower]
         assert isinstance(layers, torch.nn.Sequential)
         for index, layer in enumerate(layers):
-            assert isinstance(layer, Dense | BatchNorm | Residual | Relu)
-            x = layer.write(graph, x, f"body_{index}")
+            assert isinstance(layer, Dense | BatchNorm | Residual | torch.nn.ReLU)
+            output = f"body_{index}"
+            x = graph.add("Relu", [x], output) if isinstance(layer, torch.nn.ReLU) else layer.write(graph, x, output)
         return x
 
 
@@ -158,9 +151,9 @@ def _layers(inputs: int, parts: Sequence[int | str], generator: torch.Generator)
             layers.append(BatchNorm(inputs))
             continue
         if waits:
-            layers.append(Relu())
+            layers.append(torch.nn.ReLU())
         units = int(str(part).removeprefix("r"))
         kind = Residual if isinstance(part, str) else Dense
         layers.append(kind(inputs, units, generator))
         inputs, waits = units, True
-    return torch.nn.Sequential(*layers, *([Relu()] if waits else []))
+    return torch.nn.Sequential(*layers, *([torch.nn.ReLU()] if waits else []))

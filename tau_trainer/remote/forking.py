@@ -173,7 +173,7 @@ class ForkServer:
 
         Raises OSError: the server is gone.
         """
-        told = {
+        asked = {
             "module": request.module,
             "arguments": [*request.arguments],
             "environment": dict(request.environment),
@@ -183,7 +183,7 @@ class ForkServer:
             "files": [0, 1, 2, *request.shared],
             "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
         }
-        packet = json.dumps(told).encode()
+        packet = json.dumps(asked).encode()
         if len(packet) > MOST_BYTES:
             return None
         ours, theirs = socket.socketpair()

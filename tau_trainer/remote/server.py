@@ -94,9 +94,9 @@ class _Server:
 class _Process:
     """One that was asked for: in the server before it is forked, in the process itself from then on."""
 
-    def __init__(self, told: dict[str, Any], asking: int, status: int, files: Sequence[int]) -> None:
+    def __init__(self, asked: dict[str, Any], asking: int, status: int, files: Sequence[int]) -> None:
         self.asking, self.status, self.files = asking, status, files
-        self._told = told
+        self._told = asked
         self._forks = True
 
     def load(self) -> None:
@@ -111,23 +111,23 @@ class _Process:
 
     def become(self) -> None:
         """Take over folder, files, variables and signals."""
-        told = self._told
+        asked = self._told
         os.close(self.status)
         high = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for file in (self.asking, *self.files)]
         for file in (self.asking, *self.files):
             os.close(file)
-        for file, number in zip(high[1:], told["files"], strict=True):
+        for file, number in zip(high[1:], asked["files"], strict=True):
             os.dup2(file, number)
             os.close(file)
         forking.inherit(socket.socket(fileno=high[0]))
-        os.chdir(told["folder"])
+        os.chdir(asked["folder"])
         os.environ.clear()
-        os.environ.update(told["environment"])
-        sys.path[:] = told["paths"]
+        os.environ.update(asked["environment"])
+        sys.path[:] = asked["paths"]
         for name in (*_LEFT, "SIGCHLD"):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, told["blocked"])
+        signal.pthread_sigmask(signal.SIG_SETMASK, asked["blocked"])
 
     def run(self) -> Any:
         """Do its work; returns what its ``main`` does."""

@@ -27,8 +27,7 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
     """What became of every pair, where there are several."""
     rows = []
     for run in runs:
-        reward = run.history.task.get("reward") or keys.CUMULATIVE_REWARD
-        curves = {pair: curve for (_, pair), curve in run.history.pairs(reward).items()}
+        curves = {pair: curve for (_, pair), curve in run.history.pairs(run.history.reward_key).items()}
         by_pair = mapping(run.evaluation.get("pairs"))
         for name, pair in run.pairs.items() if len(run.pairs) > 1 else ():
             # Independent pairs are called after their learner.
@@ -66,8 +65,8 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
                 cells = (
                     element("th", f"{of_run(runs, run)}{learner}-{policy.step}", tag, scope="row"),
                     f"{policy.step:,}",
-                    or_dash(_reward_at(run, policy), signed),
-                    or_dash(_group_reward_at(run, policy), signed),
+                    or_dash(_at(run, policy, run.history.reward_key), signed),
+                    or_dash(_at(run, policy, keys.GROUP_CUMULATIVE_REWARD), signed),
                     or_dash(policy.accuracy, percent),
                     "-" if policy.best is None else f"of decision {policy.best:,}",
                     when(policy.created),
@@ -92,18 +91,9 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
 
 def _rank(run: RunRecord, saved: SavedPolicy) -> float | None:
     """By accuracy, else by what an agent and its group got."""
-    earned = [reward for reward in (_reward_at(run, saved), _group_reward_at(run, saved)) if reward is not None]
+    rewards = (_at(run, saved, key) for key in (run.history.reward_key, keys.GROUP_CUMULATIVE_REWARD))
+    earned = [reward for reward in rewards if reward is not None]
     return saved.accuracy if saved.accuracy is not None else sum(earned) if earned else None
-
-
-def _reward_at(run: RunRecord, saved: SavedPolicy) -> float | None:
-    """Mean reward of training in the last summary before a checkpoint."""
-    task = run.history.task.get("reward", "")
-    return _at(run, saved, task if run.history.overall(task) else keys.CUMULATIVE_REWARD)
-
-
-def _group_reward_at(run: RunRecord, saved: SavedPolicy) -> float | None:
-    return _at(run, saved, keys.GROUP_CUMULATIVE_REWARD)
 
 
 def _at(run: RunRecord, saved: SavedPolicy, key: str) -> float | None:

@@ -20,7 +20,7 @@ from tau_trainer.runs.folder import RunFolder
 RESTART = "starting it again in"
 """How the warning of a restarted engine is known (``envs/restarts.py``)."""
 REFUSED = "an update was skipped"
-"""How the warning of an update that met NaN is known (``training/learning/learner.py``)."""
+"""How the warning of an update that met NaN is known (``training/learning/updates.py``)."""
 IN_PROGRESS, BROKEN_OFF = "in progress", "broken off"
 
 

@@ -74,8 +74,7 @@ def _scores(runs: Sequence[RunRecord], name: str) -> list[float]:
 
 def final_reward(run: RunRecord) -> float | None:
     """Mean reward in the last summary that has one, of its first behavior: of a decision, or of an episode."""
-    decided = last_of(run, run.history.task.get("reward", ""))
-    return decided if decided is not None else last_of(run, keys.CUMULATIVE_REWARD)
+    return last_of(run, run.history.reward_key)
 
 
 def last_of(run: RunRecord, key: str) -> float | None:
@@ -85,11 +84,7 @@ def last_of(run: RunRecord, key: str) -> float | None:
 
 def _speed(run: RunRecord) -> float | None:
     speed = number(run.result.get("decisions_per_second"))
-    if speed is not None:
-        return speed
-    for curve in run.history.overall(keys.DECISIONS_PER_SECOND).values():
-        return curve.y[-1]
-    return None
+    return last_of(run, keys.DECISIONS_PER_SECOND) if speed is None else speed
 
 
 def runs(runs: Sequence[RunRecord]) -> Markup:

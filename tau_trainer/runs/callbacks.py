@@ -183,7 +183,11 @@ _HOOKS: Final[tuple[Hook, ...]] = Hook.__args__  # type: ignore[attr-defined]
 
 
 class Callbacks:
-    """Tells a run's callbacks. All methods belong to the event loop, :meth:`soon` to any thread."""
+    """Tells a run's callbacks. All methods belong to the event loop, :meth:`soon` to any thread.
+
+    Attributes:
+        wanted: what anybody listens to, so that it is worth finding out what there is to tell.
+    """
 
     def __init__(
         self,
@@ -193,38 +197,36 @@ class Callbacks:
     ) -> None:
         """``on_stop``: called once a callback asks for the end, with its reason; ``on_error``: once one has failed."""
         self._heard: dict[str, list[Callback]] = {
-            hook: [one for one in callbacks if _overrides(one, hook)] for hook in _HOOKS
+            hook: [callback for callback in callbacks if _overrides(callback, hook)] for hook in _HOOKS
         }
+        self.wanted: set[str] = {hook for hook, heard in self._heard.items() if heard}
         self._on_stop = on_stop
         self._on_error = on_error
         self._loop: asyncio.AbstractEventLoop | None = None
-        for one in callbacks:
-            one.stopped = None
+        for callback in callbacks:
+            callback.stopped = None
 
     def begin(self) -> None:
         """The event loop that is running now is the run's."""
         self._loop = asyncio.get_running_loop()
 
-    def wants(self, hook: Hook) -> bool:
-        """Whether anybody listens, so that it is worth finding out what there is to tell."""
-        return bool(self._heard[hook])
-
     def tell(self, hook: Hook, info: object) -> None:
         """Call everybody who listens. Raises nothing: what fails is told to ``on_error``."""
-        for one in tuple(self._heard[hook]):
+        for callback in tuple(self._heard[hook]):
             try:
-                getattr(one, hook)(info)
+                getattr(callback, hook)(info)
             except Exception as error:
                 for others in self._heard.values():
-                    if one in others:
-                        others.remove(one)
+                    if callback in others:
+                        others.remove(callback)
+                self.wanted = {name for name, others in self._heard.items() if others}
                 reason = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
-                failed = CallbackError(f"the callback {type(one).__name__} failed in {hook}: {reason}; mend it")
+                failed = CallbackError(f"the callback {type(callback).__name__} failed in {hook}: {reason}; mend it")
                 failed.__cause__ = error
                 self._on_error(failed)
             else:
-                if one.stopped is not None:
-                    self._on_stop(one.stopped or f"the callback {type(one).__name__} asked for it")
+                if callback.stopped is not None:
+                    self._on_stop(callback.stopped or f"the callback {type(callback).__name__} asked for it")
 
     def soon(self, hook: Hook, info: object) -> None:
         """The same from another thread, once the event loop comes to it; at once in a run that has none."""

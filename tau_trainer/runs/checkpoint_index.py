@@ -82,9 +82,9 @@ def digest_of(manifest: Manifest) -> str:
 
 def mark_of(head: Manifest) -> Mark:
     """Which moment a parsed manifest says that it is of."""
-    told = head.get("moment")
-    if told is not None:
-        return Mark(int(told["number"]), tuple(told["of"]))
+    moment = head.get("moment")
+    if moment is not None:
+        return Mark(int(moment["number"]), tuple(moment["of"]))
     content = head["content"]
     return Mark(int(content.get("steps", content.get("generation", 0))) - _EARLIER, ())
 

@@ -18,7 +18,7 @@ import json
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,24 +153,20 @@ def latest_checkpoint(
     folder: Path,
     name: str = "checkpoint",
     *,
-    accept: Callable[[Manifest], bool] = lambda content: True,
     passed: Collection[int] = (),
 ) -> Latest:
-    """The checkpoint written last under ``name`` that is whole and whose writer's manifest ``accept`` says yes to.
+    """The checkpoint written last under ``name`` that is whole.
 
-    Damaged ones are passed over with a warning, others without, as are those of the moments ``passed``.
+    Damaged ones are passed over with a warning, those of the moments ``passed`` without.
     """
     warnings: list[str] = []
     entries = [entry for entry in scan(folder, name) if entry.moment.number not in passed]
     unreadable = [entry for entry in entries if entry.serial == 0]  # warned of, though their age is unknown
     for entry in (*unreadable, *reversed(entries[len(unreadable) :])):
         try:
-            checkpoint = load_checkpoint(entry.path)
+            return Latest(load_checkpoint(entry.path), tuple(warnings))
         except CheckpointError as error:
             warnings.append(str(error))
-            continue
-        if accept(checkpoint.manifest):
-            return Latest(checkpoint, tuple(warnings))
     return Latest(None, tuple(warnings))
 
 

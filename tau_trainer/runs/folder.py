@@ -102,7 +102,7 @@ class RunFolder:
             raise SettingsError(f"There is no run to resume in '{path}'; check --run-id, or start it without --resume.")
         if path.is_file():
             raise SettingsError(f"'{path}' is a file, not a run's folder; choose another --run-id.")
-        if not (resume or force) and path.is_dir() and any(one.name != _LOCK for one in path.iterdir()):
+        if not (resume or force) and path.is_dir() and any(entry.name != _LOCK for entry in path.iterdir()):
             raise _taken(path)
         return path
 
@@ -111,14 +111,14 @@ class RunFolder:
         lock = _locked(path)
         for leftover in path.glob(f".*{STAGED_SUFFIX}"):
             leftover.unlink(missing_ok=True)
-        written = [one for one in (path / "configuration.yaml", path / "run.json") if one.is_file()]
-        return cls(path, resumed=True, kept={one: one.read_bytes() for one in written}, lock=lock)
+        written = [file for file in (path / "configuration.yaml", path / "run.json") if file.is_file()]
+        return cls(path, resumed=True, kept={file: file.read_bytes() for file in written}, lock=lock)
 
     @classmethod
     def _make(cls, path: Path, force: bool) -> RunFolder:
         missing = next((parent for parent in reversed(path.parents) if not parent.exists()), None)
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir() and [one.name for one in path.iterdir()] == [_LOCK]:
+        if path.is_dir() and [entry.name for entry in path.iterdir()] == [_LOCK]:
             _unlock(_locked(path))  # its process was killed before it had written anything
         with contextlib.suppress(OSError):
             path.rmdir()  # succeeds only where it is empty

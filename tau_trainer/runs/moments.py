@@ -52,12 +52,12 @@ class Moment:
         entries = {name: scan(self._folder, name) for name in self._mark.names}
         newest = {
             # Nobody knows how new one is that cannot be read.
-            name: max((one.moment.number if one.serial else math.inf for one in of_name), default=-math.inf)
+            name: max((entry.moment.number if entry.serial else math.inf for entry in of_name), default=-math.inf)
             for name, of_name in entries.items()
         }
-        for one in (one for of_name in entries.values() for one in of_name):
-            if any(newest.get(other, math.inf) < one.moment.number for other in one.moment.names):
-                discard(one.path)
+        for entry in (entry for of_name in entries.values() for entry in of_name):
+            if any(newest.get(other, math.inf) < entry.moment.number for other in entry.moment.names):
+                discard(entry.path)
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,18 @@ def newest_moment(folder: Path, names: Sequence[str] | None = None) -> Whole:
             if latest.checkpoint is not None:
                 found[name] = latest.checkpoint
         newest = found if newest is None else newest
-        numbers = {name: one.moment.number for name, one in found.items()}
+        numbers = {name: checkpoint.moment.number for name, checkpoint in found.items()}
         partial = {
-            one.moment.number
-            for one in found.values()
-            if any(numbers.get(other, -math.inf) < one.moment.number for other in one.moment.names or wanted)
+            checkpoint.moment.number
+            for checkpoint in found.values()
+            if any(
+                numbers.get(other, -math.inf) < checkpoint.moment.number for other in checkpoint.moment.names or wanted
+            )
         }
         if not partial:
             break
         passed.add(max(partial))
-    if not found and not any(one.moment.names for one in newest.values()):
+    if not found and not any(checkpoint.moment.names for checkpoint in newest.values()):
         # Of an earlier version, which let each policy remove its own: better from several moments than from none.
         return Whole(newest, frozenset(), tuple(warnings))
     return Whole(found, frozenset(passed), tuple(warnings))
@@ -108,7 +110,7 @@ def newest_moment(folder: Path, names: Sequence[str] | None = None) -> Whole:
 
 def last_number(folder: Path) -> int:
     """The number of the last moment that anything is there of, whole or not; 0: there is none."""
-    return max((0, *(one.moment.number for name in learner_names(folder) for one in scan(folder, name))))
+    return max((0, *(entry.moment.number for name in learner_names(folder) for entry in scan(folder, name))))
 
 
 def write_model(run: Path, name: str, step: int, write: Callable[[Path], object]) -> None:

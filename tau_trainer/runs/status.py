@@ -36,7 +36,7 @@ def write_status(run: Path, lessons: Mapping[str, int], models: Mapping[str, int
     """
     status: dict[str, dict[str, Any]] = {}
     for name in learner_names(run / "checkpoints"):
-        entries = [one for place in scan(run / "checkpoints", name) if (one := _entry(run, place.path)) is not None]
+        entries = [entry for place in scan(run / "checkpoints", name) if (entry := _entry(run, place.path)) is not None]
         if not entries:
             continue
         behavior, final = entries[-1]

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings.document import find_config, shipped_names
 from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import (
     AgentHyperparameters,
     DDPGHyperparameters,
     DQNHyperparameters,
-    HindsightSettings,
     Hyperparameters,
     IQLHyperparameters,
     MADDPGHyperparameters,
@@ -32,6 +32,7 @@ from tau_trainer.settings.parameters import (
     MultiRangeUniformSampler,
     UniformSampler,
 )
+from tau_trainer.settings.replay import HindsightSettings
 from tau_trainer.settings.run import (
     CheckpointSettings,
     ExportChoice,
@@ -40,7 +41,6 @@ from tau_trainer.settings.run import (
     check_device,
     resolve_seed,
 )
-from tau_trainer.settings.shipped import find_config, shipped_names
 from tau_trainer.settings.signals import RewardSignalSettings
 from tau_trainer.settings.tasks import AsyncTrainerSettings, CollectionSettings, RewardSettings, TauSettings
 from tau_trainer.settings.trainers import (

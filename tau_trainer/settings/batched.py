@@ -108,10 +108,8 @@ class PolicySettings(TrainerSettings):
         if set(self.reward_signals) != {"extrinsic"}:
             text = "has reward_signals other than extrinsic, the one that is learned from on tensors; leave that alone"
             raise PydanticCustomError("extrinsic_alone", text)
-        for key in ("time_horizon", "save_param_only", "threaded", "self_play", "behavioral_cloning"):
-            if getattr(self, key) != type(self).model_fields[key].default:
-                text = "asks for {key}, which is for engines; remove it"
-                raise PydanticCustomError("for_engines", text, {"key": key})
+        engines = "time_horizon", "save_param_only", "threaded", "self_play", "behavioral_cloning"
+        self.refuse("asks for {key}, which is for engines; remove it", *engines)
         return self
 
     @model_serializer(mode="wrap")

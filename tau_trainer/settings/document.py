@@ -1,8 +1,12 @@
-"""A YAML file as plain data that remembers on which line each key stands."""
+"""Settings files: found, read as plain data that remembers on which line each key stands, and changed in place."""
 
 from __future__ import annotations
 
+import difflib
+import json
+import sysconfig
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -150,3 +154,136 @@ def _locations(root: yaml.Node) -> Iterator[tuple[Location, int]]:
                 )
             yield (*location, key), line
             waiting.append(((*location, key), value))
+
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def configs_folder() -> Path:
+    """The folder of shipped settings files.
+
+    Raises:
+        SettingsError: neither the source tree nor the environment has one.
+    """
+    installed = Path("share", "tau-trainer", "configs")
+    homes = (sysconfig.get_path("data"), sysconfig.get_path("data", sysconfig.get_preferred_scheme("user")))
+    for folder in (_PACKAGE.parent / "configs", *(Path(home) / installed for home in homes)):
+        if (folder / "tau3.yaml").is_file():
+            return folder
+    raise SettingsError(f"{homes[0]}: the folder {installed.as_posix()} is missing there; install Tau Trainer again")
+
+
+def shipped_names() -> list[str]:
+    """Names of the shipped settings files without ``.yaml``, sorted."""
+    return sorted((path.stem for path in configs_folder().glob("*.yaml")), key=str.lower)
+
+
+def find_config(name: str | Path) -> Path:
+    """The file at ``name``, or the shipped one that is called so (``tau3``, ``tau3.yaml``, ``configs/tau3.yaml``).
+
+    Raises:
+        SettingsError: there is neither.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise SettingsError(f"{path}: is a folder; name a YAML file in it")
+    if path.parent in (Path(), Path("configs")) and path.suffix in ("", ".yaml", ".yml"):
+        shipped = configs_folder() / f"{path.stem if path.suffix else path.name}.yaml"
+        if shipped.is_file():
+            return shipped
+    names = shipped_names()
+    near = difflib.get_close_matches(path.stem.lower(), [shipped.lower() for shipped in names], 1)
+    hint = next((f"did you mean {shipped}?" for shipped in names if [shipped.lower()] == near), None)
+    raise SettingsError(f"{path}: no such file; {hint or 'check the path, or take a shipped one: ' + ', '.join(names)}")
+
+
+def edited(text: str, name: str, values: Mapping[Location, Any]) -> tuple[str, bool]:
+    """``text`` in which ``values`` stand at their locations, and whether its comments are still there.
+
+    A value that the text has is written over in its place; one that it has not becomes the first of its mapping, whose
+    parents are made where they are missing. Where that cannot be said so (an alias that others share, a list where a
+    mapping should be made), the whole is written anew, without comments.
+
+    Args:
+        text: of a file.
+        name: of the file, for messages.
+        values: numbers or texts by location.
+
+    Raises:
+        SettingsError: the text is no YAML mapping, or there is no such place in it.
+    """
+    document = parse_document(text, name)
+    wanted = dict(document.data)
+    for location, value in values.items():
+        _put_at(wanted, document, location, value)
+    found = text
+    for location, value in values.items():
+        found = _changed(found, location, value)
+    if _data(found, name) == wanted:
+        return found, True
+    return yaml.dump(wanted, Dumper=_Dumper, sort_keys=False, allow_unicode=True), False
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes out what is shared: without its comments nobody would see why."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _put_at(data: dict[str, Any], document: Document, location: Location, value: Any) -> None:
+    """Put it into ``data``, of which everything on the way is copied: others may share it."""
+    inner: Any = data
+    for depth, key in enumerate(location, 1):
+        if isinstance(inner, list) and isinstance(key, int) and key < len(inner):
+            known = inner[key]
+        elif isinstance(inner, dict):
+            known = inner.get(str(key))
+        else:
+            place = ".".join(map(str, location))
+            raise SettingsError(f"{document.name}: has no place for {place}; write it there by hand")
+        inner[key] = value if depth == len(location) else {} if known is None else copy(known)
+        inner = inner[key]
+
+
+def _data(text: str, name: str) -> Any:
+    try:
+        return parse_document(text, name).data
+    except SettingsError:
+        return None
+
+
+def _changed(text: str, location: Location, value: Any) -> str:
+    """``text`` with one value changed, or as it was where that is not simple."""
+    node, written = yaml.compose(text, Loader=yaml.SafeLoader), json.dumps(value)
+    for depth, key in enumerate(location):
+        children = _values(node)
+        if key not in children:
+            for missing in reversed(location[depth + 1 :]):
+                written = f"{{{json.dumps(missing)}: {written}}}"
+            return _inserted(text, node, str(key), written)
+        node = children[key]
+    if not isinstance(node, yaml.ScalarNode):
+        return text
+    return text[: node.start_mark.index] + written + text[node.end_mark.index :]
+
+
+def _values(node: yaml.Node | None) -> dict[str | int, yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): value for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return dict(enumerate(node.value))
+    return {}
+
+
+def _inserted(text: str, node: yaml.Node | None, key: str, written: str) -> str:
+    """``text`` whose mapping ``node`` begins with a further key."""
+    if not isinstance(node, yaml.MappingNode):
+        return text
+    at = node.start_mark.index
+    entry = f"{key}: {written}"
+    if node.flow_style:
+        return f"{text[: at + 1]}{entry}{', ' if node.value else ''}{text[at + 1 :]}"
+    return f"{text[:at]}{entry}\n{' ' * node.start_mark.column}{text[at:]}"

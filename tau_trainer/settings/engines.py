@@ -61,7 +61,9 @@ class EnvSettings(Section):
     @field_validator("env_path")
     @classmethod
     def _known_scene(cls, value: str | None) -> str | None:
-        if value is None or not value.startswith(HEADLESS_PREFIX):
+        if value is None or value == EDITOR:
+            return None
+        if not value.startswith(HEADLESS_PREFIX):
             return value
         scene = value.removeprefix(HEADLESS_PREFIX)
         if scene not in HEADLESS_SCENES:

@@ -17,15 +17,14 @@ from tau_trainer.settings.exploration import (
 )
 from tau_trainer.settings.kinds import (
     Bool,
-    Float,
     Fraction,
     NaturalFloat,
     NaturalInt,
     PositiveFloat,
     PositiveInt,
     Section,
-    Text,
 )
+from tau_trainer.settings.replay import HindsightSettings, PrioritizedSettings
 from tau_trainer.settings.schedules import NaturalSchedule, PositiveSchedule
 
 Schedule = Literal["constant", "linear"]
@@ -162,59 +161,6 @@ class A2CHyperparameters(Hyperparameters):
         return self.buffer_size or max(_FEWEST, _STEPS * agents)
 
 
-class PrioritizedSettings(Section):
-    """``prioritized``: transitions that taught much are drawn more often; ``{}`` means the defaults."""
-
-    alpha: NaturalFloat = 0.6
-    """How much errors count; 0: all transitions are drawn alike."""
-    beta_0: Fraction = 0.4
-    """Share of the correction for what is drawn more often, at first."""
-    beta_final: Fraction = 1.0
-    """The same from n_opts_final gradient updates on."""
-    n_opts_final: PositiveInt = 500000
-    """Gradient updates until then."""
-    normalize: Literal["All", "Batch"] = "All"
-    """Weights are divided by the largest that any transition, or any of the minibatch, has."""
-
-
-class DistanceSettings(Section):
-    """``hindsight.distance``: what reaching a goal is worth, where that is a matter of distance."""
-
-    threshold: NaturalFloat
-    """Euclidean distance from the goal within which it is reached."""
-    reached: Float = 0.0
-    """Reward of a decision after which it is."""
-    missed: Float = -1.0
-    """Reward of any other."""
-    terminates: Bool = True
-    """Whether the episode ends when it is reached."""
-
-
-class HindsightSettings(Section):
-    """``hindsight``: learn from what was reached as if it had been the goal; ``{}`` means the defaults."""
-
-    strategy: Literal["future", "final", "episode"] = "future"
-    """Where the other goal comes from: what was reached by the decision itself or any later one of its episode, at the
-    episode's end, or by any decision of the episode."""
-    k: PositiveFloat = 4.0
-    """Decisions with another goal for each that keeps its own: a share of k / (k + 1)."""
-    achieved: Text = "achieved_goal"
-    """The sensor that says what is reached."""
-    goal: Text | None = None
-    """The sensor that says what is wanted; null = the goal signal among the behavior's sensors."""
-    distance: DistanceSettings | None = None
-    """The reward for a goal by distance."""
-    reward_done: Text | None = None
-    """The same by a function ``reward_done(achieved, goal) -> reward, terminated`` over arrays [n, G], as
-    MODULE:FUNCTION. Without either the environment is asked, as Gymnasium's goal-based ones can be."""
-
-    @model_validator(mode="after")
-    def _one_rule(self) -> Self:
-        if self.distance is not None and self.reward_done is not None:
-            raise PydanticCustomError("one_rule", "has both distance and reward_done; leave one of them out")
-        return self
-
-
 class OffPolicyHyperparameters(Hyperparameters):
     """Numbers of algorithms that learn from a replay memory."""
 
@@ -256,10 +202,8 @@ class OfflineHyperparameters(OffPolicyHyperparameters):
     @model_validator(mode="after")
     def _nothing_is_collected(self) -> Self:
         collecting = "buffer_size", "buffer_init_steps", "steps_per_update", "save_replay_buffer"
-        for key in (*collecting, "prioritized", "n_step", "hindsight"):
-            if getattr(self, key) != type(self).model_fields[key].default:
-                text = "{key} means nothing to a trainer that learns from recordings alone; remove it"
-                raise PydanticCustomError("offline", text, {"key": key})
+        text = "{key} means nothing to a trainer that learns from recordings alone; remove it"
+        self.refuse(text, *collecting, "prioritized", "n_step", "hindsight")
         return self
 
 
@@ -333,16 +277,10 @@ class BatchedDQNHyperparameters(DQNHyperparameters):
 
     @model_validator(mode="after")
     def _what_tensors_have(self) -> Self:
-        given: dict[str, bool] = {
-            "prioritized": self.prioritized is not None,
-            "hindsight": self.hindsight is not None,
-            "n_step": self.n_step > 1,
-            "noisy": self.noisy,
-            "exploration.type boltzmann_gumbel": self.exploration.type == "boltzmann_gumbel",
-        }
-        for key, there in given.items():
-            if there:
-                raise PydanticCustomError("not_on_tensors", "{key} is not there on tensors; remove it", {"key": key})
+        self.refuse("{key} is not there on tensors; remove it", "prioritized", "hindsight", "n_step", "noisy")
+        if self.exploration.type == "boltzmann_gumbel":
+            text = "exploration.type boltzmann_gumbel is not there on tensors; remove it"
+            raise PydanticCustomError("not_on_tensors", text)
         return self
 
 
@@ -401,11 +339,6 @@ class MADDPGHyperparameters(DDPGHyperparameters):
 
     @model_validator(mode="after")
     def _even_and_one_step(self) -> Self:
-        if self.prioritized is not None or self.hindsight is not None or self.n_step > 1:
-            key = "n_step" if self.n_step > 1 else "prioritized" if self.prioritized is not None else "hindsight"
-            raise PydanticCustomError(
-                "joint_replay",
-                "{key} is nothing that maddpg has, which draws moments of whole groups; remove it",
-                {"key": key},
-            )
+        text = "{key} is nothing that maddpg has, which draws moments of whole groups; remove it"
+        self.refuse(text, "n_step", "prioritized", "hindsight")
         return self

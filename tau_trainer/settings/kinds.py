@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any
+from typing import Annotated, Any, LiteralString
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError
@@ -23,6 +23,12 @@ class Section(BaseModel):
     """One mapping of a settings file: immutable, and every key must be known."""
 
     model_config = FORBID_UNKNOWN | ConfigDict(frozen=True)
+
+    def refuse(self, text: LiteralString, *keys: str) -> None:
+        """Raise pydantic's error with ``text``, which names ``{key}``, for the first of ``keys`` that was changed."""
+        for key in keys:
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise PydanticCustomError("not_here", text, {"key": key})
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ def expanded(net_arch: Sequence[Any]) -> list[int | str]:
     [64, 128, 'b', 128, 'b', 'r32']
     """
     parts: list[int | str] = []
-    for one in net_arch:
-        parts += expanded(one["net_arch"]) * one["repeat"] if isinstance(one, Mapping) else [one]
+    for part in net_arch:
+        parts += expanded(part["net_arch"]) * part["repeat"] if isinstance(part, Mapping) else [part]
     return parts
 
 

@@ -1,18 +1,107 @@
-"""What ``tau-train check`` tells of settings: how often is learned, what mlagents-learn does otherwise, slips."""
+"""What there is to say of settings: what this version cannot train, what mlagents-learn does otherwise, slips."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX
 from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters, POCAHyperparameters
 from tau_trainer.settings.parameters import Curriculum, Lesson
-from tau_trainer.settings.problems import Problems
+from tau_trainer.settings.problems import Problems, did_you_mean
 from tau_trainer.settings.run import RunSettings
-from tau_trainer.settings.trainable import Finding
-from tau_trainer.settings.trainers import TrainerSettings
+from tau_trainer.settings.signals import LEARNED, LEARNED_BESIDE
+from tau_trainer.settings.trainers import OfflineTrainerSettings, PPOTrainerSettings, TrainerSettings, trainer_type
+
+Finding = tuple[Location, str]
+"""Where something stands, and what to say about it."""
+
+_YET = "which this version does not train yet"
+
+
+def untrainable(file: RunSettings) -> Iterator[Finding]:
+    """Everything in ``file`` that this version cannot do."""
+    if isinstance(file, BatchedSettings):
+        return  # its sections refuse that themselves
+    if file.default_settings is not None:
+        yield from _behavior(("default_settings",), file.default_settings)
+    for name, settings in file.behaviors.items():
+        yield from _behavior(("behaviors", name), settings)
+    kinds = {isinstance(settings, OfflineTrainerSettings): name for name, settings in file.behaviors.items()}
+    if len(kinds) > 1:
+        text = f"learns from recordings alone, and {kinds[False]} does not; put them into files of their own"
+        yield ("behaviors", kinds[True], "trainer_type"), text
+    yield from _lessons(file)
+    yield from _actors(file)
+
+
+def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
+    if trainer_type(settings.trainer_type).algorithm is None:
+        text = f"asks for {settings.trainer_type}, {_YET}; use trainer_type: ppo"
+        yield (*place, "trainer_type"), text
+        return
+    if settings.self_play is not None:
+        yield (*place, "self_play"), f"asks for self-play, {_YET}; remove it"
+    if settings.behavioral_cloning is not None:
+        yield (*place, "behavioral_cloning"), f"asks for imitation, {_YET}; remove it"
+    yield from _signals(place, settings)
+
+
+def _actors(file: RunSettings) -> Iterator[Finding]:
+    """What does not go with actors in processes of their own."""
+    if file.execution != "async":
+        return
+    if file.env_settings.num_envs > 1:
+        yield ("env_settings", "num_envs"), "is for execution: sync; with async, async_trainer.actors (--actors) counts"
+    if file.env_settings.env_path in (None, EDITOR):
+        text = "is async, and there is only one Unity editor; name a build with env_path (--env)"
+        yield ("execution",), text
+    if file.collection.deterministic:
+        text = "goes with execution: sync; async_trainer.mode: lock_step lets actors and learning take turns"
+        yield ("collection", "deterministic"), text
+    named: list[tuple[Location, TrainerSettings]] = [
+        (("behaviors", name), trainer) for name, trainer in file.behaviors.items()
+    ]
+    if file.default_settings is not None or not named:
+        named.append((("default_settings",), file.default_settings or PPOTrainerSettings()))
+    for place, trainer in named:
+        if not isinstance(trainer.hyperparameters, OffPolicyHyperparameters):
+            text = (
+                f"is {trainer.trainer_type}, which learns only from what its newest policy did, and actors run ahead "
+                "of that; use execution: sync, or an off-policy trainer such as sac"
+            )
+            yield (*place, "trainer_type"), text
+
+
+def _lessons(file: RunSettings) -> Iterator[Finding]:
+    """Lessons that would never end, for the behavior that they wait for does not exist."""
+    if not file.behaviors or file.default_settings is not None:
+        return
+    for name, value in (file.environment_parameters or {}).items():
+        for i, lesson in enumerate(value.curriculum[:-1] if isinstance(value, Curriculum) else ()):
+            criteria = lesson.completion_criteria
+            if criteria is not None and criteria.behavior not in file.behaviors:
+                place = "environment_parameters", name, "curriculum", i, "completion_criteria", "behavior"
+                near = did_you_mean(criteria.behavior, file.behaviors)
+                yield place, f"asks for behavior {criteria.behavior}, which `behaviors` does not have; {near}"
+
+
+def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
+    for name in settings.reward_signals:
+        where = (*place, "reward_signals", name)
+        if name not in ("extrinsic", *LEARNED):
+            yield where, f"asks for the reward signal {name}, {_YET}; remove it"
+        elif name in LEARNED and settings.trainer_type not in LEARNED_BESIDE:
+            text = f"is learned beside {' and '.join(LEARNED_BESIDE)} alone, not beside {settings.trainer_type}"
+            yield where, f"{text}; remove it, or change trainer_type"
+        elif name in LEARNED and settings.network_settings.memory is not None:
+            yield where, "is not for a policy with a memory, for it sees no past; remove it, or network_settings.memory"
+    if not {"extrinsic", *LEARNED} & settings.reward_signals.keys():
+        text = "has no extrinsic signal and none that is learned; add `extrinsic: {}`"
+        yield (*place, "reward_signals"), text
+
 
 _TYPICAL = {
     "learning_rate": (1e-5, 1e-3),
@@ -98,7 +187,7 @@ class Outlook:
     def without_effect(self) -> Iterator[Finding]:
         """Keys that somebody wrote and that change nothing, or something else than they say."""
         for place, trainer in self._trainers.items():
-            own: dict[str, tuple[bool, str]] = {
+            idle: dict[str, tuple[bool, str]] = {
                 "threaded": (trainer.threaded, "has no effect: learning always runs beside acting"),
                 "checkpoint_interval": (trainer.even_checkpoints, "has no effect beside even_checkpoints"),
                 "trial_count": (
@@ -106,7 +195,9 @@ class Outlook:
                     "has no effect without criterion or save_best_only",
                 ),
             }
-            yield from (((*place, key), text) for key, (so, text) in own.items() if so and self._written((*place, key)))
+            yield from (
+                ((*place, key), text) for key, (so, text) in idle.items() if so and self._written((*place, key))
+            )
             replay = (*place, "hyperparameters", "save_replay_buffer")
             if trainer.save_param_only and getattr(trainer.hyperparameters, "save_replay_buffer", False):
                 yield replay, "has no effect beside save_param_only"

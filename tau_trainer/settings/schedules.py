@@ -75,7 +75,7 @@ def at(number: Scheduled, t: float) -> float:
 
 
 def _in_order(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-    if not points or any(one[0] >= after[0] for one, after in pairwise(points)):
+    if not points or any(before[0] >= after[0] for before, after in pairwise(points)):
         raise PydanticCustomError("points", "must be points [step, value] whose steps grow")
     return points
 

@@ -256,14 +256,14 @@ class TrainerType:
 
 
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
-SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.sac:SAC")
-DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.dqn:DQN")
-DDPG_TRAINER = TrainerType(DDPGTrainerSettings, "tau_trainer.algorithms.ddpg:DDPG")
-TD3_TRAINER = TrainerType(TD3TrainerSettings, "tau_trainer.algorithms.td3:TD3")
-MADDPG_TRAINER = TrainerType(MADDPGTrainerSettings, "tau_trainer.algorithms.maddpg:MADDPG")
-BC_TRAINER = TrainerType(BCTrainerSettings, "tau_trainer.algorithms.bc:BC")
-IQL_TRAINER = TrainerType(IQLTrainerSettings, "tau_trainer.algorithms.iql:IQL")
-AWAC_TRAINER = TrainerType(AWACTrainerSettings, "tau_trainer.algorithms.awac:AWAC")
+SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.off_policy.sac:SAC")
+DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.off_policy.dqn:DQN")
+DDPG_TRAINER = TrainerType(DDPGTrainerSettings, "tau_trainer.algorithms.off_policy.ddpg:DDPG")
+TD3_TRAINER = TrainerType(TD3TrainerSettings, "tau_trainer.algorithms.off_policy.td3:TD3")
+MADDPG_TRAINER = TrainerType(MADDPGTrainerSettings, "tau_trainer.algorithms.off_policy.maddpg:MADDPG")
+BC_TRAINER = TrainerType(BCTrainerSettings, "tau_trainer.algorithms.offline.bc:BC")
+IQL_TRAINER = TrainerType(IQLTrainerSettings, "tau_trainer.algorithms.offline.iql:IQL")
+AWAC_TRAINER = TrainerType(AWACTrainerSettings, "tau_trainer.algorithms.offline.awac:AWAC")
 POCA_TRAINER = TrainerType(POCATrainerSettings, None)
 
 

@@ -15,10 +15,9 @@ from typing import Any
 import yaml
 
 from tau_trainer.settings.document import Document, Location, parse_document
-from tau_trainer.settings.earlier import OPTS_ALONE, migrated, moved
+from tau_trainer.settings.earlier import MOVED, OPTS_ALONE, lesson_name, migrated, moved, old_kind
 from tau_trainer.settings.hyperparameters import Hyperparameters, PPOHyperparameters, SACHyperparameters
 from tau_trainer.settings.kinds import is_number
-from tau_trainer.settings.legacy import MOVED, lesson_name, old_kind
 from tau_trainer.settings.loading import interpret
 from tau_trainer.settings.networks import NetworkSettings
 from tau_trainer.settings.problems import Problems
@@ -208,8 +207,8 @@ class _File:
         else:
             behaviors[name] = entry
 
-    def _converted(self, entry: Mapping[str, Any], place: Location, own: Mapping[str, Any]) -> _Table:
-        """A behavior's settings; notes are made of its ``own`` keys alone, not of those of ``default``."""
+    def _converted(self, entry: Mapping[str, Any], place: Location, said: Mapping[str, Any]) -> _Table:
+        """A behavior's settings; notes are made of the keys that it ``said`` itself, not of those of ``default``."""
         kind = str(entry.get("trainer_type", entry.get("trainer", "")))
         if kind in _IMITATION:
             text = f"is {kind}, which ML-Agents dropped in 0.13; use ppo with a behavioral_cloning section"
@@ -246,7 +245,7 @@ class _File:
         if (numbers or network) and not kind and not {"hyperparameters", "network_settings"} & entry.keys():
             out["trainer_type"] = "ppo"
         for key, text in left_out.items():
-            if key in own:
+            if key in said:
                 self._note((*place, key), text)
         out |= {"hyperparameters": numbers} if numbers else {}
         out |= {"network_settings": network} if network else {}

@@ -69,16 +69,12 @@ def _front_matter(run: RunRecord) -> dict[str, Any]:
     head: dict[str, Any] = {"library_name": "ml-agents", "tags": tags}
     score = mean_reward(run)
     if score is not None:
-        metrics = [{"type": "mean_reward", "name": "mean_reward", "value": _with_deviation(score), "verified": False}]
-        groups = group_reward(run)
-        if groups is not None:
-            name = "mean_group_reward"
-            metrics.append({"type": name, "name": name, "value": _with_deviation(groups), "verified": False})
-        accuracy = number(run.evaluation.get("accuracy"))
-        if accuracy is not None:
-            metrics.append(
-                {"type": "accuracy", "name": "test accuracy", "value": round(accuracy, 4), "verified": False}
-            )
+        values: list[tuple[str, str, object]] = [("mean_reward", "mean_reward", _with_deviation(score))]
+        if (groups := group_reward(run)) is not None:
+            values.append(("mean_group_reward", "mean_group_reward", _with_deviation(groups)))
+        if (accuracy := number(run.evaluation.get("accuracy"))) is not None:
+            values.append(("accuracy", "test accuracy", round(accuracy, 4)))
+        metrics = [{"type": kind, "name": name, "value": value, "verified": False} for kind, name, value in values]
         result = {
             "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
             "dataset": {"name": environment, "type": environment},

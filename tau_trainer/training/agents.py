@@ -204,7 +204,7 @@ class AgentTrainer:
         role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, paid))
         role.agent.remember(rows, role.known(batch, paid, moment), batch, decision)
         self.decisions += len(rows)
-        if self._callbacks.wants("on_episode_begin"):
+        if "on_episode_begin" in self._callbacks.wanted:
             begun = EpisodeInfo(role.agent.learner.name, self.id, role.agent.learner.decisions)
             for _ in range(int((~acted).sum())):
                 self._callbacks.tell("on_episode_begin", begun)
@@ -223,7 +223,7 @@ class AgentTrainer:
         self._hub.episode(name, self.id, returns["own"], lengths, groups)
         self._on_episodes(role.agent.spec.short_name, returns["own"])
         role.agent.learner.ended(earned(returns["own"], groups))
-        if self._callbacks.wants("on_episode_end"):
+        if "on_episode_end" in self._callbacks.wanted:
             for total, length in zip(returns["own"].tolist(), lengths.tolist(), strict=True):
                 over = EpisodeInfo(name, self.id, role.agent.learner.decisions, total, int(length))
                 self._callbacks.tell("on_episode_end", over)

@@ -56,6 +56,7 @@ class Lessons:
     """All environment parameters of a run. Belongs to the event loop.
 
     Attributes:
+        goes_on: whether any lesson has another after it.
         version: counts changes.
         reset_version: the :attr:`version` of the last change after which environments have to begin anew.
     """
@@ -84,19 +85,24 @@ class Lessons:
             for name, value in parameters.items()
             if isinstance(value, Curriculum)
         ]
+        self.goes_on = self._going_on
         self._returns: dict[str, deque[float]] = {
             behavior: deque(maxlen=longest) for behavior, longest in self._lengths().items()
         }
         self._heard: set[str] = set()
+
+    @property
+    def _going_on(self) -> bool:
+        return any(course.criteria is not None for course in self._courses)
 
     def _lengths(self) -> dict[str, int]:
         """By behavior, the most episodes that a criterion asks for."""
         lengths: dict[str, int] = {}
         for course in self._courses:
             for lesson in course.lessons:
-                one = lesson.completion_criteria
-                if one is not None and one.measure == "reward":
-                    lengths[one.behavior] = max(lengths.get(one.behavior, 0), _length(one))
+                criteria = lesson.completion_criteria
+                if criteria is not None and criteria.measure == "reward":
+                    lengths[criteria.behavior] = max(lengths.get(criteria.behavior, 0), _length(criteria))
         return lengths
 
     @property
@@ -135,6 +141,7 @@ class Lessons:
                 self.reset_version = self.version
             course.number += 1
             self._begun(str(course))
+        self.goes_on = self._going_on
         for returns in self._returns.values():  # they were earned in other lessons
             returns.clear()
 
@@ -165,6 +172,7 @@ class Lessons:
             if known is not None:
                 course.number = min(int(known["lesson"]), len(course.lessons) - 1)
                 course.smoothed = float(known["smoothed"])
+        self.goes_on = self._going_on
         for behavior, returns in self._returns.items():
             returns.extend(float(value) for value in state["returns"].get(behavior, ()))
 

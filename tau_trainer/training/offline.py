@@ -37,7 +37,7 @@ from tau_trainer.training import behavior_json
 from tau_trainer.training.lessons import Lessons
 
 if TYPE_CHECKING:
-    from tau_trainer.algorithms.offline import Offline
+    from tau_trainer.algorithms.offline.base import Offline
 
 _STEPS = 100
 """Gradient steps between two looks at the clock and at Ctrl-C; a resumed run takes them in the same portions."""
@@ -292,4 +292,6 @@ class RecordingsCollector(Collector):
 def _trainers(settings: RunSettings) -> list[tuple[str, OfflineTrainerSettings]]:
     """By name; empty: the name that the recording says."""
     named: list[tuple[str, TrainerSettings | None]] = [*settings.behaviors.items()]
-    return [(name, cast("OfflineTrainerSettings", own)) for name, own in named or [("", settings.default_settings)]]
+    return [
+        (name, cast("OfflineTrainerSettings", trainer)) for name, trainer in named or [("", settings.default_settings)]
+    ]

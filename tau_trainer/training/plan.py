@@ -149,7 +149,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         _check_memory(name, trainer.network_settings)
         if not settings.checkpoint_settings.inference:
             _check_demonstrations(trainer)
-    if command == "parallel" and any(isinstance(one, OfflineTrainerSettings) for _, one in _trainers(settings)):
+    if command == "parallel" and any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings)):
         raise SettingsError("`parallel` trains pairs, and the file's trainer_type learns from recordings; use `learn`")
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.num_envs, None, True
@@ -196,10 +196,10 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
 def _check_population(settings: RunSettings, task: Task) -> None:
     """Raises SettingsError for what pairs without engines cannot do."""
     path, trainers = settings.env_settings.env_path, [trainer for _, trainer in _trainers(settings)]
-    own = f"{BATCHED_PREFIX}{task.batched}"
+    game = f"{BATCHED_PREFIX}{task.batched}"
     wrong = {
-        f"--env {path}: the pairs of this task play {own}; `tau-train batch` trains on other batched environments": (
-            path != own
+        f"--env {path}: the pairs of this task play {game}; `tau-train batch` trains on other batched environments": (
+            path != game
         ),
         f"--env {path} trains independent pairs as one computation; add --policy independent, or share one policy with "
         "--env headless:tau": task.shared,
@@ -212,7 +212,7 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         f"--env {path} starts no engine; leave --env-args out": bool(settings.env_settings.env_args),
         f"--env {path} reads no environment_parameters; leave them out": bool(settings.environment_parameters),
         f"--env {path} trains by ppo alone; set trainer_type: ppo, or use --env headless:tau": any(
-            one.trainer_type != "ppo" for one in trainers
+            trainer.trainer_type != "ppo" for trainer in trainers
         ),
     }
     for sentence, is_so in wrong.items():
@@ -252,8 +252,8 @@ def _trainers(settings: RunSettings) -> list[tuple[str, TrainerSettings]]:
 
 def _check_demonstrations(trainer: TrainerSettings) -> None:
     """Raises DataError for a demonstration that is not there, before anything is started."""
-    for one in (trainer, *trainer.reward_signals.values()):
-        path = getattr(one, "demo_path", None)
+    for section in (trainer, *trainer.reward_signals.values()):
+        path = getattr(section, "demo_path", None)
         if path is not None:
             demonstration_files([path])
 

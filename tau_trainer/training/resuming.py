@@ -82,8 +82,9 @@ def _finished(checkpoints: list[Checkpoint], plan: RunPlan) -> bool:
     if not plan.shared and len(checkpoints) < plan.pairs:
         return False  # a pair that is new
     return all(
-        _learned_enough(one, plan) or one.manifest["learner"]["decisions"] >= plan.max_steps(_behavior(one))
-        for one in checkpoints
+        _learned_enough(checkpoint, plan)
+        or checkpoint.manifest["learner"]["decisions"] >= plan.max_steps(_behavior(checkpoint))
+        for checkpoint in checkpoints
     )
 
 

@@ -181,11 +181,11 @@ def export_run(run: Path, output: Path | None = None, export: ExportChoice | Non
 
     first = _evaluated(folder).get("policy")
     written = []
-    for one in candidates:
+    for candidate in candidates:
         # Of independent policies the best one stands under the behavior's own name too, as at the end of a run.
-        for name in dict.fromkeys([one.name, *([one.spec.short_name] if one.name == first else [])]):
+        for name in dict.fromkeys([candidate.name, *([candidate.spec.short_name] if candidate.name == first else [])]):
             path = folder.onnx(name)
             if output is not None:
                 path = output if output.suffix == ".onnx" else output / path.name
-            written.append((export_onnx(one.policy, one.spec, path), one.which))
+            written.append((export_onnx(candidate.policy, candidate.spec, path), candidate.which))
     return written

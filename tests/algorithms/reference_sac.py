@@ -10,7 +10,7 @@ import torch
 from torch.distributions import Categorical, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
-from tau_trainer.algorithms.transitions import Transitions
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.specs import ActionSpec
 
 Weights = Mapping[str, torch.Tensor]

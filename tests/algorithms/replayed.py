@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from tau_trainer.algorithms import Counters, Setup
-from tau_trainer.algorithms.ddpg import DDPG
-from tau_trainer.algorithms.dqn import DQN
-from tau_trainer.algorithms.off_policy import OffPolicy
-from tau_trainer.algorithms.sac import SAC
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.ddpg import DDPG
+from tau_trainer.algorithms.off_policy.dqn import DQN
+from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.memory import Known, WorkData
 from tau_trainer.models.distributions import effective_mask
 from tau_trainer.settings import DQNHyperparameters, NetworkSettings, RewardSignalSettings, SACHyperparameters

@@ -11,8 +11,8 @@ from tau_trainer.algorithms.batch import new_statistics
 from tau_trainer.algorithms.losses import minibatch_loss
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.settings import MemorySettings, PPOHyperparameters
+from tests.algorithms.accelerators.test_fused import numbers_for
 from tests.algorithms.experience import HYBRID, behavior, random_samples
-from tests.algorithms.test_fused import numbers_for
 from tests.networks import IMAGE, LIST, make_network
 
 ROWS, BATCH = 24, 8

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tau_trainer.algorithms import off_policy, policy_update
+from tau_trainer.algorithms import policy_update
+from tau_trainer.algorithms.off_policy import base as off_policy
+from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.algorithms.sac import SAC
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Known, Rollout, WorkData
 from tau_trainer.specs import ObservationSpec

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
-from tau_trainer.algorithms.dqn import DQN
+from tau_trainer.algorithms.off_policy.dqn import DQN
+from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.algorithms.sac import SAC
 from tau_trainer.memory import Known
 from tau_trainer.models import Decision, to_env
 from tau_trainer.settings import (

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup
+from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.algorithms.sac import SAC
 from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import Known
 from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings, SACHyperparameters

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Algorithm, Setup, make_algorithm, signals
-from tau_trainer.algorithms.off_policy import OffPolicy
+from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tau_trainer.cli import main
-from tests.cli.test_data import message
+from tests.cli.parts.test_data import message
 
 WITHOUT_TORCH = """
 import json, os, sys
@@ -137,6 +137,6 @@ def test_a_terminal_of_no_width_is_one_of_usual_width(monkeypatch: pytest.Monkey
 
 
 def test_a_large_file_is_announced(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr("tau_trainer.cli.data._LARGE", 100)
+    monkeypatch.setattr("tau_trainer.cli.parts.data._LARGE", 100)
     assert main(["data", "audit", str(folder / "bare.json")]) == 2
     assert capsys.readouterr().err.startswith(f"reading {folder / 'bare.json'} (0 MB)")

@@ -88,7 +88,7 @@ def test_a_line_is_strict_json_of_one_line(record: dict[str, object]) -> None:
 
 def test_the_stream_thins_snapshots_only(snapshot: Callable[..., RunSnapshot], result: RunReport) -> None:
     stream = io.StringIO()
-    recorder = JsonStream(stream, snapshot_seconds=1.0)
+    recorder = JsonStream(stream)
     for elapsed in (0.0, 0.4, 0.9, 1.1, 1.9, 2.2):
         recorder.on_snapshot(RunSnapshot("r", "learn", elapsed_s=elapsed))
     recorder.on_snapshot(snapshot(2))

@@ -70,7 +70,7 @@ class Times:
         self.cpu = 0.0
 
     def throttle(self) -> Throttle:
-        return Throttle(0.25, 0.01, clock=lambda: self.wall, cpu_clock=lambda: self.cpu)
+        return Throttle(clock=lambda: self.wall, cpu_clock=lambda: self.cpu)
 
     def draw(self, cost: float) -> Callable[[], None]:
         def spend() -> None:

@@ -15,7 +15,7 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineExitedError, TauError
 from tau_trainer.report import RunRecord, render
 from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, REFUSED
-from tau_trainer.training.learning import learner
+from tau_trainer.training.learning import updates
 from tests.report.conftest import append, write_run
 
 
@@ -95,7 +95,7 @@ def test_restarts_and_refused_updates_are_told_apart_from_other_warnings(run: Pa
         return []
 
     asyncio.run(restarts.revive(EngineExitedError("engine 1 ended"), start))
-    source = Path(learner.__file__).read_text("utf-8")
+    source = Path(updates.__file__).read_text("utf-8")
     assert f'warning(f"{REFUSED}' in source, "the learner says so in these words"
     append(
         run,

@@ -19,7 +19,7 @@ from tau_trainer.settings import (
     RunSettings,
     SACHyperparameters,
 )
-from tau_trainer.settings.hyperparameters import DistanceSettings
+from tau_trainer.settings.replay import DistanceSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
     CuriositySettings,

@@ -17,6 +17,7 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
 from tau_trainer.training.learning.handles import LocalLearner
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.updates import Shared
 from tests.training.fakes import ppo_settings, vector_spec
 
 SPEC = vector_spec()
@@ -41,11 +42,7 @@ def make_learner(
         setup,
         algorithm,
         handle,
-        hub,
-        executor,
-        validator,
-        max_steps=setup.settings.max_steps,
-        max_policy_age=most,
+        Shared(hub, executor, validator, most),
     )
 
 

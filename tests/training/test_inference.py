@@ -159,10 +159,10 @@ def test_what_validation_chose_is_played_unless_the_last_is_asked_for(
     play(tau_settings(tmp_path), stage, command="parallel")
     play(tau_settings(tmp_path, checkpoint_settings__export="last"), stage, command="parallel")
     best, last = seen
-    assert best.best is not None
-    assert best.actor.policy is best.best.policy
-    assert last.best is not None
-    assert last.actor.policy is last.policy is not last.best.policy
+    assert best.judge.best is not None
+    assert best.actor.policy is best.judge.best.policy
+    assert last.judge.best is not None
+    assert last.actor.policy is last.policy is not last.judge.best.policy
 
 
 def test_sac_and_pairs_are_played_too(stage: Stage, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from tau_trainer.algorithms import offline as algorithms_offline
-from tau_trainer.algorithms.offline import Offline
+from tau_trainer.algorithms.offline import base as algorithms_offline
+from tau_trainer.algorithms.offline.base import Offline
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, RunFinishedError, SettingsError

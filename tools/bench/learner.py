@@ -28,9 +28,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from tau_trainer.algorithms.accelerators.fused import FusedEpochs
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples, new_statistics
-from tau_trainer.algorithms.fused import FusedEpochs
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import NetworkSettings

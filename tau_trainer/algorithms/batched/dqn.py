@@ -1,4 +1,4 @@
-"""Deep Q-learning on tensors: acts, and remembers what the steps of :mod:`tau_trainer.algorithms.q_learning` draw.
+"""Deep Q-learning on tensors: acts, and remembers what the steps of ``off_policy/q_learning.py`` draw.
 
 One step of all copies after the other goes to a :class:`Ring`; every ``steps_per_update`` decisions earn a gradient
 step. Where actions are masked, what a limit cut is not learned from: it is not known what was allowed afterwards.
@@ -19,10 +19,10 @@ from tau_trainer.algorithms.base import State
 from tau_trainer.algorithms.batched.acting import forbidden_of
 from tau_trainer.algorithms.batched.contract import Acted, LearnerSetup, TensorRollout
 from tau_trainer.algorithms.batched.gradient import GradientLearner
+from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
-from tau_trainer.algorithms.q_learning import QLearning, names_of
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
-from tau_trainer.algorithms.transitions import Transitions
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.exploration.values import Greedy

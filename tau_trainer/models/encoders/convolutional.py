@@ -61,3 +61,10 @@ class Match3(_Convolutional):
 
     name, least = "match3", 5
     layers = (35, 3, 1), (144, 3, 1)
+
+
+class FullyConnected(_Convolutional):
+    """``fully_connected``: none, so that one layer reads all pixels."""
+
+    name, least = "fully_connected", 1
+    layers = ()

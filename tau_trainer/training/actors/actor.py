@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from typing_extensions import override
 
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind, Stat
 from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
-from tau_trainer.envs import open_source
+from tau_trainer.envs import Parameters, open_source
 from tau_trainer.envs.threaded import ThreadedEnvironment
 from tau_trainer.errors import ActorError
 from tau_trainer.evaluation.play import Play
@@ -29,14 +30,14 @@ from tau_trainer.training.actors.parent import TrainerLink
 from tau_trainer.training.actors.pusher import EVERYTHING, Pusher
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
 from tau_trainer.training.task import task_of
 
 _BEAT_S = 0.25
 TOO_SLOW = "raise --timeout-wait if it is this slow"
 
 
-class _Player:
+class _Actor(Overseer):
     """Plays one environment, for experience or to evaluate.
 
     Its parent's status: exchanges of the environment, decisions, and a beat while it lives.
@@ -54,8 +55,8 @@ class _Player:
         seats = self._settings.async_trainer.actors + 1
         source = open_source(self._settings, seats, Path(begin["logs"]), only=self._index)
         self._task_of_run = task = task_of(self._settings)
-        self._lessons = Lessons({})
-        self._parameters = _parameters(begin["parameters"])
+        self.lessons = Lessons({})
+        self._told = _parameters(begin["parameters"])
         self._orders: asyncio.Queue[Message] = asyncio.Queue()
         self._anew: Mapping[str, Any] | None = None
         """News of a round after which the environment is to begin anew."""
@@ -63,11 +64,14 @@ class _Player:
         self.pair = AgentTrainerPair(
             source.make(self._index, self._stat, self._warn),
             AgentTrainer(self._index, self._agent, self._rewarder, self._hub, keys),
-            done=lambda pair: False,
-            parameters=lambda index: self._parameters,
-            lessons=self._lessons,
+            self,
+            self.lessons,
         )
         self._task: asyncio.Task[None] | None = None
+
+    @override
+    def parameters(self, pair: int) -> Parameters:
+        return self._told
 
     async def play(self) -> None:
         """Play to the end."""
@@ -127,7 +131,7 @@ class _Player:
     async def _evaluate(self) -> None:
         """Play so many whole episodes with each policy that comes."""
         play = Play(self.pair.environment, lambda spec: self._pusher(spec).actor)
-        await play.begin(self._parameters)
+        await play.begin(self._told)
         self._trainer.tell("started", {})
         while not (play.left or self.pair.finishing):
             kind, facts, arrays = await self._orders.get()
@@ -175,8 +179,8 @@ class _Player:
             self._change(news["parameters"])
 
     def _change(self, facts: Mapping[str, Any]) -> None:
-        self._parameters = _parameters(facts["parameters"])
-        self._lessons.version, self._lessons.reset_version = facts["version"], facts["reset_version"]
+        self._told = _parameters(facts["parameters"])
+        self.lessons.version, self.lessons.reset_version = facts["version"], facts["reset_version"]
 
     def _trainer_is_gone(self) -> None:
         """Nobody is left to play for; belongs to the event loop."""
@@ -211,11 +215,11 @@ class _Player:
         self._hub.warning(message, pair=self._index)
 
 
-def _parameters(told: Mapping[str, Any]) -> dict[str, float | Sampler]:
+def _parameters(plain: Mapping[str, Any]) -> dict[str, float | Sampler]:
     """As :func:`plain_parameters` wrote them."""
     return {
         name: value if isinstance(value, float) else Sampler(SamplerKind(value[0]), value[1], tuple(value[2]))
-        for name, value in told.items()
+        for name, value in plain.items()
     }
 
 
@@ -231,5 +235,5 @@ def work(parent: Parent) -> None:
     """Play for the trainer until it wants no more."""
     torch.set_num_threads(1)
     begin = parent.hear()
-    player = _Player(parent, {**parent.arguments, **begin.facts})
-    asyncio.run(player.play())
+    actor = _Actor(parent, {**parent.arguments, **begin.facts})
+    asyncio.run(actor.play())

@@ -10,17 +10,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Protocol
 
 from tau_trainer.memory import NO_TRANSITIONS, Work
-from tau_trainer.metrics import MetricsHub
-from tau_trainer.models import Policy
 from tau_trainer.remote.process import Publisher
 from tau_trainer.settings import AsyncTrainerSettings
 from tau_trainer.training.actors.figures import Figures
 from tau_trainer.training.actors.pace import Pace, Push
 from tau_trainer.training.learning.learner import Learner
+
+
+class Steward(Protocol):
+    """Whom trainers ask for what is due."""
+
+    async def have_played(self, learner: Learner, opts: int) -> None:
+        """Have the policy of now evaluated, with so many opts behind it."""
+
+    def wake(self) -> None:
+        """Learning has ended: who waits may have finished."""
 
 
 class AsyncTrainer:
@@ -33,34 +41,22 @@ class AsyncTrainer:
         recorded: its figures.
     """
 
-    def __init__(
-        self,
-        learner: Learner,
-        settings: AsyncTrainerSettings,
-        hub: MetricsHub,
-        weights: Publisher,
-        *,
-        evaluate: Callable[[Learner, Policy, int], Awaitable[None]],
-        on_done: Callable[[], None],
-    ) -> None:
+    def __init__(self, learner: Learner, settings: AsyncTrainerSettings, weights: Publisher, steward: Steward) -> None:
         """Made with the learner's weights known.
 
         Args:
             learner: has its counters already, where a run is resumed.
             settings: ``async_trainer``.
-            hub: where figures go.
-            weights: where they become known.
-            evaluate: called with the policy and the opts behind it, and awaited.
-            on_done: called when learning has ended.
+            weights: where the newest become known.
+            steward: does what is due.
         """
         self.learner = learner
         self.weights = weights
         self.pace = Pace(learner, settings)
-        self.recorded = Figures(learner.name, hub, learner.samples, learner.opts)
-        learner.record, learner.before_summary = self.recorded.means.add, self._record
+        self.recorded = Figures(learner.progress)
+        learner.progress.record, learner.progress.before_summary = self.recorded.means.add, self.recorded.record
         self._settings = settings
-        self._evaluate = evaluate
-        self._on_done = on_done
+        self._steward = steward
         self._queue: deque[Push] = deque()
         self._moved, self._room = asyncio.Event(), asyncio.Event()
         self._open = False
@@ -89,7 +85,7 @@ class AsyncTrainer:
         """Count decisions of actors."""
         self.learner.count(decisions)
         if self.learner.done:
-            self._on_done()
+            self._steward.wake()
 
     def current(self, actor: int, version: int) -> None:
         """An actor holds nothing any more that is older than ``version`` of the weights."""
@@ -98,7 +94,7 @@ class AsyncTrainer:
 
     def begins(self, actor: int) -> None:
         """An actor plays with the newest weights from now on."""
-        self.pace.acting[actor] = self.learner.opts
+        self.pace.acting[actor] = self.learner.progress.opts
         self._moved.set()
 
     def leaves(self, actor: int) -> None:
@@ -143,11 +139,11 @@ class AsyncTrainer:
     @property
     def left(self) -> int:
         """Decisions that it has yet to get."""
-        return 0 if self.over else self.learner.max_steps - self.learner.decisions
+        return 0 if self.over else self.learner.progress.max_steps - self.learner.progress.decisions
 
     def _raise(self) -> None:
-        if self.learner.error is not None:
-            raise self.learner.error
+        if self.learner.updates.error is not None:
+            raise self.learner.updates.error
 
     # -- learning
 
@@ -177,32 +173,29 @@ class AsyncTrainer:
                 else:
                     await self._moved.wait()
         except Exception as error:  # those who push must learn of it, whatever it is
-            self.learner.error = self.learner.error or error
+            self.learner.updates.error = self.learner.updates.error or error
         finally:
             self._end()
             self.open()
-            self._on_done()
+            self._steward.wake()
 
     def _end(self) -> None:
         self.learner.flush()
         self.publish()
 
-    def _record(self) -> None:
-        self.recorded.record(self.learner.samples, self.learner.opts)
-
     async def _update(self, push: Push | None, steps: int, *, anew: bool = False) -> None:
-        learner, before = self.learner, self.learner.opts
+        learner, before = self.learner, self.learner.progress.opts
         if push is None:
             work = Work(NO_TRANSITIONS, gradient_steps=steps)
         else:
             self.recorded.took_in(push.samples, push.receiving_seconds, self.pace.lags(push))
             work = replace(push.work, gradient_steps=steps, anew=anew)
-            learner.samples += push.samples
-        seconds = learner.update_seconds
+            learner.progress.samples += push.samples
+        seconds = learner.progress.update_seconds
         await learner.learn(work)
-        self.recorded.learned(learner.opts - before, learner.update_seconds - seconds)
-        self.weights.tell(learner.opts)
-        await self._after(before, learner.opts)
+        self.recorded.learned(learner.progress.opts - before, learner.progress.update_seconds - seconds)
+        self.weights.tell(learner.progress.opts)
+        await self._after(before, learner.progress.opts)
 
     async def _after(self, before: int, opts: int) -> None:
         """Whatever is due once so many opts are behind us."""
@@ -214,18 +207,18 @@ class AsyncTrainer:
         if due(settings.sync_interval) and not self._in_rounds:
             self.publish()
         if due(settings.eval_interval):
-            await self._evaluate(self.learner, self.learner.policy, opts)
+            await self._steward.have_played(self.learner, opts)
         if not self.done and settings.max_opts is not None and opts >= settings.max_opts:
             self.drop()
-            self._on_done()
+            self._steward.wake()
 
     def publish(self) -> None:
         """Let actors have the newest weights."""
         policy = self.learner.policy
         self.pace.published()
-        self.weights.write(policy.weights, policy.version, self.learner.opts)
+        self.weights.write(policy.weights, policy.version, self.learner.progress.opts)
 
     @property
     def figures(self) -> tuple[str, ...]:
         """What border's trainer prints, and the lag, since this process began."""
-        return self.recorded.lines(self.learner.samples, self.learner.opts)
+        return self.recorded.lines()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
-from tau_trainer.envs import Parameters
 from tau_trainer.errors import ActorError, TauError, sentence_of
 from tau_trainer.evaluation.candidates import ScoredPolicy
 from tau_trainer.evaluation.episodes import Episodes
@@ -26,12 +24,11 @@ class Evaluator:
     ``stall_s`` of the plan at most.
     """
 
-    def __init__(self, board: Board, parameters: Callable[[int], Parameters]) -> None:
+    def __init__(self, board: Board) -> None:
         """Nothing is started before the first policy comes."""
         index = board.own.actors
         self._process = ActorProcess(board, index, board.plan.log_folder / "Evaluator.log", evaluates=True)
         self._board = board
-        self._parameters = parameters
         self._waiting: dict[str, tuple[Learner, Policy, int]] = {}
         self._came, self._idle = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -49,7 +46,7 @@ class Evaluator:
             self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        callbacks = self._board.pool.callbacks
+        callbacks = self._board.pool.shared.callbacks
         try:
             while self._waiting or not self._closing:
                 if not self._waiting:
@@ -77,7 +74,7 @@ class Evaluator:
             await self._process.kill()
 
     async def _launch(self) -> None:
-        await self._process.start(lambda: self._parameters(self._process.index), self._next)
+        await self._process.start(lambda: self._board.overseer.parameters(self._process.index), self._next)
         self._launched = True
 
     async def _next(self) -> Message:
@@ -91,7 +88,7 @@ class Evaluator:
     async def _play(self, learner: Learner, policy: Policy, opts: int) -> list[float]:
         plan, index = self._board.plan, self._process.index
         # In lock step the episodes follow from the policy, and not from those that were played before.
-        parameters = {**self._parameters(index), **plan.fresh_seed(index, policy.version)}
+        parameters = {**self._board.overseer.parameters(index), **plan.fresh_seed(index, policy.version)}
         asked = {"name": learner.name, "version": policy.version, "episodes": self._board.own.eval_episodes}
         asked["parameters"] = plain_parameters(parameters)
         self._process.tell("evaluate", asked, policy.weights)
@@ -107,7 +104,7 @@ class Evaluator:
         self._board.hub.add(learner.name, keys.EPISODE_RETURN, score)
         self._board.hub.event("evaluation", behavior=learner.name, opts=opts, score=score, version=policy.version)
         scores = {keys.EPISODE_RETURN: score}
-        learner.best = ScoredPolicy(policy, learner.decisions, scores, (score, 0.0)).or_kept(learner.best)
+        learner.judge.best = ScoredPolicy(policy, learner.decisions, scores, (score, 0.0)).or_kept(learner.judge.best)
         return scores
 
     async def settled(self) -> None:

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.metrics import keys
 from tau_trainer.specs import Aggregation, IntArray
+from tau_trainer.training.learning.progress import Progress
 
 
 @dataclass(slots=True)
@@ -69,13 +70,13 @@ class Figures:
         means: of what updates tell, until they are recorded.
     """
 
-    def __init__(self, name: str, hub: MetricsHub, samples: int, opts: int) -> None:
-        """Of the learner ``name``, which has so many samples and opts already."""
+    def __init__(self, progress: Progress) -> None:
+        """Of a learner, which may have samples and opts already."""
         self.lag = Lag()
         self.means = Means()
-        self._name, self._hub = name, hub
+        self._progress, self._name, self._hub = progress, progress.name, progress.hub
         self._cost = _Cost()
-        self._began, self._first = time.monotonic(), (samples, opts)
+        self._began, self._first = time.monotonic(), (progress.samples, progress.opts)
         self._rate_at = (self._began, *self._first)
 
     def took_in(self, samples: int, seconds: float, lags: IntArray) -> None:
@@ -90,12 +91,13 @@ class Figures:
         self._cost.opts += opts
         self._cost.opt_seconds += seconds
 
-    def record(self, samples: int, opts: int) -> None:
-        """What has become known since the last record, after so many samples and opts.
+    def record(self) -> None:
+        """What has become known since the last record.
 
         Milliseconds for each opt and sample are -1 where there was none.
         """
         self._hub.add_all(self._name, self.means.take())
+        samples, opts = self._progress.samples, self._progress.opts
         now, (since, samples_then, opts_then) = time.monotonic(), self._rate_at
         seconds, new_samples, new_opts = now - since, samples - samples_then, opts - opts_then
         cost, self._cost, self._rate_at = self._cost, _Cost(), (now, samples, opts)
@@ -111,8 +113,9 @@ class Figures:
         if new_opts:
             self._hub.add(self._name, keys.SAMPLES_PER_OPT, new_samples / new_opts)
 
-    def lines(self, samples: int, opts: int) -> tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         """What border's trainer prints, and the lag, since this process began."""
+        samples, opts = self._progress.samples, self._progress.opts
         seconds = max(time.monotonic() - self._began, 1e-9)
         new_samples, new_opts = samples - self._first[0], opts - self._first[1]
         per_opt = f"{new_samples / new_opts:.2f}" if new_opts else "-"

@@ -13,18 +13,16 @@ from tau_trainer.columns import Arrays
 from tau_trainer.envs import Parameters
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
-from tau_trainer.metrics import MetricsHub
 from tau_trainer.remote.here import Here
-from tau_trainer.remote.process import NO_ARRAYS, Message, Place, Process, Publisher, Target
+from tau_trainer.remote.process import NO_ARRAYS, Message, Place, Process, Target
 from tau_trainer.remote.weights import layout_of
 from tau_trainer.specs import StepBatch
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.actor import TOO_SLOW, plain_parameters
-from tau_trainer.training.actors.async_trainer import AsyncTrainer
+from tau_trainer.training.actors.async_trainer import AsyncTrainer, Steward
 from tau_trainer.training.actors.rounds import Rounds
-from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
-from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.pairs.pair import Overseer
 from tau_trainer.training.plan import RunPlan
 
 _BOARDS = 16
@@ -40,14 +38,10 @@ _WAKE = Message("wake", {}, {})
 class Board:
     """What all actors of a run share: where they run, a lock while environments start, and who is asked."""
 
-    def __init__(
-        self, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, lessons: Lessons, place: Place | None = None
-    ) -> None:
-        """Made before the first process. ``place``: where they run; None: here."""
-        self.plan = plan
-        self.hub = hub
-        self.pool = pool
-        self.lessons = lessons
+    def __init__(self, plan: RunPlan, pool: LearnerPool, overseer: Overseer, place: Place | None = None) -> None:
+        """Made before the first process. ``overseer``: answers actors; ``place``: where they run; None: here."""
+        self.plan, self.pool, self.overseer = plan, pool, overseer
+        self.hub = pool.shared.hub
         self.own = plan.settings.async_trainer
         self.place = place or Here(self.own.actors + 1, _BOARDS)
         """With seats for actors, and for the one that evaluates."""
@@ -56,9 +50,8 @@ class Board:
         """Held while an environment starts: one after the other."""
         self.rounds: Rounds | None = None
         """Whoever says in lock step when actors go on; None: each goes on by itself."""
-        self.generation: Callable[[], int] = lambda: 0
-        """How often all environments began anew."""
-        self.make_trainer: Callable[[Learner, Publisher], AsyncTrainer] | None = None
+        self.steward: Steward | None = None
+        """Whom trainers ask for what is due."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -68,7 +61,7 @@ class Board:
 
     def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
         """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
-        assert self.make_trainer is not None
+        assert self.steward is not None
         spec = behavior_json.from_json(facts["behavior"])
         learner = self.pool.learner(pair, spec)
         trainer = self.trainers.get(learner.name)
@@ -79,7 +72,7 @@ class Board:
                     "use execution: sync"
                 )
             weights = self.place.newest(layout_of(learner.policy.weights))
-            trainer = self.trainers[learner.name] = self.make_trainer(learner, weights)
+            trainer = self.trainers[learner.name] = AsyncTrainer(learner, self.own, weights, self.steward)
         return {
             "name": learner.name,
             "weights": trainer.weights.reference,
@@ -163,7 +156,7 @@ class ActorProcess:
         """Start a process and, when it is its turn, its environment; ``hear``: the next message. Raises ActorError."""
         self._launch()
         async with self._board.starting:
-            now = {"launches": self.launches, "generation": self._board.generation()}
+            now = {"launches": self.launches, "generation": self._board.overseer.generation}
             self.launches += 1
             self.tell("begin", now | {"parameters": plain_parameters(parameters())})
             while (await hear())[0] != "started":

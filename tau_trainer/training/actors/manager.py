@@ -7,35 +7,32 @@ is done by :mod:`.actor`; here its messages arrive, and a process that dies is r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
+from typing_extensions import override
 
 from tau_trainer.collection.decisions import ExperienceSink, TauAgent
-from tau_trainer.envs import Environment, Parameters
+from tau_trainer.envs import Environment
 from tau_trainer.errors import ActorError, EngineError, sentence_of
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import Rollout, Work
 from tau_trainer.metrics import MetricsHub, PairState
-from tau_trainer.models import Policy
-from tau_trainer.remote.process import Message, Publisher
+from tau_trainer.remote.process import Message
 from tau_trainer.rewards import EngineReward
 from tau_trainer.runs.callbacks import EpisodeInfo
 from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.actors.actor import plain_parameters
-from tau_trainer.training.actors.async_trainer import AsyncTrainer
+from tau_trainer.training.actors.async_trainer import AsyncTrainer, Steward
 from tau_trainer.training.actors.evaluator import Evaluator
 from tau_trainer.training.actors.link import ActorProcess, Board
 from tau_trainer.training.actors.pace import Push
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.pool import LearnerPool
-from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.pairs.parallel import FINISH_S, ParallelTrainer
-from tau_trainer.training.plan import RunPlan
 
 
 class DistantTrainer(AgentTrainer):
@@ -68,18 +65,11 @@ def _plays_elsewhere(_: object) -> TauAgent:
 class ActorPair(AgentTrainerPair):
     """One actor, as the trainer sees it."""
 
-    def __init__(
-        self,
-        board: Board,
-        index: int,
-        done: Callable[[AgentTrainerPair], bool],
-        parameters: Callable[[int], Parameters],
-    ) -> None:
-        """``done``, ``parameters``: see :class:`~tau_trainer.training.pairs.pair.AgentTrainerPair`."""
+    def __init__(self, board: Board, index: int) -> None:
         self._finishing = False
         self.process = ActorProcess(board, index, board.plan.log_folder / f"Actor-{index}.log")
         self._mirror = DistantTrainer(index, board.hub)
-        super().__init__(cast(Environment, self.process), self._mirror, done, parameters, board.lessons)
+        super().__init__(cast(Environment, self.process), self._mirror, board.overseer, board.overseer.lessons)
         self._board = board
         self._started: set[str] = set()
         self.seconds = 0.0
@@ -185,7 +175,7 @@ class ActorPair(AgentTrainerPair):
         return {
             "left": end.left,
             "stop": self.finished,
-            "generation": self._board.generation() if end.anew else None,
+            "generation": self._board.overseer.generation if end.anew else None,
             "parameters": self._changed() if changed else None,
         }
 
@@ -204,8 +194,8 @@ class ActorPair(AgentTrainerPair):
             learner = self._board.trainers[behavior].learner
             self._lessons.episodes(learner.spec.short_name, np.array(returns, np.float32))
             self._mirror.ended(learner, earned(returns, groups))
-            callbacks = self._board.pool.callbacks
-            if callbacks.wants("on_episode_end"):
+            callbacks = self._board.pool.shared.callbacks
+            if "on_episode_end" in callbacks.wanted:
                 for total, length in zip(returns, lengths, strict=True):
                     info = EpisodeInfo(behavior, self.id, learner.decisions, total, int(length))
                     callbacks.tell("on_episode_end", info)
@@ -218,67 +208,40 @@ class ActorPair(AgentTrainerPair):
         return {"parameters": parameters, **versions}
 
 
-class ActorManager(ParallelTrainer):
+class ActorManager(ParallelTrainer, Steward):
     """Runs actors side by side: a :class:`ParallelTrainer` whose pairs play in processes of their own.
 
-    ``run`` starts them, their environments one after the other, and returns when all have ended; ``stop`` asks all to
-    end; ``join`` waits until every push that was acknowledged is learned from.
+    ``run`` starts them, their environments one after the other, and returns when all have ended; ``finish`` asks all
+    to end; ``join`` waits until every push that was acknowledged is learned from.
     """
 
-    def __init__(
-        self,
-        board: Board,
-        hub: MetricsHub,
-        *,
-        done: Callable[[AgentTrainerPair], bool],
-        parameters: Callable[[int], Parameters],
-        after_round: Callable[[], Awaitable[bool]],
-        generation: Callable[[], int],
-        evaluate: Callable[[AgentTrainerPair], Any] | None = None,
-    ) -> None:
-        """``after_round``: in lock step, see :class:`Rounds`.
-
-        ``generation``: how often all environments began anew; the others as in :class:`ParallelTrainer` and its pairs.
-        """
-        self.board = board
-        self.evaluator = Evaluator(board, parameters)
-        board.make_trainer, board.generation = self._make_trainer, generation
-        if board.plan.lock_step:
-            board.rounds = Rounds(board.trainers, self._expected, after_round)
-        actors = [ActorPair(board, index, done, parameters) for index in range(board.own.actors)]
-        super().__init__(actors, len(actors), hub, evaluate=evaluate)
-        self._actors = actors
-
-    @classmethod
-    def build(cls, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, lessons: Lessons, **more: Any) -> ActorManager:
+    def __init__(self, board: Board) -> None:
         """As many actors as ``async_trainer.actors`` says; nothing is started."""
-        return cls(Board(plan, hub, pool, lessons), hub, **more)
+        self.board = board
+        self.evaluator = Evaluator(board)
+        board.steward = self
+        if board.plan.lock_step:
+            board.rounds = Rounds(board.trainers, self._expected, board.overseer)
+        self._actors = [ActorPair(board, index) for index in range(board.own.actors)]
+        super().__init__(self._actors, len(self._actors), board.hub, board.overseer)
 
     @property
     def trainers(self) -> list[AsyncTrainer]:
         """One for each behavior that has shown itself."""
         return list(self.board.trainers.values())
 
-    def _make_trainer(self, learner: Learner, weights: Publisher) -> AsyncTrainer:
-        return AsyncTrainer(
-            learner,
-            self.board.own,
-            self.board.hub,
-            weights,
-            evaluate=self._have_played,
-            on_done=self.wake,
-        )
-
     def _expected(self) -> set[int]:
         """Actors that play, or will."""
         return {pair.id for pair in self.pairs if not (pair.finished or pair.trainer.state.ended)}
 
-    async def _have_played(self, learner: Learner, policy: Policy, opts: int) -> None:
-        """Have a policy evaluated: beside learning, or in lock step before it goes on."""
-        self.evaluator.evaluate(learner, policy, opts)
+    @override
+    async def have_played(self, learner: Learner, opts: int) -> None:
+        """Beside learning, or in lock step before it goes on."""
+        self.evaluator.evaluate(learner, learner.policy, opts)
         if self.board.rounds is not None:
             await self.evaluator.settled()
 
+    @override
     def wake(self) -> None:
         """Let every actor's end see whether it has finished."""
         for actor in self._actors:
@@ -291,10 +254,6 @@ class ActorManager(ParallelTrainer):
             trainer.open()
         if self.board.rounds is not None:
             self.board.rounds.open()
-
-    def stop(self) -> None:
-        """The same, in border's words."""
-        self.finish()
 
     async def cancel(self, grace_s: float = FINISH_S) -> None:
         """End all actors, see there; who evaluates is given up: what was learned is saved first."""
@@ -319,18 +278,13 @@ class ActorManager(ParallelTrainer):
             await trainer.finish()
         await self.evaluator.finish()
 
-    async def stop_and_join(self) -> None:
-        """Both."""
-        self.stop()
-        await self.join()
-
     def close(self) -> None:
         """Let go of what processes shared."""
         self.board.close()
 
     def figures(self) -> list[str]:
         """What border's trainer prints at its end: of each behavior, and of each actor."""
-        lines = [f"{one.learner.name}: {', '.join(one.figures)}" for one in self.trainers]
+        lines = [f"{trainer.learner.name}: {', '.join(trainer.figures)}" for trainer in self.trainers]
         for actor in self._actors:
             seconds, samples = actor.seconds, actor.trainer.decisions
             speed = f"{samples / seconds:,.0f} samples/s, {seconds:.1f} s" if seconds else actor.trainer.state.value

@@ -57,20 +57,21 @@ class Pace:
         """``learner`` has its counters already, where a run is resumed."""
         numbers = cast("OffPolicyHyperparameters", learner.settings.hyperparameters)
         self.acting: dict[int, int] = {}
-        self.done = settings.max_opts is not None and learner.opts >= settings.max_opts
+        self.done = settings.max_opts is not None and learner.progress.opts >= settings.max_opts
         self.ending = False
         self._learner, self._settings = learner, settings
+        self._progress = learner.progress
         self._ratio = settings.samples_per_update or (numbers.steps_per_update, numbers.steps_per_update)
         """Samples for each opt, at least and at most."""
         # Where the replay memory was not kept it has to be filled again, and what was earned before is gone with it.
-        first_samples, first_opts = (0, 0) if learner.remembers else (learner.samples, learner.opts)
+        first_samples, first_opts = (0, 0) if learner.remembers else (learner.progress.samples, learner.progress.opts)
         self._warm_at = first_samples + min(max(numbers.buffer_init_steps, numbers.batch_size), numbers.buffer_size)
         self._counted_from = self._warm_at, first_opts
-        self._opts_of = {learner.policy.version: learner.opts}
+        self._opts_of = {learner.policy.version: learner.progress.opts}
 
     def published(self) -> None:
         """Actors get the learner's weights of now."""
-        self._opts_of[self._learner.policy.version] = self._learner.opts
+        self._opts_of[self._learner.policy.version] = self._progress.opts
 
     def opts_behind(self, version: int) -> int:
         """Opts behind a version of the weights that actors got."""
@@ -83,7 +84,7 @@ class Pace:
     def lags(self, push: Push) -> IntArray:
         """Opts [n] taken since the weights that acted, record by record."""
         versions, places = np.unique(push.versions, return_inverse=True)
-        return np.array([self._learner.opts - self.opts_behind(version) for version in versions], np.int32)[places]
+        return np.array([self._progress.opts - self.opts_behind(version) for version in versions], np.int32)[places]
 
     def current(self, actor: int, version: int) -> None:
         """An actor holds nothing any more that is older than ``version`` of the weights."""
@@ -92,7 +93,7 @@ class Pace:
 
     def holds(self, actor: int) -> bool:
         """Whether learning waits for what this actor has."""
-        opts = self._learner.opts
+        opts = self._progress.opts
         return self.acting.get(actor, opts) + self._settings.max_policy_lag <= opts
 
     def following(self, queue: Sequence[Push], *, hold: bool) -> Push | None:
@@ -108,24 +109,24 @@ class Pace:
             return None
         # Held by its lag: only what is old enough to hold it goes on.
         oldest = min(queue, key=self.age_of)
-        held_by_actor = self.age_of(oldest) > min(self.acting.values(), default=self._learner.opts)
+        held_by_actor = self.age_of(oldest) > min(self.acting.values(), default=self._progress.opts)
         return None if held_by_actor and hold else oldest
 
     def _allowed(self, ratio: float, samples: int) -> float:
         """Opts in all that so many samples more would have earned, at ``ratio`` samples each."""
         first_samples, first_opts = self._counted_from
-        return first_opts + (self._learner.samples + samples - first_samples) / ratio
+        return first_opts + (self._progress.samples + samples - first_samples) / ratio
 
     def _owed(self) -> int:
         """Opts that have to be taken before more samples."""
-        if self.done or self._learner.samples < self._warm_at:
+        if self.done or self._progress.samples < self._warm_at:
             return 0
-        return math.floor(self._allowed(self._ratio[1], 0)) - self._learner.opts
+        return math.floor(self._allowed(self._ratio[1], 0)) - self._progress.opts
 
     def steps(self, samples: int, queue: Iterable[Push] = ()) -> int:
         """Gradient steps to take now, with ``samples`` more, while ``queue`` waits."""
-        opts, settings = self._learner.opts, self._settings
-        if self.done or self._learner.samples + samples < self._warm_at:
+        opts, settings = self._progress.opts, self._settings
+        if self.done or self._progress.samples + samples < self._warm_at:
             return 0
         # Where nobody collects any more, what is owed is all that is left to do.
         least, most = self._ratio

@@ -129,8 +129,8 @@ class DistantHub(MetricsHub):
     ) -> None:
         """Keep it."""
         if np.size(returns):
-            own, decisions, shared = (np.asarray(values).tolist() for values in (returns, lengths, groups))
-            self._episodes.append((behavior, own, decisions, shared))
+            totals, decisions, shared = (np.asarray(values).tolist() for values in (returns, lengths, groups))
+            self._episodes.append((behavior, totals, decisions, shared))
 
     def event(self, kind: str, **fields: Any) -> Event:
         """Hand it on; the pair's states are the trainer's to tell."""

@@ -9,18 +9,18 @@ import numpy as np
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
 from tau_trainer.collection.decisions import Actor
-from tau_trainer.columns import Rows
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Memory, Work
+from tau_trainer.memory import Work
 from tau_trainer.settings import RunSettings, TrainerSettings
 from tau_trainer.specs import FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.parent import TrainerLink
+from tau_trainer.training.learning.sink import Sink
 
 EVERYTHING = 1
 
 
-class Pusher:
+class Pusher(Sink):
     """The collecting side of a behavior. Fulfils :class:`~tau_trainer.collection.decisions.ExperienceSink`."""
 
     def __init__(
@@ -34,12 +34,13 @@ class Pusher:
         self.settings: TrainerSettings = exploring(settings.of_behavior(self.spec.short_name), exploration)
         self.left: int | None = None if begin["evaluates"] else facts["left"]
         """Decisions that may be made until it is told more; None: nothing is remembered any more."""
-        self.algorithm = make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"]))
+        super().__init__(make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"])))
         self.decisions = 0
         """Made by this process."""
         self._weights = trainer.parent.newest(facts["weights"])
         self._trainer = trainer
-        self._rows = self._decisions = 0
+        self._uncounted = 0
+        """Decisions that the trainer has not heard of."""
         self._seen, newest = self._weights.written, self._weights.read()
         self._opts = self._pushed_at = newest.opts
         self._words: tuple[int, int] = facts["seed"], begin["index"]
@@ -59,24 +60,13 @@ class Pusher:
     def begin_anew(self, generation: int) -> None:
         """Be as in a process that has just begun: the environment is about to begin anew."""
         self.memory.clear()
-        self._decisions = 0
+        self._uncounted = 0
         self.actor.rng = self._rng(generation)
         self.sync()
 
-    @property
-    def memory(self) -> Memory:
-        """Where experience waits."""
-        return self.algorithm.memory
-
-    def new_rows(self, count: int) -> Rows:
-        """Rows in the memory for ``count`` agents more."""
-        rows = np.arange(self._rows, self._rows + count)
-        self._rows += count
-        return rows
-
     def count(self, decisions: int) -> None:
         """Count decisions."""
-        self._decisions += decisions
+        self._uncounted += decisions
         self.decisions += decisions
 
     def ended(self, returns: FloatArray) -> None:
@@ -89,7 +79,7 @@ class Pusher:
         if self._weights.written > self._seen:
             self.sync()
         old = self._weights.opts - self._pushed_at >= max(self._async.max_policy_lag // 2, 1)
-        self.push(EVERYTHING if old or self._decisions >= self.left else self._async.n_buffer)
+        self.push(EVERYTHING if old or self._uncounted >= self.left else self._async.n_buffer)
 
     def sync(self) -> None:
         """Act with the newest weights from now on."""
@@ -105,7 +95,7 @@ class Pusher:
         if self.left is None:
             return
         work = self.algorithm.ready(Counters(0, self.actor.policy.version, least))
-        if work is None and self._decisions >= self.left:
+        if work is None and self._uncounted >= self.left:
             work = Work({})
         if work is None:
             if least == EVERYTHING:
@@ -113,8 +103,8 @@ class Pusher:
                 self._pushed_at = self._opts
             return
         facts, arrays = work.sent()
-        counted = min(self._decisions, self.left)
-        self._decisions -= counted
+        counted = min(self._uncounted, self.left)
+        self._uncounted -= counted
         self._trainer.push({**facts, "name": self.name, "decisions": counted}, arrays)
         work.release()
         if self._async.mode == "lock_step":

@@ -8,11 +8,12 @@ that moment, and a run that is resumed there goes on as the one that was never i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.actors.pace import Push
+from tau_trainer.training.pairs.pair import Overseer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +48,18 @@ class Rounds:
         self,
         trainers: Mapping[str, AsyncTrainer],
         expected: Callable[[], set[int]],
-        after_round: Callable[[], Awaitable[bool]],
+        overseer: Overseer,
     ) -> None:
         """Made before anybody plays.
 
         Args:
             trainers: by learner, as they appear.
             expected: actors that play, or will; nobody once the run has had all that it was to have.
-            after_round: awaited after a round; says whether a checkpoint was written.
+            overseer: writes a checkpoint after a round where one is due.
         """
         self._trainers = trainers
         self._expected = expected
-        self._after_round = after_round
+        self._overseer = overseer
         self._parts: dict[int, _Part] = {}
         """By actor: what is not learned from."""
         self._learned: dict[int, _Part] = {}
@@ -148,7 +149,7 @@ class Rounds:
         """Whether a checkpoint was due and is written; the last one of a run is not written here."""
         if self._open or not self._expected():
             return False
-        saved = await self._after_round()
+        saved = await self._overseer.round_over()
         if saved:
             self._anew = dict.fromkeys(self._trainers, True)
         return saved

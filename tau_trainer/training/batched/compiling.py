@@ -60,8 +60,8 @@ def choose(mode: Compile, env: BatchedEnv, learners: Sequence[BatchedLearner], s
 def _actions(env: BatchedEnv) -> torch.Tensor:
     """Actions of every agent, as an environment takes them: the first of their kind."""
     space = env.action_space
-    one = torch.as_tensor(space.sample(), device=env.device)
-    return torch.zeros_like(one).expand(env.num_envs, env.num_agents, *one.shape).contiguous()
+    action = torch.as_tensor(space.sample(), device=env.device)
+    return torch.zeros_like(action).expand(env.num_envs, env.num_agents, *action.shape).contiguous()
 
 
 def _seconds(env: BatchedEnv, actions: torch.Tensor, steps: int = _PROBE) -> float:

@@ -29,8 +29,9 @@ from tau_trainer.files import atomic_write_bytes, atomic_write_json
 from tau_trainer.runs.collector import Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
-from tau_trainer.training.batched.playing import Playing, Seat
+from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.run import CopiesCollector
+from tau_trainer.training.batched.seats import Seat
 
 NETWORK = "network"
 """A policy among players."""
@@ -89,10 +90,10 @@ class HironakaPlaying(Playing):
 
     @override
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
-        own = self.settings.environment
-        arguments = {**own.arguments, "sides": tuple(self.settings.behaviors)}
-        options = {"seed": seed, "device": self.settings.device, "starts": own.starts, "pool": own.pool}
-        env = make(own.name, num_envs, **options, **arguments)  # type: ignore[arg-type]
+        played = self.settings.environment
+        arguments = {**played.arguments, "sides": tuple(self.settings.behaviors)}
+        options = {"seed": seed, "device": self.settings.device, "starts": played.starts, "pool": played.pool}
+        env = make(played.name, num_envs, **options, **arguments)  # type: ignore[arg-type]
         assert isinstance(env, Hironaka)
         for role, player in self._fixed.items():
             env.meet(role, player)
@@ -165,9 +166,9 @@ class HironakaCollector(CopiesCollector):
 
     @property
     def _setting(self) -> Setting:
-        own = self.settings.environment.arguments
-        rules = Rules(reposition=own["reposition"], rescale=own["scale_observation"])
-        sizes = own["dimension"], own["max_num_points"], own["max_value"]
+        arguments = self.settings.environment.arguments
+        rules = Rules(reposition=arguments["reposition"], rescale=arguments["scale_observation"])
+        sizes = arguments["dimension"], arguments["max_num_points"], arguments["max_value"]
         return Setting(*sizes, self.settings.evaluation.max_episode_steps, rules)
 
     @override
@@ -223,12 +224,12 @@ def _unsaid(policy: PolicySettings) -> list[str]:
     if "gamma" not in policy.reward_signals["extrinsic"].model_fields_set:
         missing.append("reward_signals.extrinsic.gamma")
     for section in ("hyperparameters", "network_settings"):
-        own: BaseModel = getattr(policy, section)
-        wanted = set(type(own).model_fields) - _NOT_ASKED
+        given: BaseModel = getattr(policy, section)
+        wanted = set(type(given).model_fields) - _NOT_ASKED
         if section == "network_settings":
-            layers = _SHAPE[:1] if "net_arch" in own.model_fields_set else _SHAPE[1:]
+            layers = _SHAPE[:1] if "net_arch" in given.model_fields_set else _SHAPE[1:]
             wanted = {"normalize", *layers}
-        missing += [f"{section}.{key}" for key in type(own).model_fields if key in wanted - own.model_fields_set]
+        missing += [f"{section}.{key}" for key in type(given).model_fields if key in wanted - given.model_fields_set]
     return missing
 
 
@@ -258,12 +259,12 @@ def picture(before: Mapping[str, Any], after: Mapping[str, Any]) -> bytes:
 
     figure = Figure(figsize=(11.0, 0.42 * len(after["hosts"]) + 1.8), layout="constrained")
     top = max(np.max(before["rho"]), np.max(after["rho"]))
-    for place, (title, told) in enumerate((("before", before), ("after", after))):
-        axes, rho = figure.add_subplot(1, 2, place + 1), np.array(told["rho"])
+    for place, (title, matrix) in enumerate((("before", before), ("after", after))):
+        axes, rho = figure.add_subplot(1, 2, place + 1), np.array(matrix["rho"])
         image = axes.imshow(rho, cmap="viridis", vmin=0.0, vmax=top, aspect="auto")
-        axes.set_title(f"{title}: {told['decisions']:,} decisions")
-        axes.set_xticks(range(len(told["agents"])), told["agents"], rotation=30, ha="right")
-        axes.set_yticks(range(len(told["hosts"])), told["hosts"])
+        axes.set_title(f"{title}: {matrix['decisions']:,} decisions")
+        axes.set_xticks(range(len(matrix["agents"])), matrix["agents"], rotation=30, ha="right")
+        axes.set_yticks(range(len(matrix["hosts"])), matrix["hosts"])
         for (i, j), value in np.ndenumerate(rho):
             colour = "white" if value < 0.6 * top else "black"
             axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=8, color=colour)
@@ -275,7 +276,7 @@ def picture(before: Mapping[str, Any], after: Mapping[str, Any]) -> bytes:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return told
+    return content

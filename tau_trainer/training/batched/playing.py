@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 
-from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, TensorRollout, make_learner
+from tau_trainer.algorithms.batched import LearnerSetup, TensorRollout, make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.collection.batched import BatchedCollector
@@ -20,87 +20,17 @@ from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
-from tau_trainer.settings.batched import BatchedSettings, PolicySettings
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.training.batched.assignment import assigned
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.players import FixedPlayer
+from tau_trainer.training.batched.seats import Episodes, Seat, joined
 
 _LONGEST_ROUND = 4
 """Times the longest horizon: a round ends where all policies have learned from all that they did."""
 
 _SUMS = "scores.sums"
 """What is counted over all copies; everything else is of each."""
-_COUNTS = ("updates", "episodes", "mean_return", "mean_length", "newest", "stopped")
-"""Of a seat, to go on from."""
-
-
-@dataclass(slots=True)
-class Seat:
-    """A policy and its agents."""
-
-    name: str
-    settings: PolicySettings
-    agents: list[int]
-    spec: BehaviorSpec
-    learner: BatchedLearner
-    waiting: list[TensorRollout] = field(default_factory=list)
-    """What it has not learned from yet."""
-    told: list[Mapping[str, torch.Tensor]] = field(default_factory=list)
-    """Statistics of its updates since the last summary."""
-    updates: int = 0
-    episodes: int = 0
-    mean_return: float | None = None
-    mean_length: float | None = None
-    newest: list[tuple[int, float]] = field(default_factory=list)
-    """Episodes that were counted together, and their mean return: as few, the newest last, as hold ``trial_count``."""
-    stopped: bool = False
-    """Whether it has learned enough before the run's end, and acts on as it is."""
-
-    def player_in(self, env: BatchedEnv) -> BatchedLearner:
-        """Who decides for these agents in another environment of the same kind."""
-        fixed = self.settings.player
-        return self.learner if fixed is None else FixedPlayer(fixed, env, self.agents)
-
-    @property
-    def learns(self) -> bool:
-        """Whether anything changes it."""
-        return self.settings.learns
-
-    @property
-    def recent_return(self) -> float | None:
-        """Mean of its newest ``trial_count`` episodes and as many more as were counted with them; None: of fewer."""
-        count = sum(episodes for episodes, _ in self.newest)
-        if count < self.settings.trial_count:
-            return None
-        return math.fsum(episodes * mean for episodes, mean in self.newest) / count
-
-    def count(self, episodes: int, mean_return: float) -> None:
-        """So many episodes have ended; the criterion may be reached."""
-        self.newest.append((episodes, mean_return))
-        while sum(count for count, _ in self.newest[1:]) >= self.settings.trial_count:
-            del self.newest[0]
-        mean, criterion = self.recent_return, self.settings.criterion
-        if criterion is not None and mean is not None and mean >= criterion and self.learns:
-            self.stopped = True
-            self.waiting.clear()
-
-    def take_told(self) -> dict[str, torch.Tensor]:
-        """What updates told since the last time, by name, each [of the updates that told it]."""
-        names = dict.fromkeys(name for one in self.told for name in one)
-        found = {name: torch.stack([one[name] for one in self.told if name in one]) for name in names}
-        self.told.clear()
-        return found
-
-
-class Episodes(NamedTuple):
-    """Of one policy's agents, that ended."""
-
-    ended: int
-    mean_return: float
-    return_deviation: float
-    """Of all, not of a sample: divided by :attr:`ended`."""
-    mean_length: float
 
 
 class Playing:
@@ -156,16 +86,16 @@ class Playing:
 
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
         """So many copies; with ``ranks``, this one's share of them."""
-        own = self.settings.environment
+        played = self.settings.environment
         share = (ranks or Ranks()).share(num_envs)
         return make(
-            own.name,
+            played.name,
             share.stop - share.start,
             seed=seeds_of(seed, num_envs)[share],
             device=self.settings.device,
-            starts=own.starts,
-            pool=own.pool,
-            **own.arguments,
+            starts=played.starts,
+            pool=played.pool,
+            **played.arguments,
         )
 
     def _seat(self, name: str, agents: list[int]) -> Seat:
@@ -189,10 +119,10 @@ class Playing:
     def _check_rounds(self) -> None:
         horizons = {seat.name: seat.learner.horizon for seat in self.learning}
         if math.lcm(*horizons.values()) > _LONGEST_ROUND * max(horizons.values()):
-            told = ", ".join(f"{name} every {steps}" for name, steps in horizons.items())
+            named = ", ".join(f"{name} every {steps}" for name, steps in horizons.items())
             raise SettingsError(
-                f"behaviors learn at steps that hardly ever coincide ({told}), so no checkpoint could be exact; choose "
-                "buffer_size / (num_envs x agents) of one as a multiple of the other's"
+                f"behaviors learn at steps that hardly ever coincide ({named}), so no checkpoint could be exact; "
+                "choose buffer_size / (num_envs x agents) of one as a multiple of the other's"
             )
 
     @property
@@ -280,8 +210,7 @@ class Playing:
                 mean = returns / ended
                 deviation = math.sqrt(max(squares / ended - mean**2, 0.0))
                 found[seat.name] = Episodes(int(ended), mean, deviation, lengths / ended)
-                seat.mean_return, seat.mean_length = mean, lengths / ended
-                seat.count(int(ended), mean)
+                seat.count(found[seat.name])
         return found
 
     def begin_anew(self) -> None:
@@ -295,12 +224,11 @@ class Playing:
     def copies_state(self) -> dict[str, torch.Tensor]:
         """What the copies of all ranks and their open episodes are, on the CPU."""
         self._lead(Playing.copies_state)
-        own = self._own_state()
-        return {name: values if name == _SUMS else self._of_all(values) for name, values in own.items()} | {
-            _SUMS: self.ranks.add(own[_SUMS].clone()).cpu()
-        }
+        here = self._state_here()
+        whole = {name: self._of_all(values) for name, values in here.items() if name != _SUMS}
+        return whole | {_SUMS: self.ranks.add(here[_SUMS].clone()).cpu()}
 
-    def _own_state(self) -> dict[str, torch.Tensor]:
+    def _state_here(self) -> dict[str, torch.Tensor]:
         return self.env.state | {f"scores.{name}": values for name, values in self.collector.scores.state().items()}
 
     def _of_all(self, values: torch.Tensor) -> torch.Tensor:
@@ -315,16 +243,19 @@ class Playing:
         """Go on from :meth:`copies_state`, after so many steps; on other ranks, as rank 0 does.
 
         Raises:
-            KeyError: that tensor is missing or other.
+            CheckpointError: a tensor is missing or other.
         """
-        own, share, read = self._own_state(), self.ranks.share(self.copies), {}
-        shapes = {name: like.shape if name == _SUMS else (self.copies, *like.shape[1:]) for name, like in own.items()}
+        here, share, read = self._state_here(), self.ranks.share(self.copies), {}
+        shapes = {name: like.shape if name == _SUMS else (self.copies, *like.shape[1:]) for name, like in here.items()}
         for name, shape in shapes.items():
             if found is not None and (name not in found or found[name].shape != shape):
-                raise KeyError(name)
+                raise CheckpointError(
+                    "the checkpoint is of another environment, other arguments or another number of copies (its "
+                    f"'{name}' differs); use the settings that the run was started with"
+                )
         self._lead(Playing.load_copies)
         steps = self.ranks.agree(steps)
-        for name, like in own.items():
+        for name, like in here.items():
             whole = torch.zeros(shapes[name], dtype=like.dtype) if found is None else found[name].to(like.dtype).cpu()
             whole = self.ranks.copied(whole.contiguous())
             if name != _SUMS:
@@ -341,8 +272,7 @@ class Playing:
         for seat in self.learning:
             arrays, facts = seat.learner.state()
             tensors = {name: torch.from_numpy(np.array(values)) for name, values in arrays.items()}
-            counts = {name: getattr(seat, name) for name in _COUNTS}
-            policies[seat.name] = {"tensors": tensors, "facts": dict(facts), **counts}
+            policies[seat.name] = {"tensors": tensors, "facts": dict(facts), **seat.counts()}
         return {"policies": policies, "copies": self.copies_state(), "steps": self.collector.steps}
 
     def load(self, found: Mapping[str, Any]) -> None:
@@ -353,18 +283,10 @@ class Playing:
                 "started with"
             )
         for seat in self.learning:
-            own = found["policies"][seat.name]
-            seat.learner.load({name: values.numpy() for name, values in own["tensors"].items()}, own["facts"])
-            for name in _COUNTS:
-                setattr(seat, name, own.get(name, getattr(seat, name)))  # earlier states have not all of them
-            seat.waiting.clear()
-        try:
-            self.load_copies(found["steps"], found["copies"])
-        except KeyError as error:
-            raise CheckpointError(
-                f"the checkpoint is of another environment, other arguments or another number of copies (its {error} "
-                "differs); use the settings that the run was started with"
-            ) from None
+            known = found["policies"][seat.name]
+            seat.learner.load({name: values.numpy() for name, values in known["tensors"].items()}, known["facts"])
+            seat.go_on(known)
+        self.load_copies(found["steps"], found["copies"])
 
     def restart_clock(self) -> None:
         """Let :meth:`speeds` count from here."""
@@ -379,24 +301,8 @@ class Playing:
         if not spent:
             return {}
         rate = (self.decisions - self._clock[0]) / spent
-        told = {keys.ENVIRONMENT_STEPS_PER_SECOND: rate / self.env.num_agents, keys.AGENT_STEPS_PER_SECOND: rate}
-        return told | {keys.share_of_time(name): seconds / spent for name, seconds in parts.items()}
-
-
-def joined(rollouts: list[TensorRollout]) -> TensorRollout:
-    """Rollouts that follow one another as one."""
-    if len(rollouts) == 1:
-        return rollouts[0]
-    values: dict[str, Any] = {}
-    for one in fields(TensorRollout):
-        parts = [getattr(rollout, one.name) for rollout in rollouts]
-        if one.name == "kept":
-            values[one.name] = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-        elif one.name in ("after", "after_mask") or parts[0] is None:
-            values[one.name] = parts[-1]
-        else:
-            values[one.name] = torch.cat(parts)
-    return TensorRollout(**values)
+        speeds = {keys.ENVIRONMENT_STEPS_PER_SECOND: rate / self.env.num_agents, keys.AGENT_STEPS_PER_SECOND: rate}
+        return speeds | {keys.share_of_time(name): seconds / spent for name, seconds in parts.items()}
 
 
 _FOLLOWED: tuple[Callable[[Playing], object], ...] = (

@@ -77,7 +77,7 @@ class Table:
         if game.start is not None:
             given = len(game.start[0]), len(game.start), game.max_value
         self.dimension, self.points, self.max_value = (
-            like if one is None else one for one, like in zip(given, likes, strict=True)
+            like if size is None else size for size, like in zip(given, likes, strict=True)
         )
         subsets(self.dimension, torch.device("cpu"))  # raises where there are too many
         for dimension, points, _ in sizes:
@@ -168,19 +168,19 @@ def player_of(role: Role, name: str, results_dir: str = "results") -> Player:
         SettingsError, CheckpointError: there is neither.
     """
     known = HOSTS if role == "host" else AGENTS
-    folder = next((one for one in (Path(name), Path(results_dir) / name) if one.is_dir()), None)
+    folder = next((path for path in (Path(name), Path(results_dir) / name) if path.is_dir()), None)
     if name in known:
         return found(role, name)
     if folder is None:
         raise SettingsError(f"--{role} {name}: neither a run nor a fixed {role}; {did_you_mean(name, known)}")
     settings = load_batched(folder / "configuration.yaml")
-    own = settings.environment
-    if own.name != "hironaka":
-        raise SettingsError(f"--{role} {name}: is a run of {own.name}, not of hironaka; name one that is")
+    played = settings.environment
+    if played.name != "hironaka":
+        raise SettingsError(f"--{role} {name}: is a run of {played.name}, not of hironaka; name one that is")
     policy = settings.behaviors[role]
     if policy.player is not None:
         return found(role, policy.player)
-    env = make(own.name, 1, **own.arguments)
+    env = make(played.name, 1, **played.arguments)
     assert isinstance(env, Hironaka)
     spec = spec_of(role, env.observation_space, env.action_space)
     learner = make_learner(LearnerSetup(spec, env.action_space, policy, 1, 1, policy.max_steps, 0, torch.device("cpu")))

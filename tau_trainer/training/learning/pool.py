@@ -20,8 +20,10 @@ from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.runs.callbacks import NOBODY, Callbacks
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
-from tau_trainer.training.learning.learner import Learner, Validator
+from tau_trainer.training.learning.judge import Validator
+from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner
+from tau_trainer.training.learning.updates import Shared
 from tau_trainer.training.plan import RunPlan
 
 _MOST_THREADS = 4
@@ -45,13 +47,8 @@ class LearnerPool:
         ``on_new`` is called with every learner before it is used (to restore it from a checkpoint, say).
         """
         self.learners: dict[str, Learner] = {}
-        self.handles: dict[str, LearnerHandle] = {}
-        """Where each of them learns."""
         self.batcher = DecisionBatcher()
         self._plan = plan
-        self._hub = hub
-        self._validator = validator
-        self.callbacks = callbacks
         self._on_new = on_new or (lambda learner: None)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
         self._teams: dict[str, set[int]] = {}
@@ -61,6 +58,8 @@ class LearnerPool:
         self.executor = ThreadPoolExecutor(
             self._workers, thread_name_prefix="learner", initializer=torch.set_num_threads, initargs=(1,)
         )
+        self.shared = Shared(hub, self.executor, validator, plan.max_policy_age, callbacks)
+        """What all of them have in common."""
 
     def of_pair(self, pair: int) -> list[Learner]:
         """The learners that ``pair`` feeds."""
@@ -99,7 +98,7 @@ class LearnerPool:
         new = spec.team not in teams
         teams.add(spec.team)
         if new and len(teams) == 2:
-            self._hub.warning(
+            self.shared.hub.warning(
                 f"'{learner.name}' plays in several teams, and all of them share one learner and one policy: that is "
                 "no self-play, which this version does not train; give the teams different behavior names to train "
                 "them apart"
@@ -125,24 +124,12 @@ class LearnerPool:
             max_steps=self._plan.max_steps(spec.short_name),
         )
         algorithm = make_algorithm(setup)
-        handle = self.handles[name] = self._handle(name, setup, algorithm)
-        learner = Learner(
-            name,
-            setup,
-            algorithm,
-            handle,
-            self._hub,
-            self.executor,
-            self._validator,
-            max_steps=self._plan.max_steps(spec.short_name),
-            max_policy_age=self._plan.max_policy_age,
-            callbacks=self.callbacks,
-        )
+        learner = Learner(name, setup, algorithm, self._handle(name, setup, algorithm), self.shared)
         self._on_new(learner)
-        self._hub.begin(
+        self.shared.hub.begin(
             name,
             step=learner.decisions,
-            max_steps=learner.max_steps,
+            max_steps=setup.decisions,
             hyperparameters=settings.model_dump(mode="json"),
         )
         return learner

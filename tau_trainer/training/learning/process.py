@@ -120,13 +120,13 @@ class RemoteLearner:
         facts, arrays = work.sent()
         facts |= {"progress": progress, "publish": publish is not None, "batches": self._on_batch is not None}
 
-        def hand_on(told: Mapping[str, Any], weights: Arrays) -> None:
+        def hand_on(facts: Mapping[str, Any], weights: Arrays) -> None:
             assert publish is not None
-            publish(self._made_policy(told, weights))
+            publish(self._made_policy(facts, weights))
 
-        def batch(told: Mapping[str, Any], _nothing: Arrays) -> None:
+        def batch(facts: Mapping[str, Any], _nothing: Arrays) -> None:
             assert self._on_batch is not None
-            self._on_batch(told["minibatches"], told["statistics"])
+            self._on_batch(facts["minibatches"], facts["statistics"])
 
         try:
             _, answer, weights = self._ask("update", facts, arrays, on_policy=hand_on, on_batch=batch)

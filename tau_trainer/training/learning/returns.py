@@ -10,31 +10,47 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tau_trainer.settings import TrainerSettings
+from tau_trainer.settings.batched import PolicySettings
 
 
 class EpisodeReturns:
-    """Undiscounted returns, of agent and group together, of the newest ``trial_count`` episodes of one learner."""
+    """Undiscounted returns, of agent and group together, of the newest ``trial_count`` episodes of one learner.
 
-    def __init__(self, settings: TrainerSettings) -> None:
+    Where episodes are counted several at once, as on tensors, it looks at as few such counts, the newest last, as hold
+    so many episodes.
+
+    Attributes:
+        count: episodes that it looks at.
+    """
+
+    def __init__(self, settings: TrainerSettings | PolicySettings) -> None:
+        self.count = 0
         self._settings = settings
-        self._newest: deque[float] = deque(maxlen=settings.trial_count)
+        self._newest = deque[tuple[int, float]]()
+        """Episodes that were counted together, and their mean return."""
 
     def add(self, returns: Iterable[float]) -> bool:
         """Episodes ended, in this order; whether the criterion is reached. Those after that are left out."""
-        for value in returns:
-            if math.isfinite(value):
-                self._newest.append(value)
-            if self._settings.criterion is not None and self.reached:
-                return True
-        return False
+        return any(self.add_mean(1, value) for value in returns)
+
+    def add_mean(self, episodes: int, mean: float) -> bool:
+        """So many episodes ended together; whether the criterion is reached."""
+        if math.isfinite(mean):
+            self._newest.append((episodes, mean))
+            self.count += episodes
+            while self.count - self._newest[0][0] >= self._settings.trial_count:
+                self.count -= self._newest.popleft()[0]
+        return self._settings.criterion is not None and self.reached
 
     @property
     def mean(self) -> float | None:
         """Over ``trial_count`` episodes; None while there were fewer."""
-        full = len(self._newest) == self._settings.trial_count
-        return math.fsum(self._newest) / len(self._newest) if full else None
+        if self.count < self._settings.trial_count:
+            return None
+        return math.fsum(episodes * mean for episodes, mean in self._newest) / self.count
 
     @property
     def reached(self) -> bool:
@@ -42,11 +58,20 @@ class EpisodeReturns:
         criterion, mean = self._settings.criterion, self.mean
         return criterion is not None and mean is not None and mean >= criterion
 
-    def state(self) -> list[float]:
-        """What a checkpoint keeps."""
-        return list(self._newest)
+    def sentence(self, learner: str, decisions: int) -> str:
+        """That ``learner`` has reached it, after so many decisions."""
+        return (
+            f"'{learner}' has learned enough after {decisions:,} decisions: the mean reward of its newest "
+            f"{self.count:,} episodes is {self.mean:g}, and {self._settings.criterion:g} was asked for"
+        )
 
-    def load(self, newest: Sequence[float]) -> None:
+    def state(self) -> list[Any]:
+        """What a checkpoint keeps: a return by itself, or how many episodes have the mean return beside it."""
+        return [mean if episodes == 1 else [episodes, mean] for episodes, mean in self._newest]
+
+    def load(self, newest: Sequence[Any]) -> None:
         """Go on from :meth:`state`, of a run that may have had another ``trial_count``."""
         self._newest.clear()
-        self._newest.extend(newest)
+        self.count = 0
+        for known in newest:
+            self.add_mean(*((1, known) if isinstance(known, float | int) else known))

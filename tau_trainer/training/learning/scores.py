@@ -21,11 +21,13 @@ class LastRewards:
     def take(self, summary: Summary) -> None:
         """Keep what ``summary`` says."""
         for key in keys.EPISODE_REWARDS:
-            one = summary.statistics.get(key)
-            if one is not None and one.count:
-                self._overall[key] = one.count, one.mean
+            statistics = summary.statistics.get(key)
+            if statistics is not None and statistics.count:
+                self._overall[key] = statistics.count, statistics.mean
         for pair, said in summary.pairs.items():
-            self._pairs.setdefault(pair, {}).update({key: one.value for key, one in said.items() if one.count})
+            self._pairs.setdefault(pair, {}).update(
+                {key: statistics.value for key, statistics in said.items() if statistics.count}
+            )
 
     @property
     def episodes(self) -> int:

@@ -10,15 +10,16 @@ from typing import Any
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
 from tau_trainer.export import export_onnx
-from tau_trainer.metrics import MetricsHub
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.moments import newest_moment
 from tau_trainer.runs.origins import Origins
-from tau_trainer.runs.store import Kept, Store
+from tau_trainer.runs.run import Run
+from tau_trainer.runs.store import Kept
 from tau_trainer.training.learning import parameters_only
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.plan import RunPlan
 
 
 class Checkpointer:
@@ -33,37 +34,14 @@ class Checkpointer:
     never interrupted saw.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        hub: MetricsHub,
-        agreed: Mapping[str, str] | None = None,
-        lessons: Lessons | None = None,
-        origins: Origins | None = None,
-        *,
-        resume: bool,
-        together: bool = False,
-        learns: bool = True,
-    ) -> None:
-        """``resume``: restore learners as they appear.
-
-        ``together``: whether learners that are saved by one call go on from one moment, as deterministic runs do.
-        ``learns``: whether they go on learning, from where they stood; else they only play, and count from 0.
-        ``agreed``: the :attr:`~tau_trainer.training.task.Task.identity` of what is learned; ``lessons``: saved with
-        every learner, restored by :meth:`prepare`. ``origins``: where learners of a new run begin.
-        """
+    def __init__(self, plan: RunPlan, run: Run, lessons: Lessons) -> None:
+        """``lessons``: saved with every learner, restored by :meth:`prepare`."""
         self.generation = 0
         self.pair_decisions: dict[int, int] = {}
         """Decisions of each pair in the runs before, where this one goes on from them."""
-        self._store = store
-        self._hub = hub
-        self._agreed = dict(agreed or {})
-        self._lessons = lessons or Lessons({})
-        store.lessons = lambda: self._lessons.numbers
-        self._origins = origins
-        self._resume = resume
-        self._together = together
-        self._learns = learns
+        self._plan, self._store, self._hub, self._lessons = plan, run.store, run.hub, lessons
+        run.store.lessons = lambda: lessons.numbers
+        self._goes_on = run.folder.resumed or run.plays
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
         self._saved_best: dict[str, int] = {}
@@ -73,23 +51,23 @@ class Checkpointer:
 
     def register(self, learner: Learner) -> None:
         """A learner appears: restore it if the run is resumed, else begin where it should. Raises CheckpointError."""
-        if self._resume:
+        if self._goes_on:
             latest = latest_checkpoint(self._store.checkpoints, learner.name, passed=self._passed)
             for warning in latest.warnings:
                 self._hub.warning(warning)
             if latest.checkpoint is not None:
-                self._fit(learner.restore if self._learns else learner.play, latest.checkpoint)
+                self._fit(learner.restore if not self._plan.inference else learner.play, latest.checkpoint)
                 values = latest.checkpoint.manifest["learner"]
                 lost = learner.algorithm.lost(values["algorithm"])
                 if parameters_only.is_lean(values):
                     lost = parameters_only.lost(latest.checkpoint.path, learner.name)
-                if lost and self._learns:
+                if lost and not self._plan.inference:
                     self._hub.warning(lost)
                 self._saved_best[learner.name] = _best_version(learner)
             else:
                 self._hub.warning(f"'{learner.name}' begins from zero: the run that is resumed saved nothing of it")
-        elif self._origins is not None:
-            self._begin(learner, self._origins)
+        elif self._plan.origins is not None:
+            self._begin(learner, self._plan.origins)
         self._schedule(learner)
         self._saved_versions[learner.name] = learner.policy.version
 
@@ -123,13 +101,13 @@ class Checkpointer:
         A process that is killed while it saves a moment leaves it with some learners and not with others: the run
         goes on from the newest one that all of them have.
         """
-        if not self._resume:
+        if not self._goes_on:
             return
         whole = newest_moment(self._store.checkpoints)
         self._passed = whole.passed
         found = whole.checkpoints.values()
         for checkpoint in found:
-            for pair, decisions in checkpoint.manifest["pairs"].items() if self._learns else ():
+            for pair, decisions in checkpoint.manifest["pairs"].items() if not self._plan.inference else ():
                 if _learned_by(checkpoint, int(pair)):
                     self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))
         newest = max(found, key=lambda one: (one.moment.number, one.created), default=None)
@@ -153,7 +131,7 @@ class Checkpointer:
         """Whether a checkpoint is worth it: always, but for a learner that keeps its best alone."""
         if not learner.settings.save_best_only or learner.name not in self._saved_best:
             return True
-        learner.evaluate_returns()
+        learner.judge.evaluate_returns(learner.policy)
         return _best_version(learner) > self._saved_best[learner.name]
 
     def stale(self, learner: Learner) -> bool:
@@ -167,33 +145,33 @@ class Checkpointer:
 
         It is tried again when the next checkpoint is due, and at the end. ``models``: export their policies too.
         """
-        now = {pair.id: pair.trainer.decisions for pair in pairs}
+        now, task = {pair.id: pair.trainer.decisions for pair in pairs}, self._plan.task
         counts = {str(pair): decisions for pair, decisions in (self.pair_decisions | now).items()}
         common = {
             "pairs": counts,
             "generation": self.generation,
-            "task": self._agreed,
+            "task": dict(task.identity) if task is not None else {},
             "lessons": self._lessons.state(),
         }
         for learner in learners:
             self._schedule(learner)
-        for group in [list(learners)] if self._together and learners else [[learner] for learner in learners]:
+        for group in [list(learners)] if self._plan.deterministic and learners else [[learner] for learner in learners]:
             await self._save_moment(group, common, models)
 
     async def _save_moment(self, learners: Sequence[Learner], common: Mapping[str, Any], models: bool) -> None:
         """Write all of these, or none."""
         for learner in learners:
             if learner.settings.save_best_only:
-                learner.evaluate_returns()
+                learner.judge.evaluate_returns(learner.policy)
         # Counters as they are now; the weights as the thread finds them, after the last update.
         now = {learner.name: (learner.policy.version, _best_version(learner)) for learner in learners}
         kept = [self._kept(learner, common) for learner in learners]
-        if await learners[-1].run_in_thread(partial(self._store.save, kept, models=models)):
+        if await learners[-1].updates.in_thread(partial(self._store.save, kept, models=models)):
             for name, (version, best) in now.items():
                 self._saved_versions[name], self._saved_best[name] = version, best
 
     def _kept(self, learner: Learner, common: Mapping[str, Any]) -> Kept:
-        facts = {"decisions": learner.decisions, "mean_reward": learner.rewards.mean}
+        facts = {"decisions": learner.decisions, "mean_reward": learner.progress.rewards.mean}
 
         def state() -> tuple[Arrays, Mapping[str, Any]]:
             tensors, values = learner.state()
@@ -204,14 +182,14 @@ class Checkpointer:
         def model(path: Path) -> None:
             export_onnx(learner.policy, learner.spec, path)
 
-        exports = model if learner.algorithm.exports else None
-        return Kept(learner.name, learner.decisions, state, exports, learner.settings.keep_checkpoints, learner.laps)
+        exports, keep = model if learner.algorithm.exports else None, learner.settings.keep_checkpoints
+        return Kept(learner.name, learner.decisions, state, exports, keep, learner.updates.laps)
 
     async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """A deterministic run's checkpoint: all learners at once, nothing left open; engines must begin anew then."""
         for learner in learners:
-            await learner.drain()
-            learner.forget_open()
+            await learner.updates.drain()
+            learner.memory.clear()
         self.generation += 1
         await self.save(learners, pairs)
 
@@ -219,9 +197,9 @@ class Checkpointer:
 def _learned_by(checkpoint: Checkpoint, pair: int) -> bool:
     """Whether a checkpoint's learner learns from ``pair``: one of all pairs, or the pair's own."""
     behavior = str(checkpoint.manifest["learner"]["behavior"]["name"]).split("?")[0]
-    own = checkpoint.name.removeprefix(f"{behavior}-pair")
-    return own in (checkpoint.name, str(pair))
+    suffix = checkpoint.name.removeprefix(f"{behavior}-pair")
+    return suffix in (checkpoint.name, str(pair))
 
 
 def _best_version(learner: Learner) -> int:
-    return -1 if learner.best is None else learner.best.policy.version
+    return -1 if learner.judge.best is None else learner.judge.best.policy.version

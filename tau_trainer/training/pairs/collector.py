@@ -5,33 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from typing_extensions import override
 
-from tau_trainer.bridge.side_channels import Stat
-from tau_trainer.envs import Parameters
-from tau_trainer.export import check_export
-from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics, PairState, keys
-from tau_trainer.runs.callbacks import EvaluationInfo
+from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics, PairState
 from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.run import Run
-from tau_trainer.specs import Aggregation
+from tau_trainer.training.actors.link import Board
 from tau_trainer.training.actors.manager import ActorManager
-from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.pool import LearnerPool
-from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs import finish
-from tau_trainer.training.pairs.checkpointing import Checkpointer
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.overseer import RunOverseer
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.population import PopulationTrainer
 from tau_trainer.training.pairs.snapshots import Snapshots
 from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import RunPlan
-from tau_trainer.training.task import Task
 
 _SLICE_S = 0.25
 """That the event loop runs before the run looks up."""
@@ -49,53 +39,50 @@ class PairsCollector(Collector):
 
     def __init__(self, plan: RunPlan, run: Run) -> None:
         self.plan, self.run = plan, run
-        examines = plan.task is not None and plan.task.evaluates and not plan.inference
-        self.examiner: Task | None = plan.task if examines else None
-        """Who evaluates policies; None: nobody."""
         self.baselines: Mapping[str, BaselineScore] | None = None
         """What policies are compared with, once it is worked out."""
-        self.validation_accuracy: dict[int, float] = {}
-        """Of each pair's policy when it ended."""
         self._loop = asyncio.Runner()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         """What collects, what supervises it, and what works out baselines."""
-        self._export_checks: list[asyncio.Future[None]] = []
-        hub, folder = run.hub, run.folder
         if plan.task is not None:
-            hub.task(plan.task.keys)
+            run.hub.task(plan.task.keys)
         for sentence in (*plan.source.warnings, *(plan.task.warnings if plan.task is not None else ())):
-            hub.warning(sentence)
-        self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
-        self.checkpointer = Checkpointer(
-            run.store,
-            hub,
-            plan.task.identity if plan.task is not None else {},
-            self.lessons,
-            plan.origins,
-            resume=folder.resumed or plan.inference,
-            together=plan.deterministic,
-            learns=not plan.inference,
-        )
-        self.checkpointer.prepare()
-        self._show_lessons()
-        earlier = self.checkpointer.pair_decisions
-        self._gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
-        validator = self.examiner.quick_scores if self.examiner is not None else None
-        self.pool = LearnerPool(plan, hub, validator, self._learner_appears, run.callbacks)
-        self.actors = self._make_actors() if plan.asynchronous else None
+            run.hub.warning(sentence)
+        self.overseer = RunOverseer(plan, run)
+        """Answers the pairs."""
+        self.actors: ActorManager | None = None
         """Who plays in processes of their own; None: nobody."""
-        self.parallel = self.actors or (self._make_population() if plan.population else self._make_parallel())
+        if plan.asynchronous:
+            self.actors = ActorManager(Board(plan, self.overseer.pool, self.overseer))
+            self.overseer.trainers = self.actors.board.trainers
+        self.parallel = self.actors or self._make_parallel()
+        for pair in self.parallel.pairs:
+            pair.trainer.decisions = self.overseer.checkpointer.pair_decisions.get(pair.id, 0)
+        self.overseer.pairs = self.parallel.pairs
         self._snapshots = Snapshots(self)
+
+    def _make_parallel(self) -> ParallelTrainer:
+        plan, hub = self.plan, self.run.hub
+        if plan.population:
+            return PopulationTrainer(plan, hub, self.overseer.pool, self.overseer)
+        return ParallelTrainer(
+            [self.overseer.pair(index) for index in range(plan.pairs)],
+            plan.max_concurrent,
+            hub,
+            self.overseer,
+            deterministic=plan.deterministic,
+            playing=PairState.PLAYING if plan.inference else PairState.TRAINING,
+        )
 
     def close(self) -> None:
         """End what learners learn in, and the event loop."""
-        self.pool.close()
+        self.overseer.pool.close()
         self._loop.close()
 
     @property
     def learners(self) -> list[Learner]:
         """All learners so far."""
-        return list(self.pool.learners.values())
+        return self.overseer.learners
 
     @property
     @override
@@ -106,7 +93,7 @@ class PairsCollector(Collector):
     @override
     def steps(self) -> int:
         """Of all pairs, earlier runs that were resumed included, and pairs that only those had."""
-        return self._gone + sum(pair.trainer.decisions for pair in self.parallel.pairs)
+        return self.overseer.gone + sum(pair.trainer.decisions for pair in self.parallel.pairs)
 
     @property
     @override
@@ -121,7 +108,7 @@ class PairsCollector(Collector):
     @property
     @override
     def learned(self) -> bool:
-        return any(learner.updates for learner in self.learners)
+        return any(learner.progress.updates for learner in self.learners)
 
     @property
     @override
@@ -202,10 +189,10 @@ class PairsCollector(Collector):
             await self.actors.join(at_once=at_once)
         for learner in self.learners:
             if at_once:
-                learner.shutdown()
-            await learner.drain()
-            if learner.error is not None and not self.parallel.failures:
-                self.run.error = learner.error
+                learner.updates.give_up()
+            await learner.updates.drain()
+            if learner.updates.error is not None and not self.parallel.failures:
+                self.run.error = learner.updates.error
 
     @override
     def interrupt(self) -> None:
@@ -224,143 +211,15 @@ class PairsCollector(Collector):
     def conclude(self) -> Conclusion:
         return self._loop.run(finish.conclude(self))
 
-    def _make_pair(self, index: int) -> AgentTrainerPair:
-        environment = self.plan.source.make(
-            index, lambda stat: self._stat(index, stat), lambda message: self._warn(index, message)
-        )
-        keys_of_task = self.plan.task.keys if self.plan.task is not None else None
-        trainer = AgentTrainer(
-            index,
-            partial(self.pool.agent, index),
-            self.pool.rewarder,
-            self.run.hub,
-            keys_of_task,
-            self.lessons.episodes,
-            self.run.callbacks,
-        )
-        trainer.decisions = self.checkpointer.pair_decisions.get(index, 0)
-        return AgentTrainerPair(
-            environment,
-            trainer,
-            self._done,
-            self._parameters,
-            None if self.plan.inference else self.lessons,
-            None if self.plan.inference else self._keep,
-            self.run.hub.timers.part("pairs", parallel=True).part(f"pair {index}"),
-        )
-
-    def _make_parallel(self) -> ParallelTrainer:
-        return ParallelTrainer(
-            [self._make_pair(i) for i in range(self.plan.pairs)],
-            self.plan.max_concurrent,
-            self.run.hub,
-            deterministic=self.plan.deterministic,
-            playing=PairState.PLAYING if self.plan.inference else PairState.TRAINING,
-            after_round=self._after_round,
-            evaluate=None if self.plan.inference else self._evaluate,
-        )
-
-    def _make_population(self) -> PopulationTrainer:
-        trainer = PopulationTrainer(
-            self.plan,
-            self.run.hub,
-            self.pool,
-            done=self._done,
-            after_round=self._after_round,
-            evaluate=None if self.plan.inference else self._evaluate,
-        )
-        for pair in trainer.pairs:
-            pair.trainer.decisions = self.checkpointer.pair_decisions.get(pair.id, 0)
-        return trainer
-
-    def _make_actors(self) -> ActorManager:
-        actors = ActorManager.build(
-            self.plan,
-            self.run.hub,
-            self.pool,
-            self.lessons,
-            done=self._done,
-            parameters=self._parameters,
-            after_round=self._after_round,
-            generation=lambda: self.checkpointer.generation,
-            evaluate=self._evaluate,
-        )
-        for pair in actors.pairs:
-            pair.trainer.decisions = self.checkpointer.pair_decisions.get(pair.id, 0)
-        return actors
-
-    def _parameters(self, pair: int) -> Parameters:
-        """What the environment of ``pair`` is told now."""
-        return {**self.lessons.parameters, **self.plan.fresh_seed(pair, self.checkpointer.generation)}
-
-    def _progress(self, behavior: str) -> float:
-        """Share of a behavior's ``max_steps`` that is behind it."""
-        known = [learner for learner in self.learners if learner.spec.short_name == behavior]
-        return sum(learner.decisions for learner in known) / max(1, sum(learner.max_steps for learner in known))
-
-    def _lesson_begins(self, sentence: str) -> None:
-        self.run.hub.event("lesson", message=sentence, numbers=dict(self.lessons.numbers))
-        self._show_lessons()
-
-    def _show_lessons(self) -> None:
-        for name, number in self.lessons.numbers.items():
-            self.run.hub.keep(keys.lesson_number(name), number)
-
-    def _done(self, pair: AgentTrainerPair) -> bool:
-        """A pair of `parallel` has its share of the decisions; those of `learn` run until all behaviors are done.
-
-        What only plays never has enough. Whoever has learned enough before is done as well.
-        """
-        if self.run.stopped is not None:
-            return True
-        if self.plan.inference:
-            return False
-        if self.plan.command == "learn":
-            actors = self.actors.trainers if self.actors is not None else []
-            done = {trainer.learner.name for trainer in actors if trainer.done}
-            return bool(self.pool.learners) and all(learner.done or learner.name in done for learner in self.learners)
-        learners = self.pool.of_pair(pair.id)
-        if any(learner.stopped for learner in learners) and all(learner.done for learner in learners):
-            return True
-        return pair.trainer.decisions >= self.plan.quota(self._gone if self.plan.shared else 0)
-
-    def _stat(self, index: int, stat: Stat) -> None:
-        """A value that the game reported; MostRecent counts from engine 0 only, as in ML-Agents."""
-        if stat.aggregation is not Aggregation.MOST_RECENT or index == 0:
-            for learner in self.pool.of_pair(index):
-                self.run.hub.add(learner.name, stat.key, stat.value, stat.aggregation)
-
-    def _warn(self, pair: int, message: str) -> None:
-        self.run.hub.warning(message, pair=pair)
-
-    def _learner_appears(self, learner: Learner) -> None:
-        """Restore it, and try its export now rather than after hours."""
-        if self.examiner is not None:
-            self.examiner.check(learner.spec)
-        self.checkpointer.register(learner)
-        if self.plan.inference:
-            if self.plan.settings.checkpoint_settings.export == "best":
-                learner.play_best()
-            return
-        if not (self.plan.deterministic or self.plan.lock_step):
-            learner.after_update = self._after_update
-        if not learner.algorithm.exports or (self.plan.population and self._export_checks):
-            return  # members of a population are of one shape
-        loop = asyncio.get_running_loop()
-        check = loop.run_in_executor(self.pool.executor, check_export, learner.policy, learner.spec)
-        # A run that ends earlier asks no more what came of it, and must not be told of that either.
-        check.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._export_checks.append(check)
-
     async def _supervise(self) -> None:
         """Raises what the whole run cannot go on with: a failed export check, a stall."""
         watching = asyncio.create_task(watch(lambda: self.parallel.active, lambda: self.learners, self.plan.stall_s))
-        checked = 0
+        checks, checked = self.overseer.export_checks, 0
         try:
             while True:
                 await asyncio.sleep(_SLICE_S)
-                while checked < len(self._export_checks) and self._export_checks[checked].done():
-                    self._export_checks[checked].result()
+                while checked < len(checks) and checks[checked].done():
+                    checks[checked].result()
                     checked += 1
                 if watching.done():
                     watching.result()
@@ -370,40 +229,10 @@ class PairsCollector(Collector):
 
     async def _compare(self) -> None:
         """Work out what policies are compared with."""
-        if self.examiner is not None:
-            examiner = self.examiner
+        examiner = self.overseer.examiner
+        if examiner is not None:
             try:
                 self.baselines = await asyncio.get_running_loop().run_in_executor(None, lambda: examiner.baselines)
                 self.run.hub.baselines(self.baselines)
             except Exception as error:
                 self.run.hub.warning(f"the run goes on without baselines: {type(error).__name__}: {error}")
-
-    async def _after_round(self) -> bool:
-        """In a run that can be repeated, whether a checkpoint was written and environments shall begin anew."""
-        due = any(self.checkpointer.due(learner) for learner in self.learners)
-        if due:
-            await self.checkpointer.save_generation(self.learners, self.parallel.pairs)
-        return due
-
-    async def _after_update(self, learner: Learner) -> None:
-        if self.checkpointer.due(learner):
-            await self.checkpointer.save([learner], self.parallel.pairs)
-
-    async def _keep(self) -> None:
-        """A person has stopped the game, perhaps for today: write down what was learned, and try it in the game."""
-        kept = self.checkpointer
-        learned = [learner for learner in self.learners if kept.stale(learner) and kept.better(learner)]
-        if not self.plan.deterministic:  # its checkpoints follow from its seed alone
-            await self.checkpointer.save(learned, self.parallel.pairs)
-
-    async def _evaluate(self, pair: AgentTrainerPair) -> None:
-        """A pair has ended: score its policy as it is now."""
-        for learner in self.pool.of_pair(pair.id):
-            await learner.drain()
-            if self.examiner is not None:
-                policy = learner.name, learner.policy.version, learner.decisions
-                self.run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*policy))
-                scores = await learner.run_in_thread(partial(self.examiner.quick_scores, learner.policy))
-                self.run.callbacks.tell("on_evaluation_end", EvaluationInfo(*policy, scores))
-                if keys.VALIDATION_ACCURACY in scores:
-                    self.validation_accuracy[pair.id] = scores[keys.VALIDATION_ACCURACY]

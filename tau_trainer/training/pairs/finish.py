@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 async def save(pairs: PairsCollector) -> None:
     """Validate the last policies, write the last summaries and checkpoints; say who never had enough to learn from."""
-    run, checkpointer = pairs.run, pairs.checkpointer
+    run, checkpointer = pairs.run, pairs.overseer.checkpointer
     for learner in pairs.learners:
         await _validate_last(pairs, learner)
         learner.flush()
@@ -40,10 +40,11 @@ async def save(pairs: PairsCollector) -> None:
 
 async def _validate_last(pairs: PairsCollector, learner: Learner) -> None:
     """What is saved and exported is the best of all, the last among them. What goes wrong here costs no run."""
-    if pairs.run.hurried.is_set() or pairs.examiner is None:
+    if pairs.run.hurried.is_set() or pairs.overseer.examiner is None:
         return
     try:
-        pairs.run.hub.add_all(learner.name, await learner.run_in_thread(learner.validate_last))
+        scores = await learner.updates.in_thread(learner.judge.validate_last, learner.policy)
+        pairs.run.hub.add_all(learner.name, scores)
     except Exception as error:
         name = type(error).__name__
         pairs.run.hub.warning(f"the last policy of '{learner.name}' was not validated: {name}: {error}")
@@ -66,15 +67,16 @@ async def conclude(pairs: PairsCollector) -> Conclusion:
 
 async def _evaluate(pairs: PairsCollector) -> list[Candidate]:
     """Every learner's policies, with their scores where the task has an evaluation."""
-    examiner = None if pairs.run.hurried.is_set() else pairs.examiner
+    examiner = None if pairs.run.hurried.is_set() else pairs.overseer.examiner
     wanted, tell = pairs.plan.settings.checkpoint_settings.export, pairs.run.callbacks.tell
     candidates = []
     for learner in pairs.learners:
-        work = partial(make_candidate, learner.name, learner.spec, learner.last, learner.best, wanted, examiner)
+        last, best = learner.judge.last(learner.policy), learner.judge.best
+        work = partial(make_candidate, learner.name, learner.spec, last, best, wanted, examiner)
         policy = learner.name, learner.policy.version, learner.decisions
         if examiner is not None:
             tell("on_evaluation_begin", EvaluationInfo(*policy))
-        candidates.append(await learner.run_in_thread(work))
+        candidates.append(await learner.updates.in_thread(work))
         if examiner is not None:
             found = candidates[-1].evaluation
             scores = {} if found is None else {"accuracy": found.accuracy, "reward": found.reward}
@@ -89,7 +91,8 @@ def _exports(pairs: PairsCollector, candidates: Sequence[Candidate]) -> list[Exp
         steps = candidate.policies[candidate.exported].decisions if name == candidate.name else None
         return Export(name, partial(export_onnx, candidate.policy, candidate.spec), steps)
 
-    candidates = [candidate for candidate in candidates if pairs.pool.learners[candidate.name].algorithm.exports]
+    learners = pairs.overseer.pool.learners
+    candidates = [candidate for candidate in candidates if learners[candidate.name].algorithm.exports]
     best = best_of(candidates)
     first = [] if best is None or pairs.plan.shared else [export(best, best.spec.short_name)]
     return first + [export(candidate, candidate.name) for candidate in candidates]
@@ -100,7 +103,7 @@ def _accuracies(pairs: PairsCollector) -> Mapping[str, Any]:
     return {
         str(pair.id): {
             "decisions": pair.trainer.decisions,
-            "validation_accuracy": pairs.validation_accuracy.get(pair.id),
+            "validation_accuracy": pairs.overseer.accuracies.get(pair.id),
         }
         for pair in pairs.parallel.pairs
     }

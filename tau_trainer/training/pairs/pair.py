@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 
 from tau_trainer.envs import Environment, Parameters
@@ -11,6 +11,33 @@ from tau_trainer.metrics import Laps, PairMetrics, Timer
 from tau_trainer.specs import Actions, StepBatch
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
+
+
+class Overseer:
+    """What pairs ask of the run that they are part of; here the answers where nobody has others."""
+
+    lessons: Lessons
+    """What environments are told, and when that changes."""
+    generation = 0
+    """How often all environments began anew."""
+
+    def enough(self, pair: AgentTrainerPair) -> bool:
+        """Whether a pair has had its decisions."""
+        return False
+
+    def parameters(self, pair: int) -> Parameters:
+        """What the environment of a pair is told now."""
+        return self.lessons.parameters
+
+    async def absent(self) -> None:
+        """A person has stopped a game; awaited before its pair waits for that person to start it again."""
+
+    async def evaluate(self, pair: AgentTrainerPair) -> None:
+        """A pair that learns has had its decisions."""
+
+    async def round_over(self) -> bool:
+        """After every round of pairs that take turns: whether a checkpoint was written and environments begin anew."""
+        return False
 
 
 class AgentTrainerPair:
@@ -24,17 +51,11 @@ class AgentTrainerPair:
         self,
         environment: Environment,
         trainer: AgentTrainer,
-        done: Callable[[AgentTrainerPair], bool],
-        parameters: Callable[[int], Parameters],
+        overseer: Overseer,
         lessons: Lessons | None = None,
-        on_absence: Callable[[], Awaitable[None]] | None = None,
         timer: Timer | None = None,
     ) -> None:
-        """``done`` says when this pair has had its decisions; ``parameters`` what its environment is told now.
-
-        ``lessons``: whose changes it is told of while it plays. ``on_absence``: awaited when a person has stopped the
-        game, before the pair waits for that person to start it again. ``timer``: where its time is counted.
-        """
+        """``lessons``: whose changes it is told of while it plays. ``timer``: where its time is counted."""
         self.id = trainer.id
         self.trainer = trainer
         self.environment = environment
@@ -46,10 +67,8 @@ class AgentTrainerPair:
         """How a person ended the game who has not started it again."""
         self.starting = False
         """Whether its environment has yet to begin, or to begin again: who ends it now ends nothing."""
-        self._done = done
-        self._parameters = parameters
+        self._overseer = overseer
         self._lessons = lessons or Lessons({})
-        self._on_absence = on_absence
         self._laps = Laps(timer if timer is not None else Timer())
         self._told = 0
         """Version of the lessons that the environment was told of."""
@@ -63,7 +82,7 @@ class AgentTrainerPair:
     @property
     def complete(self) -> bool:
         """Whether it has had its decisions."""
-        return self._done(self)
+        return self._overseer.enough(self)
 
     @property
     def finished(self) -> bool:
@@ -95,7 +114,8 @@ class AgentTrainerPair:
         self._laps.begin()
         self.environment.answer(self._actions)
         self.trainer.record()
-        self._lessons.check()
+        if self._lessons.goes_on:
+            self._lessons.check()
         self._laps.lap("answer and record")
         await self.trainer.wait_for_learners()
         self._laps.lap("wait for the learner")
@@ -127,8 +147,7 @@ class AgentTrainerPair:
     async def _wait_for_person(self, error: EngineStoppedError) -> list[StepBatch]:
         self._stopped = str(error)
         try:
-            if self._on_absence is not None:
-                await self._on_absence()
+            await self._overseer.absent()
             with self._start():
                 return await self.environment.recover(error)
         finally:
@@ -156,7 +175,7 @@ class AgentTrainerPair:
 
     def _parameters_now(self) -> Parameters:
         self._told = self._lessons.version
-        return self._parameters(self.id)
+        return self._overseer.parameters(self.id)
 
     async def stop(self) -> None:
         """Say goodbye to the environment and wait for its end."""

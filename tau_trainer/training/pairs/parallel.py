@@ -9,7 +9,7 @@ from functools import partial
 
 from tau_trainer.errors import sentence_of
 from tau_trainer.metrics import MetricsHub, PairState
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
 
 FINISH_S = 5.0
 """How long pairs may take to finish the exchange they are in before they are cancelled."""
@@ -28,17 +28,12 @@ class ParallelTrainer:
         pairs: Sequence[AgentTrainerPair],
         max_concurrent: int,
         hub: MetricsHub,
+        overseer: Overseer,
         *,
         deterministic: bool = False,
         playing: PairState = PairState.TRAINING,
-        after_round: Callable[[], Awaitable[bool]] | None = None,
-        evaluate: Callable[[AgentTrainerPair], Awaitable[None]] | None = None,
     ) -> None:
-        """``playing``: the state of pairs that play.
-
-        ``evaluate`` is awaited as each pair ends; ``after_round`` after every round of a deterministic run. Where it
-        says so, all environments begin anew.
-        """
+        """``playing``: the state of pairs that play."""
         self.pairs = tuple(pairs)
         self.peak = 0
         """Most pairs that ran at the same time."""
@@ -48,8 +43,7 @@ class ParallelTrainer:
         self._hub = hub
         self._deterministic = deterministic
         self._playing = playing
-        self._after_round = after_round
-        self._evaluate = evaluate
+        self._overseer = overseer
         self._running = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._cancelled = False
@@ -106,7 +100,7 @@ class ParallelTrainer:
                     await self._join(waiting.popleft(), active)
                 for pair in tuple(active):
                     await self._take_turn(pair, active, pair.advance)
-                if active and self._after_round is not None and await self._after_round():
+                if active and await self._overseer.round_over():
                     for pair in tuple(active):
                         await self._take_turn(pair, active, pair.begin_anew)
         except asyncio.CancelledError:
@@ -157,9 +151,9 @@ class ParallelTrainer:
         if pair.goodbye is not None:
             self._hub.event("stopped", message=pair.goodbye, pair=pair.id)
         await pair.stop()
-        if self._evaluate is not None and not early:
+        if self._playing is PairState.TRAINING and not early:
             pair.trainer.enter(PairState.EVALUATING)
-            await self._evaluate(pair)
+            await self._overseer.evaluate(pair)
         pair.trainer.enter(PairState.CANCELLED if early else PairState.COMPLETED)
 
     async def _fail(self, pair: AgentTrainerPair, error: Exception) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -23,35 +22,29 @@ from typing_extensions import override
 from tau_trainer.algorithms import State
 from tau_trainer.algorithms.batched import TensorRollout
 from tau_trainer.algorithms.batched.population import Population
-from tau_trainer.algorithms.parameters import fitting
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.columns import Arrays, Rows
+from tau_trainer.columns import Arrays
 from tau_trainer.envs import Environment
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.errors import CheckpointError, NonFiniteError, sentence_of
 from tau_trainer.memory import Work
 from tau_trainer.metrics import Laps, MetricsHub, PairState, keys
-from tau_trainer.models import Policy
-from tau_trainer.rewards import RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
-from tau_trainer.specs import Actions, BoolArray, FloatArray, IntArray
+from tau_trainer.specs import FloatArray
 from tau_trainer.training.actors.manager import DistantTrainer
 from tau_trainer.training.learning.handles import MemberLearner
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
 from tau_trainer.training.pairs.parallel import ParallelTrainer
+from tau_trainer.training.pairs.world import Payment, Played, World
 from tau_trainer.training.plan import RunPlan
 
-_WORLD = "world."
-"""What the names of a pair's copies begin with in its checkpoints."""
-_SUMS = "own", "paid", "length"
-"""Of each copy's running episode: sums of the environment's reward and of what is learned from, and its decisions."""
 _NOTHING = Work({})
 """An update's work is with the population already."""
 
 
-class Copies:
+class NoEnvironment:
     """The pairs' environment, as whoever watches pairs sees it: nothing that starts, fails or ends."""
 
     restarts = 0
@@ -73,20 +66,6 @@ class Copies:
         """There is nothing to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Played:
-    """A rollout of all pairs, and what it told: [T, P E]."""
-
-    rollout: TensorRollout
-    reward: FloatArray
-    """The environment's."""
-    paid: FloatArray
-    """What is learned from, the mean over components."""
-    ended: BoolArray
-    scores: list[RewardResult]
-    """Of each step."""
-
-
 class PopulationTrainer(ParallelTrainer):
     """Runs all pairs side by side: a :class:`ParallelTrainer` whose pairs are members of one population.
 
@@ -94,30 +73,18 @@ class PopulationTrainer(ParallelTrainer):
         plan: of the run.
         hub: where numbers go.
         pool: makes the learners.
-        done: whether a pair has had its decisions.
-        after_round: awaited after every update; whether checkpoints were written.
-        evaluate: awaited as each pair ends.
+        overseer: answers the pairs.
     """
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        hub: MetricsHub,
-        pool: LearnerPool,
-        *,
-        done: Callable[[AgentTrainerPair], bool],
-        after_round: Callable[[], Awaitable[bool]],
-        evaluate: Callable[[AgentTrainerPair], Awaitable[None]] | None = None,
-    ) -> None:
+    def __init__(self, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, overseer: Overseer) -> None:
         self._stack: Population | None = None
         self._mirrors = [DistantTrainer(index, hub) for index in range(plan.pairs)]
-        copies = cast(Environment, Copies(lambda: 0 if self._stack is None else self._stack.moves))
-        pairs = [AgentTrainerPair(copies, mirror, done, lambda pair: {}) for mirror in self._mirrors]
+        environment = cast(Environment, NoEnvironment(lambda: 0 if self._stack is None else self._stack.moves))
+        pairs = [AgentTrainerPair(environment, mirror, overseer) for mirror in self._mirrors]
         playing = PairState.PLAYING if plan.inference else PairState.TRAINING
-        super().__init__(pairs, plan.pairs, hub, deterministic=True, playing=playing, evaluate=evaluate)
+        super().__init__(pairs, plan.pairs, hub, overseer, deterministic=True, playing=playing)
         assert plan.task is not None
         self._plan, self._pool, self._task = plan, pool, plan.task
-        self._written = after_round
         self._laps = Laps(hub.timers.part("population"))
         self._thread = ThreadPoolExecutor(1, "population", torch.set_num_threads, (1,))
         self._learners: list[Learner] = []
@@ -162,27 +129,23 @@ class PopulationTrainer(ParallelTrainer):
         """Make the learners, and the stack and the copies of all. Raises SettingsError, DataError, CheckpointError."""
         spec, seed = self._task.batched_spec, self._plan.seed
         self._learners = [self._pool.learner(pair.id, spec) for pair in self.pairs]
-        members = self._members = [cast(MemberLearner, self._pool.handles[learner.name]) for learner in self._learners]
-        self._rewarder = self._pool.rewarder(spec)
+        members = self._members = [cast(MemberLearner, learner.handle) for learner in self._learners]
+        device, copies = self._plan.settings.torch_settings.device or "cpu", self._task.copies
+        env = self._task.batched_env(torch.cat([seeds_of(seed + pair.id, copies) for pair in self.pairs]), device)
+        algorithms = [cast(PPO, member.algorithm) for member in members]
+        self._stack = Population(algorithms, copies, os.cpu_count() or 1)
         visible = self._learners[0].spec.observations
-        self._hidden = [sensor not in visible for sensor in spec.observations]
-        device = self._plan.settings.torch_settings.device or "cpu"
-        copies = self._task.copies
-        self._env = self._task.batched_env(torch.cat([seeds_of(seed + pair.id, copies) for pair in self.pairs]), device)
-        self._copies = copies
-        self._stack = Population([cast(PPO, one.algorithm) for one in members], copies, os.cpu_count() or 1)
-        self._observations = self._env.reset()
-        self._sums = {name: np.zeros(len(self._observations)) for name in _SUMS}
-        horizon = self.population.horizon
-        self._seen = torch.empty((horizon, *self._observations.shape), device=self._env.device)
-        state = {name: values.clone() for name, values in self._env.state.items()}
-        for index, one in enumerate(members):
-            if one.loaded is not None:
-                self.population.load_of(index, *one.loaded)
-                if "version" in one.loaded[1]:
-                    self._restore(index, one.loaded[0], state)
-            one.join(partial(self._policy_of, index), partial(self._state_of, index))
-        self._env.state, self._observations = state, self._env.observe(state)
+        hidden = [sensor not in visible for sensor in spec.observations]
+        self._world = World(self._task, env, self._stack, Payment(self._pool.rewarder(spec), hidden))
+        stood: dict[int, Arrays] = {}
+        for index, member in enumerate(members):
+            if member.loaded is not None:
+                arrays, facts = member.loaded
+                self._stack.load_of(index, arrays, facts)
+                if "version" in facts:
+                    stood[index] = arrays
+            member.join(algorithms[index].snapshot, partial(self._state_of, index))
+        self._world.go_on(stood)
         self._check_level()
 
     def _check_level(self) -> None:
@@ -199,26 +162,10 @@ class PopulationTrainer(ParallelTrainer):
                 "decisions; resume it with as many pairs as it had, or begin a new run with another --run-id"
             )
 
-    def _restore(self, index: int, arrays: Arrays, state: dict[str, torch.Tensor]) -> None:
-        """Put a pair's copies where they stood. Raises CheckpointError."""
-        own = slice(index * self._copies, (index + 1) * self._copies)
-        for name, values in state.items():
-            found = fitting(arrays, f"{_WORLD}{name}", tuple(values[own].shape))
-            values[own] = torch.from_numpy(np.array(found)).to(values)
-        for name, sums in self._sums.items():
-            sums[own] = fitting(arrays, f"{_WORLD}sum.{name}", (self._copies,))
-
-    def _policy_of(self, index: int) -> Policy:
-        return self.population.members[index].snapshot()
-
     def _state_of(self, index: int) -> State:
         """What a checkpoint keeps of a pair: its learner's state, and where its copies stand."""
         arrays, facts = self.population.state_of(index)
-        own = slice(index * self._copies, (index + 1) * self._copies)
-        world = {name: values[own].cpu().numpy() for name, values in self._env.state.items()}
-        world |= {f"sum.{name}": sums[own] for name, sums in self._sums.items()}
-        # Whose copies met NaN is frozen, and what it has learned is worth keeping all the same.
-        return arrays | {f"{_WORLD}{name}": np.nan_to_num(values, nan=0.0) for name, values in world.items()}, facts
+        return arrays | self._world.state_of(index), facts
 
     @override
     async def cancel(self, grace_s: float = 0.0) -> None:
@@ -234,29 +181,29 @@ class PopulationTrainer(ParallelTrainer):
 
     async def _round(self) -> None:
         """A rollout and an update of all pairs; nothing, where the run is to end before they are whole."""
-        learning = [self._learners[pair.id] for pair in self._learning]
+        learning = [self._learners[pair.id].progress for pair in self._learning]
         # Those that play alone have no end; pairs learn in step, so all have the same decisions left.
-        left = max((-(-(learner.max_steps - learner.decisions) // self._copies) for learner in learning), default=None)
+        left = max((-(-(its.max_steps - its.decisions) // self._task.copies) for its in learning), default=None)
         steps = self.population.horizon if left is None else min(self.population.horizon, left)
         self._laps.begin()
-        played = await self._in_thread(partial(self._play, steps))
+        played = await self._in_thread(partial(self._world.play, steps, self._given_up, deterministic=self._likeliest))
         self._laps.lap("act and step")
         if played is None:
             return
-        episodes = self._episodes(played)
+        episodes = self._world.episodes(played)
         for pair in self.active if self._plan.inference else self._learning:
             self._count(pair, played, episodes)
         self._laps.lap("count")
         if steps == self.population.horizon and self._learning:
             await self._learn(played.rollout)
-            if await self._written():
-                self._rewarder.clear()
+            if await self._overseer.round_over():
+                self._world.payment.rewarder.clear()
             self._laps.lap("checkpoint")
 
     async def _learn(self, rollout: TensorRollout) -> None:
         begin = time.perf_counter()
         first = self._learners[self._learning[0].id]
-        progress = min(first.decisions / first.max_steps, 1.0)
+        progress = first.progress.share
         self.population.resting |= torch.tensor(
             [learner.stopped for learner in self._learners], device=self.population.resting.device
         )
@@ -267,8 +214,8 @@ class PopulationTrainer(ParallelTrainer):
         share = (time.perf_counter() - begin) / len(self.pairs)
         learners = [self._learners[pair.id] for pair in self._learning]
         for pair in self._learning:
-            own = {name: values[pair.id] for name, values in numbers.items()}
-            self._members[pair.id].stats = own | {keys.TRAIN_SECONDS: share, keys.POLICY_AGE: 0.0}
+            statistics = {name: values[pair.id] for name, values in numbers.items()}
+            self._members[pair.id].stats = statistics | {keys.TRAIN_SECONDS: share, keys.POLICY_AGE: 0.0}
         await asyncio.gather(*(learner.learn(_NOTHING) for learner in learners))
         self._laps.lap("policies and validation")
 
@@ -284,126 +231,37 @@ class PopulationTrainer(ParallelTrainer):
                 )
                 await self._fail(pair, error)
 
+    def _given_up(self) -> bool:
+        return self._cancelled
+
+    @property
+    def _likeliest(self) -> bool:
+        """Whether the policies take their most likely action while they learn, too."""
+        return self._learners[0].settings.network_settings.deterministic
+
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    @torch.no_grad()
-    def _play(self, steps: int) -> _Played | None:
-        """So many decisions of all copies; None: the run was to end meanwhile, and everything is as before."""
-        env, population = self._env, self.population
-        before = env.state, self._observations, population.steps
-        foresees, likeliest = population.foresees, self._learners[0].settings.network_settings.deterministic
-        columns: dict[str, list[torch.Tensor]] = {}
-        kept: dict[str, list[torch.Tensor]] = {}
-        for step in range(steps):
-            if self._cancelled:
-                env.state, self._observations, population.steps = before
-                return None
-            self._seen[step] = self._observations
-            acted = population.act(self._observations, None, deterministic=likeliest)
-            row = {"target": self._task.batched_target(env)} if any(self._hidden) else {}
-            found = env.step(acted.actions)
-            row |= {"actions": acted.actions, "rewards": found.rewards}
-            row |= {"terminated": found.terminated, "truncated": found.truncated}
-            row |= {"final": found.final_observations} if foresees and env.truncates else {}
-            for columns_of, values in ((columns, row), (kept, acted.kept)):
-                for name, value in values.items():
-                    columns_of.setdefault(name, []).append(value)
-            self._observations = found.observations
-        lived = {name: torch.stack(values) for name, values in columns.items()}
-        paid, scores = self._pay(lived)
-        rollout = TensorRollout(
-            observations=self._seen[:steps],
-            actions=lived["actions"],
-            mask=None,
-            rewards=paid,
-            terminated=lived["terminated"],
-            truncated=lived["truncated"],
-            present=torch.ones_like(lived["terminated"]),
-            final=lived.get("final"),
-            after=self._observations,
-            after_mask=None,
-            kept={name: torch.stack(values) for name, values in kept.items()},
-        )
-        ended = (lived["terminated"] | lived["truncated"])[..., 0].cpu().numpy()
-        reward, mean = lived["rewards"][..., 0].cpu().numpy(), paid[:, :, 0].mean(dim=2).cpu().numpy()
-        return _Played(rollout, reward, mean, ended, scores)
-
-    def _pay(self, lived: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, list[RewardResult]]:
-        """Rewards [T, P E, 1, R] by the task's rewarder, as an AgentTrainer would ask it, and what it scored."""
-        actions, engine = lived["actions"][:, :, 0].cpu().numpy(), lived["rewards"][:, :, 0].cpu().numpy()
-        wrong = ~np.isfinite(engine)
-        engine = np.where(wrong, np.float32(0.0), engine)
-        targets = lived["target"][:, :, 0].cpu().numpy() if "target" in lived else None
-        ended = (lived["terminated"] | lived["truncated"])[:, :, 0].cpu().numpy()
-        rows = np.arange(actions.shape[1])
-        none: IntArray = np.zeros((len(rows), 0), np.int32)
-        rewards = np.empty((*ended.shape, self._rewarder.width), np.float32)
-        scores: list[RewardResult] = []
-        for step, over in enumerate(ended):
-            shown = tuple(targets[step] if hidden and targets is not None else none for hidden in self._hidden)
-            scored = [self._rewarder.decided(rows, Actions(actions[step], none), shown)]
-            for some, ends in ((np.flatnonzero(~over), False), (np.flatnonzero(over), True)):
-                if len(some):
-                    acted = np.ones(len(some), np.bool_)
-                    answer = self._rewarder.answered(some, engine[step, some], acted=acted, ended=ends)
-                    rewards[step, some] = answer[0]
-                    scored.append(None if answer[1] is None else _spread(answer[1], some, len(rows)))
-            scores += [one for one in scored if one is not None]
-        rewards[wrong] = np.nan
-        return torch.from_numpy(rewards).to(self._env.device).unsqueeze(2), scores
-
-    def _count(self, pair: AgentTrainerPair, played: _Played, episodes: Mapping[str, FloatArray]) -> None:
+    def _count(self, pair: AgentTrainerPair, played: Played, episodes: Mapping[str, FloatArray]) -> None:
         """Decisions, scores and episodes of one pair."""
-        own = slice(pair.id * self._copies, (pair.id + 1) * self._copies)
+        rows = self._world.rows(pair.id)
         learner, mirror, names = self._learners[pair.id], self._mirrors[pair.id], self._task.keys
-        decisions = played.ended[:, own].size
+        decisions = played.ended[:, rows].size
         mirror.decisions += decisions
         for key, values in (
-            (names.reward, [one.mean for one in played.scores]),
-            (names.success, [one.success for one in played.scores]),
-            (names.aggregated, [one.aggregated for one in played.scores]),
+            (names.reward, [result.mean for result in played.results]),
+            (names.success, [result.success for result in played.results]),
+            (names.aggregated, [result.aggregated for result in played.results]),
         ):
-            told_of = [one[own] for one in values if one is not None]
-            known = np.concatenate(told_of) if told_of else np.zeros(0, np.float32)
+            of_pair = [scores[rows] for scores in values if scores is not None]
+            known = np.concatenate(of_pair) if of_pair else np.zeros(0, np.float32)
             known = known[~np.isnan(known)]
             if len(known):
                 self._hub.add(learner.name, key, known, pair=pair.id)
-        mine = episodes["copy"] // self._copies == pair.id
+        mine = episodes["copy"] // self._task.copies == pair.id
         returns, lengths = episodes["own"][mine].astype(np.float32), episodes["length"][mine]
         self._hub.episode(learner.name, pair.id, returns, lengths)
         if len(returns):
             self._hub.add(learner.name, keys.episode_reward(EXTRINSIC), episodes["paid"][mine])
         mirror.ended(learner, returns)
         learner.count(decisions)
-
-    def _episodes(self, played: _Played) -> dict[str, FloatArray]:
-        """Episodes that ended, in order: their ``copy``, and what :data:`_SUMS` names."""
-        found = {name: [np.zeros(0)] for name in (*_SUMS, "copy")}
-        strength = self._learners[0].settings.reward_signals[EXTRINSIC].strength
-        for reward, paid, ended in zip(played.reward, played.paid, played.ended, strict=True):
-            self._sums["own"] += reward
-            self._sums["paid"] += paid * strength
-            self._sums["length"] += 1.0
-            if ended.any():
-                found["copy"].append(np.flatnonzero(ended).astype(np.float64))
-                for name, sums in self._sums.items():
-                    found[name].append(sums[ended])
-                    sums[ended] = 0.0
-        return {name: np.concatenate(parts) for name, parts in found.items()}
-
-
-def _spread(some: RewardResult, rows: Rows, count: int) -> RewardResult:
-    """Of ``count`` agents what is known of those in ``rows``; NaN: nothing."""
-
-    def wide(values: FloatArray | None) -> FloatArray | None:
-        if values is None:
-            return None
-        spread = np.full((count, *values.shape[1:]), np.nan, np.float32)
-        spread[rows] = values
-        return spread
-
-    mean, reward = wide(some.mean), wide(some.reward)
-    assert mean is not None
-    assert reward is not None
-    return RewardResult(reward, mean, wide(some.success), wide(some.aggregated))

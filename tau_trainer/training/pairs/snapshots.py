@@ -34,18 +34,18 @@ class Snapshots:
     def fields(self) -> Mapping[str, Any]:
         """Of a snapshot of the run, beside what every run has."""
         collector, learners = self._collector, self._collector.learners
-        accuracies = [learner.evaluation.get(keys.VALIDATION_ACCURACY) for learner in learners]
+        accuracies = [learner.judge.scores.get(keys.VALIDATION_ACCURACY) for learner in learners]
         actors = collector.actors.trainers if collector.actors is not None else []
         return {
             "decisions_per_second": self._speed(collector.steps),
-            "policy_version": sum(learner.updates for learner in learners),
-            "policy_age": max((learner.policy_age for learner in learners), default=0.0),
-            "held_seconds": sum(learner.held_seconds for learner in learners),
-            "update_seconds": sum(learner.update_seconds for learner in learners),
+            "policy_version": sum(learner.progress.updates for learner in learners),
+            "policy_age": max((learner.progress.policy_age for learner in learners), default=0.0),
+            "held_seconds": sum(learner.bound.held_seconds for learner in learners),
+            "update_seconds": sum(learner.progress.update_seconds for learner in learners),
             "columns": collector.plan.task.columns if collector.plan.task is not None else (),
             "validation_accuracy": max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             "baselines": collector.baselines,
-            "lessons": collector.lessons.told,
+            "lessons": collector.overseer.lessons.told,
             "figures": tuple(figure for trainer in actors for figure in trainer.figures),
             "message": next((pair.absent for pair in collector.parallel.pairs if pair.absent), None),
         }
@@ -54,10 +54,10 @@ class Snapshots:
     def most(self) -> int:
         """Decisions of the whole run; pairs that have not begun have no learner of their own yet."""
         collector, learners = self._collector, self._collector.learners
-        pairs, most = collector.parallel.pairs, sum(learner.max_steps for learner in learners)
+        pairs, most = collector.parallel.pairs, sum(learner.progress.max_steps for learner in learners)
         if collector.plan.shared or not learners:
             return most
-        begun = sum(bool(collector.pool.of_pair(pair.id)) for pair in pairs)
+        begun = sum(bool(collector.overseer.pool.of_pair(pair.id)) for pair in pairs)
         return most * len(pairs) // begun
 
     @property
@@ -83,7 +83,7 @@ class Snapshots:
         """Its mean reward is of a decision where a task counts those, else of an episode."""
         collector = self._collector
         names = collector.plan.task.keys if collector.plan.task is not None else None
-        rewards = [learner.rewards for learner in collector.pool.of_pair(pair.id)]
+        rewards = [learner.progress.rewards for learner in collector.overseer.pool.of_pair(pair.id)]
 
         def mean(key: str) -> float | None:
             """Over its behaviors."""
@@ -94,7 +94,7 @@ class Snapshots:
             mean(keys.CUMULATIVE_REWARD if names is None else names.reward),
             mean(keys.GROUP_CUMULATIVE_REWARD),
             None if names is None else mean(names.success),
-            collector.validation_accuracy.get(pair.id),
+            collector.overseer.accuracies.get(pair.id),
         )
         meter = self._rates[pair.id]
         meter.add(metrics.decisions - self._first_decisions[pair.id] - meter.total)
@@ -106,9 +106,9 @@ class Snapshots:
         return BehaviorSnapshot(
             name=learner.name,
             step=learner.decisions,
-            max_steps=learner.max_steps,
+            max_steps=learner.progress.max_steps,
             episodes=sum(played),
-            mean_reward=learner.rewards.mean,
-            mean_group_reward=learner.rewards.group_mean,
-            window_episodes=learner.rewards.episodes,
+            mean_reward=learner.progress.rewards.mean,
+            mean_group_reward=learner.progress.rewards.group_mean,
+            window_episodes=learner.progress.rewards.episodes,
         )

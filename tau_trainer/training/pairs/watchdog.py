@@ -16,7 +16,7 @@ _LOOK_S = 1.0
 def who_waits(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> str:
     """One clause for every pair that is active and every learner that has work."""
     clauses = [f"pair {pair.id} waits for {pair.environment.waits_for or 'its learner'}" for pair in pairs]
-    clauses += [f"learner '{learner.name}' is in an update" for learner in learners if not learner.idle]
+    clauses += [f"learner '{learner.name}' is in an update" for learner in learners if learner.bound.outstanding]
     return "; ".join(clauses) or "no pair is active"
 
 

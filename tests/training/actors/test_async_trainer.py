@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from tau_trainer.settings import AsyncTrainerSettings, SACTrainerSettings
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.actors.pace import Push
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.progress import Progress
 from tests.memory.test_rollout import SENSORS
 from tests.training.fakes import Memory
 
@@ -38,44 +40,41 @@ class FakeLearner:
         self.settings = SACTrainerSettings.model_validate({"hyperparameters": numbers})
         self.name = "Agent"
         self.policy = Policy(7)
-        self.opts = self.samples = 0
+        self.progress = Progress("Agent", MetricsHub(), 100, 1000)
+        self.progress.record = lambda statistics: None
+        self.updates = SimpleNamespace(error=None)
         self.done = False
-        self.max_steps, self.decisions = 100, 0
         self.remembers = True
-        self.update_seconds = 0.0
-        self.error: Exception | None = None
-        self.updates: list[tuple[int | None, int, int]] = []
+        self.taken: list[tuple[int | None, int, int]] = []
         """Source, transitions, gradient steps."""
         self.flushes = 0
         self.free = asyncio.Event()
         self.free.set()
-        self.record: Callable[[dict[str, float]], None] = lambda stats: None
-        self.before_summary: Callable[[], None] = lambda: None
 
     async def learn(self, work: Work) -> None:
         await self.free.wait()
-        if self.error is not None:
-            raise self.error
+        if self.updates.error is not None:
+            raise self.updates.error
         rows, steps = len(Rollout(work)), work.gradient_steps
         assert steps is not None
-        self.updates.append((work.source if rows else None, rows, steps))
-        self.opts += steps
-        self.update_seconds += 0.002 * steps
+        self.taken.append((work.source if rows else None, rows, steps))
+        self.progress.opts += steps
+        self.progress.update_seconds += 0.002 * steps
         self.policy = Policy(self.policy.version + 1)
         if steps:
-            self.record({"Losses/Some": float(self.opts), keys.MINIBATCHES: float(steps)})
+            self.progress.record({"Losses/Some": float(self.progress.opts), keys.MINIBATCHES: float(steps)})
 
     def count(self, decisions: int) -> None:
-        self.decisions += decisions
-        self.done = self.decisions >= self.max_steps
+        self.progress.decisions += decisions
+        self.done = self.progress.decisions >= self.progress.max_steps
 
     def flush(self) -> None:
         self.flushes += 1
-        self.before_summary()
+        self.progress.before_summary()
 
     @property
     def steps(self) -> list[int]:
-        return [steps for _, _, steps in self.updates]
+        return [steps for _, _, steps in self.taken]
 
 
 class Stage:
@@ -84,23 +83,21 @@ class Stage:
     def __init__(self, learner: FakeLearner | None = None, **settings: Any) -> None:
         self.learner = learner or FakeLearner()
         self.shown = Memory()
-        self.hub = MetricsHub([self.shown])
+        self.hub = self.learner.progress.hub = MetricsHub([self.shown])
         self.evaluated: list[int] = []
         self.done = 0
         self.channel = WeightMemory(SharedBytes(), layout_of(WEIGHTS))
         self.trainer = AsyncTrainer(
             cast(Learner, self.learner),
             AsyncTrainerSettings.model_validate(settings),
-            self.hub,
             self.channel,
-            evaluate=self._evaluate,
-            on_done=self._finished,
+            self,
         )
 
-    async def _evaluate(self, learner: Learner, policy: Any, opts: int) -> None:
+    async def have_played(self, learner: Learner, opts: int) -> None:
         self.evaluated.append(opts)
 
-    def _finished(self) -> None:
+    def wake(self) -> None:
         self.done += 1
 
     def push(self, samples: int, actor: int = 0, version: int | None = None) -> Push:
@@ -128,12 +125,12 @@ def test_learning_takes_what_the_samples_have_earned_and_waits_for_more() -> Non
         stage = Stage(FakeLearner(steps_per_update=2.0))
         await stage.trainer.put(stage.push(11))
         await settle()
-        assert (stage.learner.samples, stage.learner.opts) == (11, 5)
+        assert (stage.learner.progress.samples, stage.learner.progress.opts) == (11, 5)
         await stage.trainer.put(stage.push(1))
         await settle()
-        assert stage.learner.opts == 5, "(12 - 1) / 2"
+        assert stage.learner.progress.opts == 5, "(12 - 1) / 2"
         await stage.trainer.finish()
-        assert stage.learner.opts == 5
+        assert stage.learner.progress.opts == 5
 
     run(scenario())
 
@@ -145,11 +142,11 @@ def test_between_its_bounds_learning_goes_on_without_new_samples_and_never_beyon
         stage = Stage(FakeLearner(buffer_init_steps=10), samples_per_update=[0.5, 2.0])
         await stage.trainer.put(stage.push(9))
         await settle()
-        assert stage.learner.opts == 0
+        assert stage.learner.progress.opts == 0
         await stage.trainer.put(stage.push(101))
         await settle()
-        assert stage.learner.opts == 200
-        assert stage.learner.updates[2:] == [(None, 0, 36), (None, 0, 64), (None, 0, 36)], "up to each sync_interval"
+        assert stage.learner.progress.opts == 200
+        assert stage.learner.taken[2:] == [(None, 0, 36), (None, 0, 64), (None, 0, 36)], "up to each sync_interval"
 
     run(scenario())
 
@@ -164,11 +161,11 @@ def test_actors_wait_once_the_channel_is_full_and_nothing_is_lost() -> None:
         stage.learner.free.set()
         await asyncio.gather(*waiting)
         await stage.trainer.finish()
-        assert sorted(source for source, rows, _ in stage.learner.updates if rows == 5 and source is not None) == [
+        assert sorted(source for source, rows, _ in stage.learner.taken if rows == 5 and source is not None) == [
             *range(6)
         ]
-        assert stage.learner.samples == 30
-        assert stage.learner.opts == 29
+        assert stage.learner.progress.samples == 30
+        assert stage.learner.progress.opts == 29
 
     run(scenario())
 
@@ -183,7 +180,7 @@ def test_a_stop_lets_everything_in_at_once() -> None:
         await asyncio.wait_for(asyncio.gather(*waiting), 5)
         stage.learner.free.set()
         await stage.trainer.finish()
-        assert stage.learner.samples == 20
+        assert stage.learner.progress.samples == 20
 
     run(scenario())
 
@@ -193,13 +190,13 @@ def test_at_max_opts_learning_ends_to_the_step_and_what_still_comes_is_taken_in(
         stage = Stage(max_opts=30)
         await stage.trainer.put(stage.push(20))
         await settle()
-        assert (stage.learner.opts, stage.trainer.done, stage.done) == (19, False, 0)
+        assert (stage.learner.progress.opts, stage.trainer.done, stage.done) == (19, False, 0)
         await stage.trainer.put(stage.push(20))
         await settle()
-        assert (stage.learner.opts, stage.trainer.done, stage.done) == (30, True, 1)
+        assert (stage.learner.progress.opts, stage.trainer.done, stage.done) == (30, True, 1)
         await stage.trainer.put(stage.push(20))
         await stage.trainer.finish()
-        assert (stage.learner.opts, stage.learner.samples) == (30, 60)
+        assert (stage.learner.progress.opts, stage.learner.progress.samples) == (30, 60)
         assert stage.channel.read().opts == 30, "the newest weights are there at the end"
 
     run(scenario())
@@ -277,20 +274,20 @@ def test_learning_waits_for_an_actor_that_is_too_far_behind_and_no_transition_is
             newest = stage.channel.read().version
             pushing.append(asyncio.create_task(stage.trainer.put(stage.push(20, 0, newest))))
             await settle()
-        assert stage.learner.opts == 50, "of 160 samples"
-        assert stage.learner.samples == 60, "samples_per_update holds actor 0"
+        assert stage.learner.progress.opts == 50, "of 160 samples"
+        assert stage.learner.progress.samples == 60, "samples_per_update holds actor 0"
         assert not pushing[-1].done()
         await asyncio.wait_for(stage.trainer.put(stage.push(5, 1, first)), 5)
         await settle()
         assert stage.trainer.recorded.lag.most == 50
-        assert stage.learner.opts == 50, "it has said nothing of newer weights yet"
+        assert stage.learner.progress.opts == 50, "it has said nothing of newer weights yet"
         stage.trainer.current(1, stage.channel.read().version)
         await settle()
-        assert stage.learner.opts == 100
+        assert stage.learner.progress.opts == 100
         stage.trainer.leaves(1)
         await asyncio.gather(*pushing)
         await settle()
-        assert stage.learner.samples == 165
+        assert stage.learner.progress.samples == 165
         assert stage.trainer.recorded.lag.most == 50
         await stage.trainer.finish()
 
@@ -303,7 +300,7 @@ def test_what_ends_learning_is_told_to_whoever_pushes() -> None:
         stage.learner.free.clear()
         waiting = [asyncio.create_task(stage.trainer.put(stage.push(5))) for _ in range(3)]
         await settle()
-        stage.learner.error = NonFiniteError("NaN three times")
+        stage.learner.updates.error = NonFiniteError("NaN three times")
         stage.learner.free.set()
         results = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
         assert [type(one) for one in results] == [type(None), NonFiniteError, NonFiniteError]
@@ -316,14 +313,14 @@ def test_what_ends_learning_is_told_to_whoever_pushes() -> None:
 def test_a_run_that_goes_on_without_its_experience_is_warmed_up_anew_and_owes_nothing() -> None:
     async def scenario(remembers: bool, opts: int) -> None:
         learner = FakeLearner(buffer_init_steps=20)
-        learner.samples, learner.opts, learner.remembers = 1000, 700, remembers
+        learner.progress.samples, learner.progress.opts, learner.remembers = 1000, 700, remembers
         stage = Stage(learner)
         await stage.trainer.put(stage.push(19))
         await settle()
-        assert learner.opts == (999 if remembers else 700)
+        assert learner.progress.opts == (999 if remembers else 700)
         await stage.trainer.put(stage.push(11))
         await stage.trainer.finish()
-        assert learner.opts == opts
+        assert learner.progress.opts == opts
         assert stage.trainer.figures[2].startswith(f"{opts:,} opts")
 
     run(scenario(remembers=True, opts=1010))
@@ -336,8 +333,8 @@ def test_new_samples_come_before_steps_that_are_allowed_but_not_owed() -> None:
         await stage.trainer.put(stage.push(101, actor=0))
         await stage.trainer.put(stage.push(10, actor=1))
         await settle()
-        assert stage.learner.updates[:2] == [(0, 101, 64), (1, 10, 36)]
-        assert stage.learner.opts == 220
+        assert stage.learner.taken[:2] == [(0, 101, 64), (1, 10, 36)]
+        assert stage.learner.progress.opts == 220
 
     run(scenario())
 
@@ -347,6 +344,6 @@ def test_at_the_end_only_what_is_owed_is_still_learned() -> None:
         stage = Stage(samples_per_update=[0.5, 2.0])
         await stage.trainer.put(stage.push(101))
         await stage.trainer.finish()
-        assert stage.learner.opts == 50
+        assert stage.learner.progress.opts == 50
 
     run(scenario())

@@ -139,8 +139,8 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     arguments: dict[str, Any] = {"env_settings__env_args": ["slow_start=0.2", "seconds=0.001", "length=10"]}
     memory = Memory()
     session = begin(settings_of(tmp_path, **arguments, async_trainer__eval_interval=50), memory, "learn")
-    until(lambda: playing(session) and pairs_of(session).learners[0].opts > 60, LONG_S)
-    until(lambda: pairs_of(session).learners[0].best is not None, LONG_S)
+    until(lambda: playing(session) and pairs_of(session).learners[0].progress.opts > 60, LONG_S)
+    until(lambda: pairs_of(session).learners[0].judge.best is not None, LONG_S)
     pids = pids_of(session)
     manager = pairs_of(session).actors
     assert manager is not None
@@ -169,7 +169,7 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
 
     more = settings_of(tmp_path, **arguments, checkpoint_settings__resume=True, async_trainer__actors=1)
     session = begin(more, command="learn")
-    until(lambda: playing(session) and pairs_of(session).learners[0].samples > learner["samples"] + 50, LONG_S)
+    until(lambda: playing(session) and pairs_of(session).learners[0].progress.samples > learner["samples"] + 50, LONG_S)
     session.cancel()
     session.wait(WAIT_S)
     later = saved(tmp_path)
@@ -404,7 +404,7 @@ def test_the_best_policy_is_the_first_with_the_highest_score() -> None:
         kept = []
         for version, returns in enumerate(([1.0, 3.0], [], [1.0, 2.0], [2.0, 2.0], [2.5])):
             evaluator._score(learner, cast(Policy, SimpleNamespace(version=version)), 10 * version, returns)
-            assert learner.best is not None
-            kept.append(learner.best.policy.version)
+            assert learner.judge.best is not None
+            kept.append(learner.judge.best.policy.version)
         assert kept == [0, 0, 0, 0, 4]
         assert hub.flush("Agent", 5).statistics[keys.EPISODE_RETURN].count == 4

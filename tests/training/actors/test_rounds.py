@@ -10,27 +10,28 @@ import pytest
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
+from tau_trainer.training.pairs.pair import Overseer
 from tests.training.actors.test_async_trainer import FakeLearner, Stage, run, settle
 
 
-class Ring:
+class Ring(Overseer):
     """Some actors in lock step that play behaviors, each with a fake learner."""
 
     def __init__(self, *actors: int, behaviors: tuple[str, ...] = ("Agent",), max_steps: int = 1000) -> None:
         self.actors = set(actors)
         self.stages = {name: Stage(FakeLearner(), mode="lock_step") for name in behaviors}
         for name, stage in self.stages.items():
-            stage.learner.name, stage.learner.max_steps = name, max_steps
+            stage.learner.name, stage.learner.progress.max_steps = name, max_steps
         self.asked = 0
         self.saves = False
         self.counted: list[tuple[str, int]] = []
         trainers = {name: stage.trainer for name, stage in self.stages.items()}
-        self.rounds = Rounds(trainers, self._expected, self._after_round)
+        self.rounds = Rounds(trainers, self._expected, self)
 
     def _expected(self) -> set[int]:
         return set() if all(stage.trainer.over for stage in self.stages.values()) else self.actors
 
-    async def _after_round(self) -> bool:
+    async def round_over(self) -> bool:
         self.asked += 1
         return self.saves
 
@@ -44,7 +45,7 @@ class Ring:
         return await self.rounds.hand_over(stage.trainer, stage.push(samples, actor), count)
 
     def updates(self, name: str = "Agent") -> list[int | None]:
-        return [source for source, rows, _ in self.stages[name].learner.updates if rows]
+        return [source for source, rows, _ in self.stages[name].learner.taken if rows]
 
 
 def test_everybody_waits_for_all_and_is_learned_from_in_order() -> None:
@@ -53,11 +54,11 @@ def test_everybody_waits_for_all_and_is_learned_from_in_order() -> None:
         learner, channel = ring.stages["Agent"].learner, ring.stages["Agent"].channel
         first = [asyncio.create_task(ring.brings(actor)) for actor in (2, 0)]
         await settle()
-        assert learner.updates == []
+        assert learner.taken == []
         end = await asyncio.wait_for(ring.brings(1), 5)
         assert [one.left for one in await asyncio.gather(*first)] == [{"Agent": 323}, {"Agent": 324}]
         assert end == RoundEnd({"Agent": 323}, anew=False)
-        assert learner.opts == 29
+        assert learner.progress.opts == 29
         assert ring.updates() == [0, 1, 2]
         assert channel.written == 2, "once a round"
         assert channel.read().opts == 29
@@ -86,7 +87,7 @@ def test_who_comes_first_makes_no_difference() -> None:
 
         await asyncio.wait_for(asyncio.gather(*map(actor, parts)), 10)
         await ring.rounds.finish()
-        return [ring.counted, *(stage.learner.updates for stage in ring.stages.values())]
+        return [ring.counted, *(stage.learner.taken for stage in ring.stages.values())]
 
     async def scenario() -> None:
         runs = [await play(order) for order in itertools.permutations(range(3))]
@@ -108,7 +109,7 @@ def test_all_together_make_exactly_the_decisions_that_were_asked_for(max_steps: 
                 left = (await ring.brings(number, made, made)).left["Agent"]
 
         await asyncio.wait_for(asyncio.gather(*map(actor, range(3))), 10)
-        assert ring.stages["Agent"].learner.decisions == max_steps
+        assert ring.stages["Agent"].learner.progress.decisions == max_steps
         await ring.rounds.finish()
 
     run(scenario())
@@ -198,10 +199,10 @@ def test_at_max_opts_a_round_is_taken_in_whole_and_is_the_last() -> None:
     async def scenario() -> None:
         ring = Ring(0, 1)
         stage = ring.stages["Agent"] = Stage(FakeLearner(), mode="lock_step", max_opts=5)
-        ring.rounds = Rounds({"Agent": stage.trainer}, ring._expected, ring._after_round)
+        ring.rounds = Rounds({"Agent": stage.trainer}, ring._expected, ring)
         ends = await asyncio.gather(ring.brings(0), ring.brings(1))
         assert [end.left for end in ends] == [{"Agent": None}] * 2
-        assert (stage.learner.opts, stage.learner.samples, stage.trainer.over) == (5, 20, True)
+        assert (stage.learner.progress.opts, stage.learner.progress.samples, stage.trainer.over) == (5, 20, True)
         await ring.rounds.finish()
 
     run(scenario())
@@ -210,7 +211,7 @@ def test_at_max_opts_a_round_is_taken_in_whole_and_is_the_last() -> None:
 def test_what_ends_learning_is_told_to_whoever_waits_and_whoever_comes() -> None:
     async def scenario() -> None:
         ring = Ring(0, 1)
-        ring.stages["Agent"].learner.error = NonFiniteError("NaN three times")
+        ring.stages["Agent"].learner.updates.error = NonFiniteError("NaN three times")
         results = await asyncio.gather(ring.brings(0), ring.brings(1), return_exceptions=True)
         assert [type(one) for one in results] == [NonFiniteError] * 2
         with pytest.raises(NonFiniteError):

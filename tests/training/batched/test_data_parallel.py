@@ -17,7 +17,8 @@ import pytest
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.training.batched.api import train_batched
-from tau_trainer.training.batched.playing import Playing, Seat
+from tau_trainer.training.batched.playing import Playing
+from tau_trainer.training.batched.seats import Seat
 from tests.algorithms.batched.together import Threads, together
 from tests.trainers import processes
 

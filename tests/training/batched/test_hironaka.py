@@ -19,7 +19,7 @@ from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import load_batched
-from tau_trainer.settings.shipped import find_config
+from tau_trainer.settings.document import find_config
 from tau_trainer.training.batched import hironaka, train_batched
 from tau_trainer.training.batched.hironaka import Best, HironakaCollector, table
 from tau_trainer.training.batched.polyhedra import Game, Table, player_of

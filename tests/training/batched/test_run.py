@@ -22,8 +22,9 @@ from tau_trainer.runs.store import Store
 from tau_trainer.settings import load_batched
 from tau_trainer.settings.batched import PPOPolicySettings
 from tau_trainer.training.batched import train_batched
-from tau_trainer.training.batched.playing import Playing, Seat
+from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.run import CopiesCollector
+from tau_trainer.training.batched.seats import Episodes, Seat
 from tau_trainer.training.stored import evaluate_copies
 
 pytestmark = pytest.mark.timeout(120)
@@ -371,14 +372,17 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
     [
         ({"behaviors__left__agents": ["lefts"]}, "no group 'lefts'; did you mean left?"),
         ({"behaviors__left__agents": ["left", "right"]}, "agent 'right' has the policy 'left' already"),
-        ({"behaviors__left__init_path": "nowhere"}, "behaviors.left.init_path nowhere: there is no such checkpoint"),
+        (
+            {"behaviors__left__init_path": "nowhere"},
+            "behaviors.left.init_path nowhere: there is no checkpoint",
+        ),
         ({"environment__name": "cartpol"}, "did you mean cartpole?"),
         ({"environment__arguments": {"limits": 3}}, "did you mean limit?"),
         (
             {"behaviors__left__hyperparameters__buffer_size": 40},
             "learn at steps that hardly ever coincide (left every 5, right every 7)",
         ),
-        ({"checkpoint_settings__initialize_from": "nothing"}, "holds no checkpoint of 'left'"),
+        ({"checkpoint_settings__initialize_from": "nothing"}, "--initialize-from nothing: no run of this name"),
     ],
 )
 def test_what_cannot_be_trained_is_told_and_leaves_nothing(file: Path, changes: dict[str, Any], sentence: str) -> None:
@@ -471,12 +475,12 @@ def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough() -> None:
     seat = Seat("A", PPOPolicySettings(trial_count=10, criterion=4.0), [0], None, None)  # type: ignore[arg-type]
     means = []
     for mean in (1.0, 3.0, 4.5):
-        seat.count(6, mean)
-        means.append(seat.recent_return)
+        seat.count(Episodes(6, mean, 0.0, 1.0))
+        means.append(seat.returns.mean)
     assert means == [None, 2.0, 3.75], "too few; and those before are out of it"
     assert not seat.stopped
-    seat.count(20, 4.0)
-    assert (seat.newest, seat.stopped) == ([(20, 4.0)], True)
+    seat.count(Episodes(20, 4.0, 0.0, 1.0))
+    assert (seat.returns.state(), seat.stopped) == ([[20, 4.0]], True)
 
 
 def test_the_first_is_kept_whatever_it_is_and_then_what_is_better(file: Path) -> None:

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tau_trainer.algorithms import Publish
-from tau_trainer.algorithms.sac import SAC
+from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import WorkData
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
-from tau_trainer.training.learning import learner as learner_module
+from tau_trainer.training.learning import age_bound
 from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import Memory
 from tests.training.learners import collect, make_learner
@@ -38,7 +38,7 @@ async def learn(learner: Learner) -> None:
     """One rollout, and the update that it makes."""
     collect(learner)
     await learner.wait_for_learner()
-    await learner.drain()
+    await learner.updates.drain()
 
 
 class Gate:
@@ -75,11 +75,11 @@ class Gate:
 def test_an_update_makes_the_next_version(make: Make, memory: Memory, hub: MetricsHub) -> None:
     learner = make(validator=lambda policy: {keys.VALIDATION_ACCURACY: float(policy.version)})
     run(lambda: learn(learner))
-    assert (learner.updates, learner.policy.version, learner.actor.policy.version) == (1, 1, 1)
+    assert (learner.progress.updates, learner.policy.version, learner.actor.policy.version) == (1, 1, 1)
     assert learner.actor.policy is learner.policy
-    assert learner.idle
-    assert learner.update_seconds > 0
-    assert learner.evaluation == {keys.VALIDATION_ACCURACY: 1.0}
+    assert not learner.bound.outstanding
+    assert learner.progress.update_seconds > 0
+    assert learner.judge.scores == {keys.VALIDATION_ACCURACY: 1.0}
     learner.flush()
     hub.drain(5.0)
     values = memory.summaries[-1].values
@@ -122,10 +122,10 @@ def test_the_best_policy_is_kept(make: Make, scores: list[tuple[float, float]], 
     learner = make(validator=scripted(*scores))
     for _ in scores:
         run(lambda: learn(learner))
-    assert learner.best is not None
-    assert learner.best.policy.version == best
-    assert tuple(learner.best.scores.values()) == scores[best - 1]
-    assert learner.best.decisions == 32 * best
+    assert learner.judge.best is not None
+    assert learner.judge.best.policy.version == best
+    assert tuple(learner.judge.best.scores.values()) == scores[best - 1]
+    assert learner.judge.best.decisions == 32 * best
 
 
 def test_policies_are_scored_at_decisions_that_grow_whatever_the_end_is(make: Make) -> None:
@@ -141,7 +141,7 @@ def test_policies_are_scored_at_decisions_that_grow_whatever_the_end_is(make: Ma
         learner = make(validator=validator, max_steps=most)
         for _ in range(3):
             run(lambda learner=learner: learn(learner))  # type: ignore[misc]
-        learner.decisions = 32 * 200
+        learner.progress.decisions = 32 * 200
         again = make(validator=validator, max_steps=most)
         again.restore(*learner.state())
         for _ in range(9):
@@ -155,39 +155,39 @@ def test_the_last_policy_is_scored_like_those_before_it(make: Make) -> None:
     learner = make(validator=scripted(*scores), max_steps=1_000_000_000)
     for _ in range(3):
         run(lambda: learn(learner))
-    assert learner.best is not None
-    assert learner.best.policy is learner.last.policy
-    assert learner.validate_last() == {}, "it has been"
-    learner._next_evaluation = 10**6
+    assert learner.judge.best is not None
+    assert learner.judge.best.policy is learner.judge.last(learner.policy).policy
+    assert learner.judge.validate_last(learner.policy) == {}, "it has been"
+    learner.judge._next = 10**6
     run(lambda: learn(learner))
     before = learner.state()[1]
-    assert (learner.last.scores, learner.best.policy.version) == ({}, 3)
-    assert learner.validate_last() == {keys.VALIDATION_ACCURACY: 0.9, keys.VALIDATION_REWARD: 0.0}
-    assert learner.last.rank == pytest.approx((1.9 / 3, 0.0)), "a mean of three"
-    assert learner.best.policy.version == 4
+    assert (learner.judge.last(learner.policy).scores, learner.judge.best.policy.version) == ({}, 3)
+    assert learner.judge.validate_last(learner.policy) == {keys.VALIDATION_ACCURACY: 0.9, keys.VALIDATION_REWARD: 0.0}
+    assert learner.judge.last(learner.policy).rank == pytest.approx((1.9 / 3, 0.0)), "a mean of three"
+    assert learner.judge.best.policy.version == 4
     after = learner.state()[1]
     assert before.pop("best") != after.pop("best")
     assert before == after, "a run that goes on validates what it would have"
     run(lambda: learn(learner))
-    learner.validate_last()
-    assert learner.last.rank == pytest.approx((1.2 / 3, 0.0)), "with the two that were due"
-    assert learner.best.policy.version == 4
+    learner.judge.validate_last(learner.policy)
+    assert learner.judge.last(learner.policy).rank == pytest.approx((1.2 / 3, 0.0)), "with the two that were due"
+    assert learner.judge.best.policy.version == 4
 
 
 def test_what_an_earlier_version_found_due_is_not_waited_for(make: Make) -> None:
     learner = make(max_steps=1_000_000_000)
-    learner.decisions = 6400
+    learner.progress.decisions = 6400
     arrays, values = learner.state()
     again = make(validator=scripted((0.1, 0.0)), max_steps=1_000_000_000)
     again.restore(arrays, values | {"next_evaluation": 5_000_000})
-    assert 6400 < again._next_evaluation <= 6400 * 1.02
+    assert 6400 < again.judge._next <= 6400 * 1.02
 
 
 def test_without_validation_scores_there_is_no_best(make: Make) -> None:
     for validator in (None, lambda policy: {}, lambda policy: {"Task/Other": 1.0}):
         learner = make(validator=validator)
         run(lambda learner=learner: learn(learner))  # type: ignore[misc]
-        assert learner.best is None
+        assert learner.judge.best is None
 
 
 def test_the_best_policy_goes_through_a_checkpoint_and_is_beaten_only_by_a_better_one(make: Make) -> None:
@@ -197,16 +197,17 @@ def test_the_best_policy_goes_through_a_checkpoint_and_is_beaten_only_by_a_bette
     arrays, values = learner.state()
     again = make(validator=scripted((0.0, 0.0), (0.0, 0.0), (0.8, 0.0), (0.7, 0.0)))
     again.restore(arrays, json.loads(json.dumps(values)))
-    assert learner.best is not None
-    assert again.best is not None
-    assert (again.best.decisions, again.best.rank, again.best.policy.version) == (32, (0.5, 0.0), 1)
-    for name, weights in learner.best.policy.weights.items():
-        np.testing.assert_array_equal(again.best.policy.weights[name], weights)
-    assert any((again.policy.weights[name] != weights).any() for name, weights in learner.best.policy.weights.items())
+    assert learner.judge.best is not None
+    assert again.judge.best is not None
+    assert (again.judge.best.decisions, again.judge.best.rank, again.judge.best.policy.version) == (32, (0.5, 0.0), 1)
+    for name, weights in learner.judge.best.policy.weights.items():
+        np.testing.assert_array_equal(again.judge.best.policy.weights[name], weights)
+    best = learner.judge.best.policy.weights
+    assert any((again.policy.weights[name] != weights).any() for name, weights in best.items())
     run(lambda: learn(again))
-    assert again.best.policy.version == 1, "0.5, 0.1 and 0.8 are no better on average"
+    assert again.judge.best.policy.version == 1, "0.5, 0.1 and 0.8 are no better on average"
     run(lambda: learn(again))
-    assert again.best.policy.version == 4
+    assert again.judge.best.policy.version == 4
 
 
 def test_a_checkpoint_from_before_there_was_a_best_policy(make: Make) -> None:
@@ -215,7 +216,7 @@ def test_a_checkpoint_from_before_there_was_a_best_policy(make: Make) -> None:
     del values["best"]
     again = make(validator=scripted((0.1, 0.0)))
     again.restore(arrays, values)
-    assert again.best is None
+    assert again.judge.best is None
 
 
 def test_nothing_is_learned_before_the_memory_is_full(make: Make) -> None:
@@ -226,8 +227,8 @@ def test_nothing_is_learned_before_the_memory_is_full(make: Make) -> None:
         await learner.wait_for_learner()
 
     run(work)
-    assert learner.idle
-    assert learner.updates == 0
+    assert not learner.bound.outstanding
+    assert learner.progress.updates == 0
 
 
 def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +238,7 @@ def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeyp
     async def work() -> None:
         collect(learner)
         await asyncio.wait_for(learner.wait_for_learner(), 5)
-        assert not learner.idle, "an update runs, and nobody waited for it"
+        assert learner.bound.outstanding, "an update runs, and nobody waited for it"
         collect(learner)
         waiting = asyncio.create_task(learner.wait_for_learner())
         await asyncio.sleep(0.05)
@@ -245,12 +246,12 @@ def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeyp
         assert gate.released == 0, "a rollout that is learned from is not written to"
         gate.open.set()
         await asyncio.wait_for(waiting, 5)
-        await learner.drain()
+        await learner.updates.drain()
 
     run(work)
     assert gate.updates == gate.released == 2
-    assert learner.held_seconds > 0.03
-    assert learner.policy_age == pytest.approx(1.0)
+    assert learner.bound.held_seconds > 0.03
+    assert learner.progress.policy_age == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("most", "publishes"), [(0, False), (1, True)])
@@ -261,11 +262,11 @@ def test_agents_act_with_the_policy_so_far_unless_they_take_turns(
     gate, first = Gate(learner, monkeypatch), learner.policy
     gate.open.set()
     acted_with: list[Policy] = []
-    monkeypatch.setattr(learner, "_act_with", acted_with.append)
+    monkeypatch.setattr(learner.updates, "_publish", acted_with.append)
     run(lambda: learn(learner))
     assert gate.publishes == [publishes]
-    assert (len(acted_with) > 1) == publishes
-    assert acted_with[-1] is learner.policy
+    assert bool(acted_with) == publishes
+    assert learner.actor.policy is learner.policy
     assert first not in acted_with
 
 
@@ -274,11 +275,11 @@ def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypat
     learner = make(most=1)
     gate = Gate(learner, monkeypatch)
     now = 100.0
-    monkeypatch.setattr(learner_module, "_now", lambda: now)
+    monkeypatch.setattr(age_bound, "_now", lambda: now)
 
     async def work() -> None:
         nonlocal now
-        learner._last_update_seconds, learner._collecting_since = 5.0, now
+        learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, now
         now += 2.5  # seconds that filling took, and a tenth more: agents fill the next in the last 2.75 of five
         collect(learner)
         waiting = asyncio.create_task(learner.wait_for_learner())
@@ -290,13 +291,13 @@ def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypat
         assert not early.done()
         now += 0.1
         await asyncio.wait_for(learner.wait_for_learner(), 5)
-        assert not learner.idle, "others that come later do not wait"
+        assert learner.bound.outstanding, "others that come later do not wait"
         gate.open.set()
         await asyncio.wait_for(asyncio.gather(waiting, early), 5)  # an update that ends early ends the wait
-        assert learner.idle
+        assert not learner.bound.outstanding
 
     run(work)
-    assert learner._last_update_seconds != 5.0
+    assert learner.bound._last_update_seconds != 5.0
 
 
 def test_nobody_waits_where_experience_of_an_older_policy_is_as_good(
@@ -305,15 +306,15 @@ def test_nobody_waits_where_experience_of_an_older_policy_is_as_good(
     assert not SAC.on_policy
     learner = make(most=1)
     gate = Gate(learner, monkeypatch)
-    monkeypatch.setattr(learner.algorithm, "on_policy", False)
+    monkeypatch.setattr(learner.bound, "_on_policy", False)
 
     async def work() -> None:
-        learner._last_update_seconds, learner._collecting_since = 5.0, learner_module._now() - 2.5
+        learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, age_bound._now() - 2.5
         collect(learner)
         await asyncio.wait_for(learner.wait_for_learner(), 1)
-        assert not learner.idle
+        assert learner.bound.outstanding
         gate.open.set()
-        await learner.drain()
+        await learner.updates.drain()
 
     run(work)
 
@@ -322,22 +323,22 @@ def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(make: Make, m
     learner = make(most=1)
     gate = Gate(learner, monkeypatch)
     now = 100.0
-    monkeypatch.setattr(learner_module, "_now", lambda: now)
-    monkeypatch.setattr(learner, "_take_over", lambda outcome: None)
+    monkeypatch.setattr(age_bound, "_now", lambda: now)
+    monkeypatch.setattr(learner.updates, "_take_over", lambda outcome: None)
 
     async def work() -> None:
         nonlocal now
-        learner._collecting_since = now
+        learner.bound._collecting_since = now
         collect(learner)
         await learner.wait_for_learner()
         now += 2.0
         collect(learner)  # in two seconds, while the first update runs
         waiting = asyncio.create_task(learner.wait_for_learner())
         await asyncio.sleep(0.05)
-        now, learner._last_update_seconds = 103.0, 5.0
+        now, learner.bound._last_update_seconds = 103.0, 5.0
         gate.open.set()
-        await asyncio.wait_for(asyncio.gather(waiting, learner.drain()), 5)
-        assert learner._held_until == pytest.approx(103.0 + 5.0 - 1.1 * 2.0)
+        await asyncio.wait_for(asyncio.gather(waiting, learner.updates.drain()), 5)
+        assert learner.bound._held_until == pytest.approx(103.0 + 5.0 - 1.1 * 2.0)
 
     run(work)
 
@@ -347,12 +348,12 @@ def test_where_filling_a_buffer_takes_longer_nobody_waits(make: Make, monkeypatc
     gate = Gate(learner, monkeypatch)
 
     async def work() -> None:
-        learner._last_update_seconds, learner._collecting_since = 5.0, learner_module._now() - 6.0
+        learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, age_bound._now() - 6.0
         collect(learner)
         await asyncio.wait_for(learner.wait_for_learner(), 5)
-        assert not learner.idle
+        assert learner.bound.outstanding
         gate.open.set()
-        await learner.drain()
+        await learner.updates.drain()
 
     run(work)
 
@@ -368,7 +369,7 @@ def test_a_bound_of_zero_takes_turns(make: Make, monkeypatch: pytest.MonkeyPatch
         assert not waiting.done()
         gate.open.set()
         await waiting
-        assert learner.idle
+        assert not learner.bound.outstanding
         assert learner.policy.version == 1
 
     run(work)
@@ -409,7 +410,7 @@ def test_one_nan_is_skipped_and_three_in_a_row_are_the_end(
     run(work)
     hub.drain(5.0)
     assert learner.policy is learner.actor.policy is before
-    assert learner.updates == 0
+    assert learner.progress.updates == 0
     assert gate.released == 3
     assert len(memory.warnings) == 3
 
@@ -441,7 +442,7 @@ def test_a_real_nan_in_the_rewards_keeps_the_weights(make: Make) -> None:
     run(work)
     after = learner.state()[0]
     assert all(np.array_equal(after[name], values) for name, values in before.items())
-    assert learner.error is None
+    assert learner.updates.error is None
 
 
 def test_a_defect_reaches_those_who_wait(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,10 +454,10 @@ def test_a_defect_reaches_those_who_wait(make: Make, monkeypatch: pytest.MonkeyP
         collect(learner)
         with pytest.raises(RuntimeError, match="shapes differ"):
             await learner.wait_for_learner()
-        await learner.drain()
+        await learner.updates.drain()
 
     run(work)
-    assert learner.idle
+    assert not learner.bound.outstanding
     assert gate.released == 1
 
 
@@ -472,33 +473,33 @@ def test_shutdown_gives_up_what_waits(make: Make, monkeypatch: pytest.MonkeyPatc
         waiting = asyncio.create_task(learner.wait_for_learner())
         await asyncio.sleep(0.02)
         assert not waiting.done()
-        learner.shutdown()
+        learner.updates.give_up()
         await asyncio.wait_for(waiting, 5)
         assert not gate.open.is_set(), "who waited is free before the update has come to its end"
         gate.open.set()
-        await learner.drain()
+        await learner.updates.drain()
 
     run(work)
     assert gate.updates == 1
     assert gate.released == 3, "what was given up is given back too"
-    assert learner.idle
+    assert not learner.bound.outstanding
 
 
 def test_after_update_is_awaited_before_the_next(make: Make) -> None:
     learner = make(most=2)
     versions: list[int] = []
 
-    async def note(one: Learner) -> None:
+    async def note() -> None:
         await asyncio.sleep(0.01)
-        versions.append(one.policy.version)
+        versions.append(learner.policy.version)
 
-    learner.after_update = note
+    learner.updates.after = note
 
     async def work() -> None:
         for _ in range(3):
             collect(learner)
             await learner.wait_for_learner()
-        await learner.drain()
+        await learner.updates.drain()
 
     run(work)
     assert versions == [1, 2, 3]
@@ -519,14 +520,14 @@ def test_done_after_max_steps_and_not_before(make: Make) -> None:
     almost = learner.done
     learner.count(1)
     assert (almost, learner.done) == (False, True)
-    assert learner.max_steps == 1000
+    assert learner.progress.max_steps == 1000
 
 
 def test_a_learner_that_is_done_learns_no_more(make: Make) -> None:
     learner = make()
     learner.count(1000)
     run(lambda: learn(learner))
-    assert learner.updates == 0
+    assert learner.progress.updates == 0
 
 
 def test_rows_are_given_once(make: Make) -> None:
@@ -541,7 +542,7 @@ def test_a_restored_learner_goes_on_to_the_bit(make: Make) -> None:
     async def work() -> None:
         one = make(most=0)
         await learn(one)
-        one.forget_open()
+        one.memory.clear()
         arrays, values = one.state()
         two = make(most=0, seed=99)
         two.restore(arrays, values)
@@ -558,7 +559,7 @@ def test_a_restored_learner_goes_on_to_the_bit(make: Make) -> None:
 def test_forget_open_leaves_nothing(make: Make) -> None:
     learner = make()
     collect(learner)
-    learner.forget_open()
+    learner.memory.clear()
     assert len(learner.memory.open_rows) == 0
     assert learner.algorithm.memory.completed == 0  # type: ignore[attr-defined]
     assert len(learner.algorithm.memory) == 0  # type: ignore[arg-type]
@@ -596,12 +597,17 @@ def test_the_last_word_is_that_of_the_last_summary_and_goes_on_with_the_run(make
         hub.episode(learner.name, 0, [0.0] * 50, [1] * 50)
         learner.count(100)
         hub.episode(learner.name, 0, [20.0, 10.0], [1, 1], [3.0, 5.0])
-    assert (whole.rewards.mean, whole.rewards.group_mean, whole.rewards.episodes) == (0.0, None, 50)
+    assert (whole.progress.rewards.mean, whole.progress.rewards.group_mean, whole.progress.rewards.episodes) == (
+        0.0,
+        None,
+        50,
+    )
     arrays, values = cut.state()
     resumed = make(name="resumed", summary_freq=100)
     resumed.restore(arrays, json.loads(json.dumps(values)))
-    assert (resumed.rewards.mean, resumed.rewards.episodes) == (0.0, 50)
+    assert (resumed.progress.rewards.mean, resumed.progress.rewards.episodes) == (0.0, 50)
     for learner in (whole, resumed):
         hub.episode(learner.name, 0, [0.0], [1], [1.0])
         learner.count(100)
-        assert (learner.rewards.mean, learner.rewards.group_mean, learner.rewards.episodes) == (10.0, 3.0, 3)
+        rewards = learner.progress.rewards
+        assert (rewards.mean, rewards.group_mean, rewards.episodes) == (10.0, 3.0, 3)

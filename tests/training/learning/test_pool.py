@@ -48,7 +48,7 @@ def test_shared_pairs_feed_one_learner(make: Make) -> None:
     assert agents[0].learner is agents[1].learner
     assert list(pool.learners) == seen == ["TauAgent"]
     assert pool.of_pair(1) == [agents[0].learner]
-    assert pool.learners["TauAgent"].max_steps == 400
+    assert pool.learners["TauAgent"].progress.max_steps == 400
     assert pool.batcher.actors == {("TauAgent", 0): agents[0].learner.actor}
     assert agents[0].learner.actor.parties == 2
 
@@ -72,7 +72,7 @@ def test_independent_pairs_have_their_own(make: Make) -> None:
     assert len({learner.policy.weights["body.0.weight"].tobytes() for learner in learners}) == 12
     assert list(pool.learners) == [f"TauAgent-pair{pair}" for pair in range(12)]
     assert pool.of_pair(1) == [learners[1]], "and not that of pair 11"
-    assert learners[0].max_steps == learners[0].setup.decisions == 34, "what exploration falls over, too"
+    assert learners[0].progress.max_steps == learners[0].setup.decisions == 34, "what exploration falls over, too"
     assert pool.executor._max_workers <= 12
 
 
@@ -184,7 +184,7 @@ def hold_lock(monkeypatch: pytest.MonkeyPatch, holds: Iterator[bool]) -> None:
 
 def where(pool: LearnerPool, *pairs: int) -> list[str]:
     """A letter for each pair's learner: thread or the number of its process."""
-    handles = [pool.learner(pair, SPEC)._handle for pair in pairs]
+    handles = [pool.learner(pair, SPEC).handle for pair in pairs]
     places = [one._process if isinstance(one, RemoteLearner) else None for one in handles]
     return ["thread" if place is None else place.log.name for place in places]  # type: ignore[attr-defined]
 

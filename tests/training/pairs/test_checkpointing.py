@@ -19,10 +19,13 @@ from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.runs.callbacks import NOBODY
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.moments import Moment
+from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Store
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.checkpointing import Checkpointer
 from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
 from tests.training.learners import collect, make_learner
@@ -35,7 +38,10 @@ def pairs(*decisions: int) -> list[AgentTrainerPair]:
 
 def keeper(run: Path, hub: MetricsHub, *, resume: bool, together: bool = False) -> Checkpointer:
     """Of the run in this folder."""
-    return Checkpointer(Store(run, hub, NOBODY, goes_on=resume), hub, resume=resume, together=together)
+    store, folder = Store(run, hub, NOBODY, goes_on=resume), SimpleNamespace(resumed=resume)
+    plan = SimpleNamespace(task=None, origins=None, inference=False, deterministic=together)
+    begun = SimpleNamespace(store=store, hub=hub, folder=folder, plays=False)
+    return Checkpointer(cast(RunPlan, plan), cast(Run, begun), Lessons({}))
 
 
 @pytest.fixture
@@ -45,9 +51,9 @@ def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Any:
 
 def learned(learner: Learner, decisions: int) -> None:
     """As if an update had been made."""
-    learner.decisions = decisions
+    learner.progress.decisions = decisions
     learner.algorithm.version += 1
-    learner.policy = learner.algorithm.snapshot()
+    learner.updates.policy = learner.algorithm.snapshot()
 
 
 def test_due_at_multiples_of_the_interval_once_something_was_learned(
@@ -55,13 +61,13 @@ def test_due_at_multiples_of_the_interval_once_something_was_learned(
 ) -> None:
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
-    learner.decisions = 150
+    learner.progress.decisions = 150
     assert not checkpointer.due(learner), "nothing was learned yet"
     learned(learner, 150)
     assert checkpointer.due(learner)
     asyncio.run(checkpointer.save([learner], pairs(100, 50)))
     assert not checkpointer.due(learner)
-    learner.decisions = 250
+    learner.progress.decisions = 250
     assert not checkpointer.due(learner), "the same weights again would be no checkpoint"
     learned(learner, 250)
     assert checkpointer.due(learner)
@@ -177,7 +183,7 @@ def test_what_cannot_be_written_is_a_warning_and_tried_again(
     assert any("Cannot save checkpoint" in warning for warning in memory.warnings)
     assert "Cannot save checkpoint" in checkpointer._store.failures["Agent"]
     assert not checkpointer.due(learner), "not again at once"
-    learner.decisions += learner.settings.checkpoint_every
+    learner.progress.decisions += learner.settings.checkpoint_every
     assert checkpointer.due(learner), "though nothing was learned since"
     (tmp_path / "checkpoints").unlink()
     asyncio.run(checkpointer.save([learner], pairs(0)))
@@ -352,17 +358,17 @@ def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: M
             written.append(decisions)
         else:
             assert not checkpointer.due(learner), "it waits for the next"
-            learner.decisions += 99 - learner.decisions % 100
+            learner.progress.decisions += 99 - learner.decisions % 100
             assert not checkpointer.due(learner)
     assert written == [100, 200, 500], "the first whatever it is, then only what is better"
-    assert learner.best is not None
-    assert (learner.best.decisions, learner.best.chosen_by) == (500, "mean reward")
+    assert learner.judge.best is not None
+    assert (learner.judge.best.decisions, learner.judge.best.chosen_by) == (500, "mean reward")
     again = make(save_best_only=True, trial_count=2)
     resumed = keeper(tmp_path, hub, resume=True)
     resumed.prepare()
     resumed.register(again)
-    assert again.best is not None
-    assert again.best.rank == (2.0, 0.0)
+    assert again.judge.best is not None
+    assert again.judge.best.rank == (2.0, 0.0)
     again.ended(np.full(2, 1.9, np.float32))
     learned(again, 600)
     assert not resumed.due(again), "a resumed run knows what is to be beaten"
@@ -380,7 +386,7 @@ def test_the_best_alone_is_kept_by_validation(make: Any, hub: MetricsHub, tmp_pa
     learner.ended(np.ones(5, np.float32))
     learned(learner, 200)
     assert not checkpointer.due(learner), "rewards do not judge where validation does"
-    learner.best = ScoredPolicy(learner.policy, 200, {keys.VALIDATION_ACCURACY: 0.5}, (0.5, 0.0))
+    learner.judge.best = ScoredPolicy(learner.policy, 200, {keys.VALIDATION_ACCURACY: 0.5}, (0.5, 0.0))
     learned(learner, 300)
     assert checkpointer.due(learner)
 
@@ -439,12 +445,12 @@ def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_pat
     async def learn_and_save() -> None:
         collect(learner, 1)
         await learner.wait_for_learner()
-        await learner.drain()
-        learner.decisions = 100
+        await learner.updates.drain()
+        learner.progress.decisions = 100
         await checkpointer.save([learner], pairs(100))
 
     asyncio.run(learn_and_save())
-    assert learner.updates == 1
+    assert learner.progress.updates == 1
     again = make(save_param_only=True, seed=6)
     resumed = keeper(tmp_path, hub, resume=True)
     resumed.register(again)

@@ -37,7 +37,9 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.updates import Updates
 from tau_trainer.training.pairs.collector import PairsCollector
+from tau_trainer.training.pairs.overseer import RunOverseer
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import make_plan
@@ -541,7 +543,7 @@ def test_a_defect_in_learning_is_no_silence(stage: Stage, tmp_path: Path, monkey
 
 def held_until_the_end(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> list[float]:
     """All updates but the first wait until the pair has ended, and then fail where there is an ``error``."""
-    ended, update, drain, calls = threading.Event(), PPO.update, Learner.drain, list[float]()
+    ended, update, drain, calls = threading.Event(), PPO.update, Updates.drain, list[float]()
 
     def held(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         calls.append(progress)
@@ -551,12 +553,12 @@ def held_until_the_end(monkeypatch: pytest.MonkeyPatch, error: Exception | None 
                 raise error
         return update(self, work, progress, publish)
 
-    async def drained(self: Learner) -> None:
+    async def drained(self: Updates) -> None:
         ended.set()
         await drain(self)
 
     monkeypatch.setattr(PPO, "update", held)
-    monkeypatch.setattr(Learner, "drain", drained)
+    monkeypatch.setattr(Updates, "drain", drained)
     return calls
 
 
@@ -581,7 +583,7 @@ def test_what_waits_for_the_learner_is_given_up_only_at_once(
     monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.1,))
     calls = held_until_the_end(monkeypatch)
     session = begin(tau_settings(tmp_path, collection__max_policy_age=100, behaviors__TauAgent__max_steps=10_000))
-    until(lambda: len(calls) == 2 and len(pairs_of(session).learners[0]._queue) >= 3)
+    until(lambda: len(calls) == 2 and len(pairs_of(session).learners[0].updates._queue) >= 3)
     session.cancel(at_once=at_once)
     session.wait(40)
     assert (len(calls) == 2) == at_once
@@ -597,7 +599,7 @@ def test_an_export_that_cannot_work_is_told_at_the_start(
         await asyncio.sleep(0.02)
 
     stage.before_step = pause
-    monkeypatch.setattr("tau_trainer.training.pairs.collector.check_export", fails)
+    monkeypatch.setattr("tau_trainer.training.pairs.overseer.check_export", fails)
     settings = tau_settings(
         tmp_path / "results",
         behaviors__TauAgent__max_steps=100_000,
@@ -717,15 +719,15 @@ def test_a_lesson_by_reward(stage: Stage, tmp_path: Path, memory: Memory) -> Non
 def first_policy(memory: Memory, settings: RunSettings) -> tuple[RunReport, dict[str, Any]]:
     """The report of a run, and the weights that its learner first acted with."""
     seen: list[dict[str, Any]] = []
-    original = PairsCollector._learner_appears
+    original = RunOverseer.appears
 
-    def appears(self: PairsCollector, learner: Learner) -> None:
+    def appears(self: RunOverseer, learner: Learner) -> None:
         original(self, learner)
         assert (learner.decisions, learner.policy.version) == (0, 0)
         seen.append(dict(learner.policy.weights))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PairsCollector, "_learner_appears", appears)
+        patch.setattr(RunOverseer, "appears", appears)
         report = train(settings, memory, "learn")
     return report, seen[0]
 
@@ -833,7 +835,7 @@ def test_state_is_carried_over_a_whole_run(stage: Stage, tmp_path: Path, monkeyp
 
     stage.before_step = fail_once
     monkeypatch.setattr(PPO, "learn", noted)
-    for place in ("pairs.collector.check_export", "pairs.finish.export_onnx", "checkpointing.export_onnx"):
+    for place in ("pairs.overseer.check_export", "pairs.finish.export_onnx", "pairs.checkpointing.export_onnx"):
         monkeypatch.setattr(f"tau_trainer.training.{place}", lambda *_: None)
     settings = plain_settings(
         tmp_path,
@@ -889,9 +891,9 @@ def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: M
     original = PairsCollector.save
 
     def with_stats(self: PairsCollector) -> None:
-        self._stat(1, Stat("Game/Speed", 4.0, Aggregation.AVERAGE))
-        self._stat(0, Stat("Game/Level", 2.0, Aggregation.MOST_RECENT))
-        self._stat(1, Stat("Game/Level", 9.0, Aggregation.MOST_RECENT))
+        self.overseer._stat(1, Stat("Game/Speed", 4.0, Aggregation.AVERAGE))
+        self.overseer._stat(0, Stat("Game/Level", 2.0, Aggregation.MOST_RECENT))
+        self.overseer._stat(1, Stat("Game/Level", 9.0, Aggregation.MOST_RECENT))
         original(self)
 
     with pytest.MonkeyPatch.context() as patch:

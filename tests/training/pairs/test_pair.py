@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import pytest
 
-from tau_trainer.envs import Environment
+from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError
 from tau_trainer.metrics import PairState
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
 
 
 class FakeEnvironment:
@@ -86,13 +86,25 @@ class FakeTrainer:
         self.abandoned += 1
 
 
+class Until(Overseer):
+    """A pair has had enough after so many decisions."""
+
+    def __init__(self, decisions: int, told: Callable[[int], Parameters]) -> None:
+        self.most, self.told = decisions, told
+
+    def enough(self, pair: AgentTrainerPair) -> bool:
+        return pair.trainer.decisions >= self.most
+
+    def parameters(self, pair: int) -> Parameters:
+        return self.told(pair)
+
+
 def pair_of(environment: FakeEnvironment, decisions: int = 30) -> tuple[AgentTrainerPair, FakeTrainer]:
     trainer = FakeTrainer(environment.log)
     pair = AgentTrainerPair(
         cast(Environment, environment),
         cast(AgentTrainer, trainer),
-        lambda pair: pair.trainer.decisions >= decisions,
-        lambda number: {"x": float(number)},
+        Until(decisions, lambda number: {"x": float(number)}),
     )
     return pair, trainer
 
@@ -127,8 +139,7 @@ def test_a_lesson_that_begins_is_told_before_the_next_answer(require_reset: bool
     pair = AgentTrainerPair(
         cast(Environment, environment),
         cast(AgentTrainer, trainer),
-        lambda pair: pair.trainer.decisions >= 40,
-        lambda number: book.parameters,
+        Until(40, lambda number: book.parameters),
         book,
     )
     asyncio.run(live(pair))
@@ -260,7 +271,7 @@ def test_a_person_who_stops_the_game_is_waited_for(at_the_start: bool) -> None:
 
     environment = Editor([] if at_the_start else [None, stop])
     pair, trainer = pair_of(environment, 50)
-    pair._on_absence = keep
+    pair._overseer.absent = keep  # type: ignore[method-assign]
     asyncio.run(live(pair))
     assert seen == [(str(stop), False), (str(stop), True)]
     assert pair.absent is None

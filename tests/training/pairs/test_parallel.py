@@ -10,7 +10,7 @@ import pytest
 from tau_trainer.errors import EngineExitedError
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.agents import AgentTrainer
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.training.fakes import Memory
 
@@ -79,8 +79,9 @@ class Team:
         self, hub: MetricsHub, count: int, most: int, exchanges: int = 4, pause_s: float = 0.0, **more: Any
     ) -> None:
         self.log: list[str] = []
+        self.overseer = Overseer()
         self.pairs = [FakePair(i, hub, self.log, exchanges, pause_s) for i in range(count)]
-        self.parallel = ParallelTrainer(cast(list[AgentTrainerPair], self.pairs), most, hub, **more)
+        self.parallel = ParallelTrainer(cast(list[AgentTrainerPair], self.pairs), most, hub, self.overseer, **more)
 
     def run(self) -> None:
         asyncio.run(self.parallel.run())
@@ -182,7 +183,8 @@ def test_engines_begin_anew_where_the_round_says_so(make: Make) -> None:
     async def after_round() -> bool:
         return next(rounds)
 
-    team = make(2, 2, exchanges=3, deterministic=True, after_round=after_round)
+    team = make(2, 2, exchanges=3, deterministic=True)
+    team.overseer.round_over = after_round  # type: ignore[method-assign]
     team.pairs[1].fails_at = "anew"
     team.run()
     assert team.log.count("anew 0") == team.log.count("anew 1") == 1
@@ -195,7 +197,8 @@ def test_each_pair_is_evaluated_as_it_ends(make: Make) -> None:
     async def evaluate(pair: AgentTrainerPair) -> None:
         evaluated.append((pair.id, pair.trainer.state))
 
-    team = make(2, 1, evaluate=evaluate)
+    team = make(2, 1)
+    team.overseer.evaluate = evaluate  # type: ignore[method-assign]
     team.run()
     assert evaluated == [(0, PairState.EVALUATING), (1, PairState.EVALUATING)]
 

@@ -23,7 +23,7 @@ from tau_trainer.tau.batched import TauBatched
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
-from tau_trainer.training.pairs.population import PopulationTrainer
+from tau_trainer.training.pairs.world import Payment
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.stored import evaluate_run, export_run
 from tests.training.fakes import Memory, begin, sac_settings, tau_settings, train
@@ -98,15 +98,15 @@ def test_a_pair_does_not_depend_on_how_many_there_are(tmp_path: Path) -> None:
 def test_rewards_are_those_that_engines_would_be_paid(tmp_path: Path, memory: Memory) -> None:
     """By the environment's own formula, which is what the task's rewarder pays component by component."""
     paid: list[tuple[torch.Tensor, torch.Tensor]] = []
-    pay = PopulationTrainer._pay
+    pay = Payment.pay
 
-    def seen(self: PopulationTrainer, lived: Any) -> Any:
+    def seen(self: Payment, lived: Any) -> Any:
         found = pay(self, lived)
         paid.append((found[0].mean(dim=3), lived["rewards"]))
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PopulationTrainer, "_pay", seen)
+        patch.setattr(Payment, "pay", seen)
         train(settings(tmp_path, tau__evaluate=False), memory)
     for ours, theirs in paid:
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
@@ -301,7 +301,7 @@ def test_a_pair_that_has_learned_enough_stands_elsewhere_and_the_others_go_on(
     def enough(self: Learner, returns: FloatArray) -> None:
         ended(self, returns)
         if self.name.endswith("pair0") and len(returns):
-            self.stop()
+            self.stopped = True
 
     def restored(self: Learner, *given: Any) -> None:
         restore(self, *given)

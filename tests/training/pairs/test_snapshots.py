@@ -15,10 +15,12 @@ from tau_trainer.training.pairs.snapshots import Snapshots
 
 
 def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, **more: Any) -> Any:
-    evaluation = {} if accuracy is None else {keys.VALIDATION_ACCURACY: accuracy}
-    numbers = {"updates": 0, "policy_age": 0.0, "held_seconds": 0.0, "update_seconds": 0.0, "max_steps": 1000}
-    given = {"rewards": LastRewards(), **numbers, **more}
-    return SimpleNamespace(name=name, decisions=decisions, evaluation=evaluation, **given)
+    scores = {} if accuracy is None else {keys.VALIDATION_ACCURACY: accuracy}
+    numbers = {"updates": 0, "policy_age": 0.0, "update_seconds": 0.0, "max_steps": 1000}
+    bound = SimpleNamespace(held_seconds=more.pop("held_seconds", 0.0))
+    progress = SimpleNamespace(**{"rewards": LastRewards(), **numbers, **more})
+    judge = SimpleNamespace(scores=scores)
+    return SimpleNamespace(name=name, decisions=decisions, progress=progress, bound=bound, judge=judge)
 
 
 def said(pair: int, **values: float) -> LastRewards:
@@ -56,11 +58,10 @@ def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
         parallel=SimpleNamespace(pairs=pairs),
         learners=learners,
         baselines=None,
-        validation_accuracy={1: 0.25},
-        lessons=Lessons({}),
         actors=None,
-        pool=SimpleNamespace(of_pair=lambda pair: learners),
     )
+    pool = SimpleNamespace(of_pair=lambda pair: learners)
+    run.overseer = SimpleNamespace(accuracies={1: 0.25}, lessons=Lessons({}), pool=pool)
     run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True, inference=False)
     run.steps = sum(pair.trainer.decisions for pair in pairs)
     return run
@@ -181,7 +182,7 @@ def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:
     """With a policy for each pair, those that have not begun have no learner yet."""
     learners = [fake_learner("A-pair0"), fake_learner("A-pair1")]
     run = run_of([FakePair(number, learners[number : number + 1]) for number in range(5)], learners)
-    run.pool = SimpleNamespace(of_pair=lambda pair: learners[pair : pair + 1])
+    run.overseer.pool = SimpleNamespace(of_pair=lambda pair: learners[pair : pair + 1])
     assert snapshots_of(run).most == 2000
     run.plan.shared = False
     assert snapshots_of(run).most == 5000

@@ -49,7 +49,8 @@ def fake_pair(number: int, *, awaited: bool) -> Any:
 
 
 def fake_learner(*, idle: bool) -> Any:
-    return SimpleNamespace(name="TauAgent", idle=idle, policy=SimpleNamespace(version=0))
+    bound = SimpleNamespace(outstanding=0 if idle else 1)
+    return SimpleNamespace(name="TauAgent", bound=bound, policy=SimpleNamespace(version=0))
 
 
 def test_who_waits_for_whom() -> None:

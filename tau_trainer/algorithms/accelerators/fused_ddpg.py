@@ -1,0 +1,204 @@
+"""The gradient step of DDPG and TD3 by hand: for plain networks, as :mod:`.fused_sac` is for SAC.
+
+The formulas are those of :mod:`tau_trainer.algorithms.off_policy.ddpg`; tests hold both against each other. Scripted,
+all steps of an update run without Python and without the interpreter's lock. ``B`` is the minibatch, ``H`` the hidden
+units, ``E`` estimates of Q, ``c`` continuous actions, ``S`` reward streams.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from tau_trainer.algorithms.accelerators.fused_sac import SoftWeights, back, back_to_actions, through, weigh
+from tau_trainer.algorithms.accelerators.scripting import scripted
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
+from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
+from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
+
+
+class Workspace(NamedTuple):
+    """Activations of one minibatch, overwritten by the next: before and after each swish."""
+
+    pre: list[torch.Tensor]
+    """Of the actor, [1, B, H]."""
+    post: list[torch.Tensor]
+    q_pre: list[torch.Tensor]
+    """[E, B, H]."""
+    q_post: list[torch.Tensor]
+
+
+class Numbers(NamedTuple):
+    """Hyperparameters of one update."""
+
+    gammas: torch.Tensor
+    """[S]."""
+    tau: float
+    delay: int
+    learning_rate: float
+
+
+class Followed(NamedTuple):
+    """Flat vectors: what is learned, and what follows it."""
+
+    source: torch.Tensor
+    target: torch.Tensor
+
+
+def named_weights(views: dict[str, torch.Tensor], actor: str, q: str) -> SoftWeights:
+    """The parameters of an actor and its Qs, or their gradients; what SAC has besides is empty."""
+    layers = sum(name.startswith(f"{q}.body.") for name in views) // 2
+
+    def body(owner: str, kind: str) -> list[torch.Tensor]:
+        return [views[f"{owner}.body.{layer}.{kind}"] for layer in range(layers)]
+
+    nothing = torch.zeros(0)
+    return SoftWeights(
+        body_weight=body(actor, "weight"),
+        body_bias=body(actor, "bias"),
+        action_weight=views[f"{actor}.action.weight"],
+        action_bias=views[f"{actor}.action.bias"],
+        value_weight=nothing,
+        value_bias=nothing,
+        q_body_weight=body(q, "weight"),
+        q_body_bias=body(q, "bias"),
+        q_weight=views[f"{q}.weight"],
+        q_bias=views[f"{q}.bias"],
+        log_coefficients=nothing,
+    )
+
+
+def value_after(target: SoftWeights, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
+    """The least Q' [B, S] of what pi' does after each transition, with ``noise`` [B, c]."""
+    following = batch.following[0]
+    x = following
+    for layer in range(len(target.body_weight)):
+        x = torch.ops.aten.silu(torch.addmm(target.body_bias[layer][0], x, target.body_weight[layer][0]))
+    actions = torch.tanh(torch.addmm(target.action_bias, x, target.action_weight)) + noise
+    both = torch.cat((following, actions.clamp(-1.0, 1.0)), dim=1)
+    y = both.unsqueeze(0).expand(target.q_weight.size(0), both.size(0), both.size(1))
+    for layer in range(len(target.q_body_weight)):
+        y = torch.ops.aten.silu(torch.baddbmm(target.q_body_bias[layer], y, target.q_body_weight[layer]))
+    return torch.baddbmm(target.q_bias, y, target.q_weight).amin(dim=[0])
+
+
+def compute_q_gradient(
+    numbers: Numbers,
+    weights: SoftWeights,
+    gradient: SoftWeights,
+    target: SoftWeights,
+    space: Workspace,
+    batch: Transitions,
+    noise: torch.Tensor,
+) -> torch.Tensor:
+    """Write the gradient of the Qs' losses; returns these and the mean Q of each stream, [E + S]."""
+    goal = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, value_after(target, batch, noise))
+    both = torch.cat((batch.inputs[0], batch.continuous), dim=1)
+    x = both.unsqueeze(0).expand(weights.q_weight.size(0), both.size(0), both.size(1))
+    features = through(x, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)
+    q = torch.baddbmm(weights.q_bias, features, weights.q_weight)
+    error = q - goal
+    weighted = weigh(error, batch)
+    grad = weighted * (1.0 / float(goal.numel()))
+    torch.bmm(features.transpose(1, 2), grad, out=gradient.q_weight)
+    torch.sum(grad, dim=[1], keepdim=True, out=gradient.q_bias)
+    if len(space.q_pre) > 0:
+        grad = torch.bmm(grad, weights.q_weight.transpose(1, 2))
+        back(x, grad, weights.q_body_weight, space.q_pre, space.q_post, gradient.q_body_weight, gradient.q_body_bias)
+    return torch.cat((0.5 * (error * weighted).mean(dim=[1, 2]), q.mean(dim=[0, 1])))
+
+
+def compute_policy_gradient(
+    weights: SoftWeights, gradient: SoftWeights, space: Workspace, observations: torch.Tensor
+) -> torch.Tensor:
+    """Write the gradient of the actor's loss; returns that, []."""
+    x = observations.unsqueeze(0)
+    features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)
+    actions = torch.tanh(torch.addmm(weights.action_bias, features[0], weights.action_weight))
+    y = torch.cat((observations, actions), dim=1)
+    for layer in range(len(weights.q_body_weight)):  # of the first Q alone
+        torch.addmm(weights.q_body_bias[layer][0], y, weights.q_body_weight[layer][0], out=space.q_pre[layer][0])
+        y = torch.ops.aten.silu(space.q_pre[layer][0])
+    q = torch.addmm(weights.q_bias[0], y, weights.q_weight[0])
+    grad = torch.full_like(q, -1.0 / float(q.numel()))
+    at_raw = back_to_actions(weights, grad, space.q_pre, actions.size(1)) * (1.0 - actions * actions)
+    torch.mm(features[0].t(), at_raw, out=gradient.action_weight)
+    torch.sum(at_raw, dim=[0], out=gradient.action_bias)
+    if len(space.pre) > 0:
+        upstream = torch.mm(at_raw, weights.action_weight.t()).unsqueeze(0)
+        back(x, upstream, weights.body_weight, space.pre, space.post, gradient.body_weight, gradient.body_bias)
+    return -q.mean()
+
+
+def run_steps(
+    numbers: Numbers,
+    weights: SoftWeights,
+    gradient: SoftWeights,
+    target: SoftWeights,
+    followed: Followed,
+    actor: OptimizerState,
+    q: OptimizerState,
+    space: Workspace,
+    drawn: Transitions,
+    noise: torch.Tensor,
+    statistics: torch.Tensor,
+) -> None:
+    """A gradient step for each row of ``statistics`` [steps, 2 + E + S], from as many minibatches of ``drawn``."""
+    steps = statistics.size(0)
+    size, taken = noise.size(0) // steps, int(q.step.item())
+    for index in range(steps):
+        begin, end, step = index * size, (index + 1) * size, taken + index + 1
+        batch = minibatch(drawn, begin, end)
+        statistics[index, 2:] = compute_q_gradient(numbers, weights, gradient, target, space, batch, noise[begin:end])
+        optimizer_step(q, numbers.learning_rate, step)
+        if step % numbers.delay == 0:
+            statistics[index, 0] = compute_policy_gradient(weights, gradient, space, batch.inputs[0])
+            statistics[index, 1] = 1.0
+            optimizer_step(actor, numbers.learning_rate, step // numbers.delay)
+            followed.target.lerp_(followed.source, numbers.tau)
+    q.step.add_(steps)
+
+
+class FusedSteps:
+    """The fused path with the memory that it works in."""
+
+    def __init__(self, parameters: FlatParameters) -> None:
+        actor, q, target, q_target = DeterministicActorCritic.PARTS
+        views, flat = parameters.views(parameters.optimizer.parameters), parameters.optimizer.parameters
+        self._weights = named_weights(views, actor[:-1], q[:-1])
+        self._gradient = named_weights(parameters.views(parameters.optimizer.gradient), actor[:-1], q[:-1])
+        self._target = named_weights(views, target[:-1], q_target[:-1])
+        self._followed = Followed(flat[parameters.span(actor, q)], flat[parameters.span(target, q_target)])
+        self._optimizers = parameters.part(actor), parameters.part(q)
+        self._space: Workspace | None = None
+        self._steps = scripted(run_steps)
+
+    @property
+    def scripted(self) -> bool:
+        """Whether steps run without the interpreter's lock."""
+        return self._steps is not run_steps
+
+    def run(self, numbers: Numbers, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
+        """Learn from ``steps`` minibatches; returns a row of numbers for each."""
+        weights, batch = self._weights, len(noise) // steps
+        if self._space is None or any(one.size(1) != batch for one in self._space.pre):
+            rooms = [
+                [bias.new_zeros(len(bias), batch, bias.size(2)) for bias in biases]
+                for biases in (weights.body_bias, weights.body_bias, weights.q_body_bias, weights.q_body_bias)
+            ]
+            self._space = Workspace(*rooms)
+        statistics = noise.new_zeros(steps, 2 + len(weights.q_weight) + len(numbers.gammas))
+        self._steps(
+            numbers,
+            weights,
+            self._gradient,
+            self._target,
+            self._followed,
+            *self._optimizers,
+            self._space,
+            drawn,
+            noise,
+            statistics,
+        )
+        return statistics

@@ -1,0 +1,240 @@
+"""What off-policy algorithms share: so many gradient steps for so many decisions, from a replay memory."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import Counters, Publish, Setup, State
+from tau_trainer.algorithms.off_policy.replayed import Replayed
+from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.memory import (
+    Rollout,
+    Work,
+)
+from tau_trainer.metrics import keys
+
+_STEPS_AN_UPDATE = 4
+"""Gradient steps for which an update is worth beginning: what is done once in each takes longer than one of them."""
+_DECISIONS_AN_UPDATE = 40
+"""Decisions that may have been made by then, if they earn one step at all: weights should not be old."""
+_STEPS_AT_ONCE = 64
+"""Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
+_BYTES_AT_ONCE = 2**26
+"""The same for images."""
+
+_NEWEST = 16
+"""Minibatches of the newest transitions, which learned reward streams tell from demonstrations."""
+
+_REPLAY = "replay."
+"""What the names of the replay memory's columns begin with in a checkpoint."""
+_PRIORITIES = "priorities"
+
+
+class OffPolicy(Replayed):
+    """Learns from minibatches of the transitions of now and before, a gradient step for ``steps_per_update``.
+
+    Transitions are handed over as they come. A subclass names its :attr:`name`, builds its network, and takes gradient
+    steps.
+
+    Raises:
+        SettingsError: as :class:`Replayed`; or a learned reward is asked for single steps where there are several.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.signals = self.make_signals()
+        if self.signals and self.numbers.n_step > 1:
+            raise SettingsError(f"{self.signals[0].name} pays for single steps; set n_step: 1")
+        if setup.environment:
+            _ = self.hindsight  # what is wrong with it is said before anything is played
+        self.seen = 0
+        """Transitions so far, in all runs."""
+        self.steps = 0
+        """Gradient steps that they have earned, and that were taken or passed by."""
+        self.signal_steps = 0
+        """The same, of learned reward streams."""
+
+    @override
+    def ready(self, counters: Counters) -> Work | None:
+        every = self.numbers.steps_per_update
+        worth = every * max(min(_STEPS_AN_UPDATE, _DECISIONS_AN_UPDATE // every), 1)
+        least = counters.push or (worth if counters.updates else self._first)
+        return self.memory.take() if self.memory.completed >= max(least, 1) else None
+
+    @property
+    @override
+    def missing(self) -> str:
+        return f"{self._first:,} decisions"
+
+    @abstractmethod
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        """Take a gradient step from each of ``steps`` consecutive minibatches; called without gradients.
+
+        Returns:
+            Numbers to report, float32 [steps, m].
+        """
+
+    @abstractmethod
+    def report(self, means: list[float]) -> dict[str, float]:
+        """Statistics by TensorBoard name, from the means of what :meth:`learn` returned."""
+
+    @override
+    def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
+        before = self.seen, self.steps, self.signal_steps
+        for signal in self.signals:  # they pay when transitions are drawn
+            rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
+        source = work.source
+        if work.anew:
+            self.replay.forget_all()
+        undo: Callable[[], None] = partial(self.replay.forget, source) if len(rollout) else lambda: None
+        try:
+            if len(rollout):
+                self.check_input(rollout)
+                undo = self._store(rollout, source)
+                self.observe(rollout.observations)
+                self.network.tick(rollout.column("discrete"))
+                self.seen += len(rollout)
+            elif self.priorities is not None:
+                self.priorities.mark()
+                undo = self.priorities.undo
+            return self._descend(self._due() if work.gradient_steps is None else work.gradient_steps, progress)
+        except BaseException:
+            undo()
+            self.seen, self.steps, self.signal_steps = before
+            raise
+
+    def _store(self, rollout: Rollout, source: int) -> Callable[[], None]:
+        """Put a collector's transitions into the ring; returns what takes them, and their priorities, out again."""
+        replay, priorities = self.replay, self.priorities
+        take_out = replay.append(self._rows(rollout), self._links(rollout), source)
+        if priorities is None:
+            return take_out
+        priorities.append(replay.newest)
+
+        def undo() -> None:
+            take_out()
+            priorities.undo()
+
+        return undo
+
+    def _due(self) -> int:
+        """Gradient steps that the transitions so far have earned and that were not taken.
+
+        Those that were earned while there was no minibatch are not made up for: a burst of them would learn the few
+        transitions there are by heart.
+        """
+        own = self.numbers
+        earned = self._earned(own.steps_per_update)
+        if len(self.replay) < own.batch_size:
+            self.steps = max(self.steps, earned)
+            self.signal_steps = max(self.signal_steps, self._earned(own.reward_signal_steps_per_update))
+        return max(0, earned - self.steps)
+
+    def _earned(self, every: float) -> int:
+        """Steps that the transitions so far have earned, at one for every so many decisions."""
+        return int((self.seen - self.numbers.buffer_init_steps) / every)
+
+    def _descend(self, steps: int, progress: float) -> dict[str, float]:
+        own, rate = self.numbers, self.learning_rate(progress)
+        if not steps:
+            return {}
+        told = self._teach_signals()
+        most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (own.batch_size * self.replay.row_bytes)))
+        most = 1 if self.recurrence or self.priorities else most
+        blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
+        numbers = torch.cat([self._stretch(block, rate) for block in blocks])
+        self.check_finite(numbers)
+        self.steps += steps
+        return {
+            **self.report(numbers.mean(dim=0).tolist()),
+            **told,
+            keys.LEARNING_RATE: rate,
+            keys.MINIBATCHES: float(steps),
+        }
+
+    def _stretch(self, minibatches: int, rate: float) -> torch.Tensor:
+        """The same as :meth:`_learn_once`, told to whoever asks."""
+        if self.on_batch is None:
+            return self._learn_once(minibatches, rate)
+        self.on_batch(minibatches, None)
+        numbers = self._learn_once(minibatches, rate)
+        self.on_batch(minibatches, self.report(numbers.mean(dim=0).tolist()))
+        return numbers
+
+    def _learn_once(self, minibatches: int, rate: float) -> torch.Tensor:
+        """Gradient steps from minibatches that are drawn together."""
+        if self.priorities is None:
+            return self.learn(self.draw(minibatches), minibatches, rate)
+        shape = minibatches, self.numbers.batch_size
+        uniform = torch.rand(shape, generator=self.generator, dtype=torch.float64)
+        places, weights = self.priorities.draw(uniform.numpy())
+        errors = torch.zeros(places.size, device=self.device)
+        drawn = self._taken(places.ravel())._replace(weights=self.tensor(weights.ravel()), errors=errors)
+        numbers = self.learn(drawn, minibatches, rate)
+        self.priorities.update(places.ravel(), errors.cpu().numpy())
+        return numbers
+
+    def _teach_signals(self) -> dict[str, float]:
+        """The gradient steps of learned reward streams that are due, numbers by TensorBoard name.
+
+        They see the newest transitions: of older ones it is too late to ask how likely they are.
+        """
+        own = self.numbers
+        earned = self._earned(own.reward_signal_steps_per_update)
+        due, self.signal_steps = max(0, earned - self.signal_steps), max(earned, self.signal_steps)
+        told: dict[str, float] = {}
+        if self.signals and due:
+            newest = self._experience(self.replay.take(self.replay.recent(_NEWEST * own.batch_size)))
+            for signal in self.signals:
+                told |= signal.steps(newest, due)
+        return told
+
+    @override
+    def state(self) -> State:
+        arrays, facts = super().state()
+        facts |= {"seen": self.seen, "steps": self.steps, "signal_steps": self.signal_steps}
+        if self.numbers.save_replay_buffer:
+            rows, facts["replay"] = self.replay.state()
+            arrays |= {_REPLAY + name: values for name, values in rows.items()}
+            if self.priorities is not None:
+                arrays[_PRIORITIES], facts["priorities"] = self.priorities.state()
+        return arrays, facts
+
+    @override
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        replay, priorities = self._new_replay(), self._new_priorities()
+        if "replay" in facts and "version" in facts:
+            rows = {name.removeprefix(_REPLAY): rows for name, rows in arrays.items() if name.startswith(_REPLAY)}
+            try:
+                replay.load(rows, facts["replay"])
+                if priorities is not None and _PRIORITIES in arrays:
+                    priorities.load(arrays[_PRIORITIES], facts["priorities"])
+                elif priorities is not None:  # an earlier run drew evenly
+                    priorities.append(np.arange(len(replay)))
+            except ValueError as error:
+                raise CheckpointError(f"{error}; use the settings that the run was started with") from error
+        super().load(arrays, facts)
+        if "version" not in facts:
+            self.network.begin_anew()
+        else:
+            self.priorities = priorities
+            self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
+            self.signal_steps = int(facts.get("signal_steps", 0))  # older checkpoints have none
+
+    @override
+    def lost(self, facts: Mapping[str, Any]) -> str:
+        if "replay" in facts:
+            return ""
+        return (
+            f"the replay memory of '{self.spec.short_name}' was not kept, so learning goes on once "
+            f"{self.numbers.batch_size:,} new decisions are made; save_replay_buffer: true keeps it"
+        )

@@ -1,0 +1,166 @@
+"""Deep deterministic policy gradients (Lillicrap et al. 2016), with the numbers of Stable-Baselines3.
+
+- The actor says one action for an observation, tanh of its last layer; noise is added where it acts, not where it
+  learns (:mod:`tau_trainer.exploration`).
+- Q learns ``r + gamma Q'(s', pi'(s'))``; then the actor climbs the new Q. Q' and pi' follow at ``tau``.
+- Q has a head for each reward stream; the actor follows their mean. After a limit the value goes on, after a real end
+  it does not.
+- Not as in the paper: swish instead of ReLU with batch normalisation, actions go in beside the observations and not a
+  layer later, and there is no weight decay. Heads of Q begin at zero.
+
+TD3 (:mod:`tau_trainer.algorithms.off_policy.td3`) is this with two Qs, a delay and noise in the target.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.accelerators.fused_ddpg import FusedSteps, Numbers
+from tau_trainer.algorithms.base import Setup
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
+from tau_trainer.algorithms.parameters import follower, optimizer_step
+from tau_trainer.errors import SettingsError
+from tau_trainer.metrics import keys
+from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import DDPGHyperparameters
+
+
+def squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
+    """Squared errors [E, n, S], each times what it counts, where a prioritized memory says; it learns of them."""
+    if not len(batch.weights):
+        return error.square()
+    batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))
+    return error.square() * batch.weights[None, :, None]
+
+
+def policy_loss(module: DeterministicActorCritic, batch: Transitions) -> torch.Tensor:
+    """What the actor minimises, []: minus the first Q of what it would do; no gradient reaches the Qs."""
+    with torch.no_grad():
+        seen = module.q.see(batch.inputs)
+    actions = torch.tanh(module.network.outputs(batch.inputs))
+    first: torch.Tensor = module.q(seen, actions, frozen=True)[0]
+    return -first.mean()
+
+
+class DDPG(OffPolicy):
+    """The learner of one behavior.
+
+    Args:
+        setup: what it is made from.
+        fused: plain networks learn through hand-written steps; False = torch's own differentiation throughout, the
+            same numbers.
+    """
+
+    name = "ddpg"
+    estimates = 1
+    """Of Q."""
+    delay = 1
+    """Steps of the Qs for one of the actor and of the targets."""
+    parts = DeterministicActorCritic.PARTS
+    module: DeterministicActorCritic
+
+    def __init__(self, setup: Setup, *, fused: bool = True) -> None:
+        super().__init__(setup)
+        self._tau = cast("DDPGHyperparameters", self.numbers).tau
+        self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
+        actor, q, *_ = self.parts
+        self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
+        module = self.module
+        self._follow = follower(module.target, module.network), follower(module.q_target, module.q)
+        self._fused = FusedSteps(self.parameters) if fused and self.network.plain else None
+        self.large = len(self.network.encoders) > 0
+        self.holds_lock = self._fused is None or not self._fused.scripted
+
+    @override
+    def build(self) -> DeterministicActorCritic:
+        numbers, network = cast("DDPGHyperparameters", self.numbers), self.settings.network_settings
+        if network.action_levels is not None:
+            raise SettingsError(f"{self.name} learns no levels of actions; remove network_settings.action_levels")
+        if self.spec.actions.discrete_size:
+            raise SettingsError(
+                f"{self.name} learns continuous actions alone, and there are discrete branches "
+                f"{list(self.spec.actions.discrete_branches)}; use trainer_type: "
+                f"{'sac or ppo' if self.spec.actions.continuous_size else 'dqn'}"
+            )
+        exploration = numbers.exploration.over(self._setup.decisions)
+        self.module = DeterministicActorCritic(
+            self.spec, network, exploration, len(self.streams), self.estimates, self.generator
+        )
+        self.network = self.module.network
+        return self.module
+
+    def noise(self, drawn: Transitions) -> torch.Tensor:
+        """What is added to the target's actions, [n, c]."""
+        return torch.zeros_like(drawn.continuous)
+
+    @override
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        noise = self.noise(drawn)
+        if self._fused is not None:
+            return self._fused.run(Numbers(self._gammas, self._tau, self.delay, learning_rate), drawn, noise, steps)
+        each = zip(minibatches(drawn, steps), noise.chunk(steps), strict=True)
+        return torch.stack([self._step(batch, own, learning_rate) for batch, own in each])
+
+    def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the Qs minimise, differentiable.
+
+        Args:
+            batch: ``n`` transitions.
+            noise: their part of :meth:`noise`.
+
+        Returns:
+            Half of each Q's squared error, [E], and the Qs of what was done, [E, n, S].
+        """
+        module = self.module
+        with torch.no_grad():
+            after = (torch.tanh(module.target.outputs(batch.following)) + noise).clamp(-1.0, 1.0)
+            value = module.q_target(module.q_target.see(batch.following), after).squeeze(3).amin(dim=0)
+            goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, S]
+        q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)
+        return 0.5 * squares(q - goal, batch).mean(dim=(1, 2)), q
+
+    def policy_loss(self, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
+        """What the actor minimises, []: minus the first Q of what it would do; no gradient reaches the Qs."""
+        q = self.module.q
+        with torch.no_grad():
+            seen = q.see(batch.inputs)
+        actions = torch.tanh(self.network.outputs(batch.inputs))
+        first: torch.Tensor = q(seen, actions, frozen=True)[0]
+        return -first.mean()
+
+    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """A gradient step with torch's own differentiation.
+
+        Returns:
+            The policy's loss and whether there is one, the Qs' losses, and what they say of each stream, [2 + E + S].
+        """
+        optimizer = self.parameters.optimizer
+        optimizer.gradient.zero_()
+        with torch.enable_grad():
+            losses, q = self.q_losses(batch, noise)
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+        step = int(optimizer.step.add_(1))
+        optimizer_step(self._q, learning_rate, step)
+        policy = losses.new_zeros(2)
+        if step % self.delay == 0:
+            with torch.enable_grad():
+                loss = self.policy_loss(batch, noise)
+                loss.backward()  # type: ignore[no-untyped-call]
+            optimizer_step(self._actor, learning_rate, step // self.delay)
+            for follow in self._follow:
+                follow(self._tau)
+            policy[0], policy[1] = loss.detach(), 1.0
+        return torch.cat((policy, losses, q.flatten(0, -2).mean(dim=0))).detach()
+
+    @override
+    def report(self, means: list[float]) -> dict[str, float]:
+        policy, learned, *others = means
+        names = [*(keys.Q1_LOSS, keys.Q2_LOSS)[: self.estimates], *(keys.value(stream.name) for stream in self.streams)]
+        result = {keys.POLICY_LOSS: policy / learned} if learned else {}
+        return result | dict(zip(names, others, strict=True))

@@ -1,0 +1,98 @@
+"""Deep Q-learning (Mnih et al. 2015) with the switches that Rainbow gathered (Hessel et al. 2018).
+
+- ``double``: the network chooses the action that the target scores (van Hasselt et al. 2016). ``dueling``: see
+  :mod:`tau_trainer.models.action_values`. ``noisy``: see :mod:`tau_trainer.models.mlp`. ``n_step`` and
+  ``prioritized`` belong to every off-policy algorithm. All together are Rainbow but for its distribution.
+- With several branches there is a number for each value of each branch, and a whole action is worth the mean over its
+  branches, as with SAC's Qs. What was forbidden when the next decision was made is no candidate there.
+- ``clip_td_err`` limits the error's gradient and its priority, not the loss's argument, behind whose limits there would
+  be no gradient at all. So ``mse`` with a limit is Huber's loss, and ``smooth_l1`` is that with a limit of 1.
+- Rewards of all streams are added up before anything is learned, so they share one discount.
+- Noisy weights: every row of every pass has noise of its own, also where the target is asked.
+- Recurrent networks learn from sequences that begin with the state that was stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import Setup
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
+from tau_trainer.errors import SettingsError
+from tau_trainer.metrics import keys
+from tau_trainer.models.action_values import ActionValues
+from tau_trainer.specs import FloatArray
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import DQNHyperparameters
+
+
+class DQN(OffPolicy):
+    """The learner of one behavior.
+
+    Args:
+        setup: what it is made from.
+
+    Raises:
+        SettingsError: actions are continuous, without levels; or rewards have several discounts.
+    """
+
+    name = "dqn"
+    module: ActionValues
+    masks_after = True
+    rewards_kept = 1
+
+    def __init__(self, setup: Setup) -> None:
+        self._hyperparameters = cast("DQNHyperparameters", setup.settings.hyperparameters)
+        if setup.spec.actions.continuous_size and setup.settings.network_settings.action_levels is None:
+            raise SettingsError(
+                "dqn chooses among discrete actions, and this behavior has continuous ones; "
+                "set network_settings.action_levels (5, say), or trainer_type: sac"
+            )
+        gammas = {stream.gamma for stream in setup.streams}
+        if len(gammas) > 1:
+            raise SettingsError("dqn adds up all rewards before it learns; give every reward signal the same gamma")
+        super().__init__(setup)
+        noise = self._noise if self.network.noisy else None
+        self._update = QLearning(self.module, self.parameters, self._hyperparameters, float(self.gammas[0]), noise)
+        self.large = len(self.network.encoders) > 0
+
+    @override
+    def build(self) -> ActionValues:
+        hyperparameters = self._hyperparameters
+        self.module = ActionValues(
+            self.spec,
+            self.settings.network_settings,
+            hyperparameters.exploration.over(self._setup.decisions),
+            dueling=hyperparameters.dueling,
+            noisy=hyperparameters.noisy,
+            generator=self.generator,
+        )
+        self.network = self.module.network
+        return self.module
+
+    @override
+    def paid(self, rewards: FloatArray) -> FloatArray:
+        """float32 [n, 1]: of all streams together."""
+        total: FloatArray = rewards.sum(axis=1, keepdims=True)
+        limit = self._hyperparameters.clip_reward
+        return total if limit is None else np.clip(total, -limit, limit)
+
+    @override
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        return torch.stack([self._update.step(batch, learning_rate) for batch in minibatches(drawn, steps)])
+
+    def _noise(self, rows: int, size: int) -> torch.Tensor:
+        return torch.randn(rows, size, generator=self.generator).to(self.device)
+
+    @override
+    def report(self, means: list[float]) -> dict[str, float]:
+        found = dict(zip(names_of(self.streams[0].name), means, strict=True))
+        explored = self.network.exploring()
+        return found | ({keys.POLICY_EPSILON: float(explored.mean())} if len(explored) else {})

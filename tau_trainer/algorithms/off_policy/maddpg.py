@@ -1,0 +1,273 @@
+"""Multi-agent deterministic policy gradients (Lowe et al. 2017): actors of their own eyes, a Q that sees everybody.
+
+- A *moment* is a decision of every agent of a group: agents of one behavior with the same group id that asked at the
+  same time. The replay memory holds moments; who was missing does not count in them.
+- The actor is one for all agents of the behavior, and so is Q, which has the agent that it speaks of come first and
+  the others behind, in the order of their rows in memory. So agents are told apart by what they see, share what they
+  learn, may come and go, and there is one model file. The paper has an actor and a Q for each agent.
+- Q learns the agent's own ``r + gamma Q'(s', a')`` with everybody's target actions. The actor climbs Q with its own
+  action in place of what was done, and the others' as they were.
+- Discrete actions are straight-through Gumbel-softmax samples (Jang et al. 2017), one-hot for Q. Acting draws from the
+  same distribution.
+- As in the authors' code the actor's raw outputs cost a little, lest they grow beyond where they can be moved.
+
+Agents of other behaviors are not seen: each behavior learns with its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import Counters, Setup
+from tau_trainer.algorithms.off_policy.ddpg import DDPG
+from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.columns import GROUP, MOMENT, Column, Rows
+from tau_trainer.errors import SettingsError
+from tau_trainer.memory import Links, Replay, Rollout, Work
+from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.observation_encoder import Seen
+from tau_trainer.settings.exploration import NOISES, GaussianWhiteNoiseSettings, GumbelSoftmaxSettings
+from tau_trainer.specs import ActionSpec, BehaviorSpec, IndexArray, IntArray, ObservationSpec
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import MADDPGHyperparameters
+    from tau_trainer.settings.exploration import ExplorationSettings
+
+OUTPUT_COST = 1e-3
+"""Of the mean square of the actor's raw outputs."""
+
+
+def together(moment: NDArray[np.int64], group: IntArray) -> IndexArray:
+    """Who decided together: numbers from 0 for ``k`` decisions, the same for agents of one group in one moment.
+
+    Args:
+        moment: [k], see :data:`~tau_trainer.columns.MOMENT`.
+        group: [k], see :data:`~tau_trainer.columns.GROUP`; an agent without one decides alone.
+
+    Returns:
+        [k]: by moments, groups, and those who are alone.
+    """
+    alone = np.where(group == 0, 1 + np.arange(len(group)), 0)
+    _, joint = np.unique(np.stack((moment, alone, group), axis=1), axis=0, return_inverse=True)
+    return np.asarray(joint, np.intp).reshape(-1)
+
+
+class MADDPG(DDPG):
+    """The learner of one behavior. ``N`` is ``group_size``, ``A`` an agent's actions as Q sees them."""
+
+    name = "maddpg"
+    masks_after = True
+    largest = 0
+    """Agents that decided together, at most; only the collecting side counts."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup, fused=False)
+        others = [[other for other in range(self._agents) if other != agent] for agent in range(self._agents)]
+        self._order = torch.tensor([[agent, *rest] for agent, rest in enumerate(others)], device=self.device)
+
+    @property
+    def _agents(self) -> int:
+        return cast("MADDPGHyperparameters", self.numbers).group_size
+
+    @override
+    def build(self) -> DeterministicActorCritic:
+        exploration, spec = self._exploration(), self.spec
+        if any(len(sensor.shape) != 1 for sensor in spec.observations):
+            raise SettingsError("maddpg reads vectors alone, and there are images or lists; use trainer_type: ppo")
+        if self.settings.network_settings.action_levels is not None:
+            raise SettingsError("maddpg learns no levels of actions; remove network_settings.action_levels")
+        seen = ObservationSpec("everybody", (self._agents * sum(sensor.size for sensor in spec.observations),))
+        size = self._agents * (spec.actions.continuous_size + spec.actions.mask_size)
+        joint = BehaviorSpec(spec.name, (seen,), ActionSpec(size))
+        self._temperature = getattr(exploration, "temperature", 1.0)
+        network = self.settings.network_settings
+        self.module = DeterministicActorCritic(
+            spec, network, exploration, len(self.streams), self.estimates, self.generator, joint
+        )
+        self.network = self.module.network
+        return self.module
+
+    def _exploration(self) -> ExplorationSettings:
+        """The exploration that was asked for, or the usual one. Raises SettingsError where actions are another kind."""
+        actions, given = self.spec.actions, cast("MADDPGHyperparameters", self.numbers).exploration
+        if actions.continuous_size and actions.discrete_size:
+            raise SettingsError(
+                "maddpg learns continuous or discrete actions, and there are both; use trainer_type: ppo"
+            )
+        if given is None:
+            return GaussianWhiteNoiseSettings(sigma=0.1) if actions.continuous_size else GumbelSoftmaxSettings()
+        if (given.type in NOISES) != bool(actions.continuous_size):
+            kind = "continuous" if actions.continuous_size else "discrete"
+            raise SettingsError(f"exploration {given.type} is not for {kind} actions; remove it")
+        return given.over(self._setup.decisions)
+
+    @property
+    @override
+    def columns(self) -> tuple[Column, ...]:
+        return (*super().columns, MOMENT, GROUP)
+
+    @override
+    def ready(self, counters: Counters) -> Work | None:
+        """Raises SettingsError where groups are larger than the settings say, or there are none."""
+        if not self.largest and len(self.memory):  # rather with the first message than with the first work
+            self._count(self.memory.waiting(MOMENT), self.memory.waiting(GROUP))
+        work = super().ready(counters)
+        if work is None:
+            return None
+        self._count(work[MOMENT.name][1:], work[GROUP.name][1:])
+        if self.largest < 2 <= self._agents:
+            raise SettingsError(
+                f"behavior '{self.spec.short_name}': no two agents of a group decide together, which maddpg is for; "
+                "give them a group in the engine, or use trainer_type: td3 or ppo"
+            )
+        return work
+
+    def _count(self, moment: NDArray[np.int64], group: IntArray) -> None:
+        """See who decides together, [k]; raises SettingsError where they are more than ``group_size``."""
+        self.largest = max(self.largest, int(np.bincount(together(moment, group)).max()))
+        if self.largest > self._agents:
+            raise SettingsError(
+                f"behavior '{self.spec.short_name}': {self.largest} agents of a group decide together, and "
+                f"hyperparameters.group_size is {self._agents}; set it to {self.largest}"
+            )
+
+    @override
+    def _new_replay(self) -> Replay:
+        actions = self.spec.actions
+        vectors = sum(sensor.size for sensor in self.spec.observations)
+
+        def of_all(name: str, *shape: int, dtype: Any = np.float32) -> Column:
+            return Column(name, (self._agents, *shape), dtype)
+
+        columns = [
+            of_all("input", vectors),
+            of_all("next", vectors),
+            of_all("continuous", actions.continuous_size),
+            of_all("discrete", actions.discrete_size, dtype=np.int32),
+            of_all("forbidden", actions.mask_size, dtype=np.bool_),
+            of_all("next_forbidden", actions.mask_size, dtype=np.bool_),
+            of_all("rewards", len(self.gammas)),
+            of_all("terminated", dtype=np.bool_),
+            of_all("here", dtype=np.bool_),
+        ]
+        return Replay(columns, self.numbers.buffer_size)
+
+    @override
+    def _links(self, rollout: Rollout) -> Links | None:
+        return None
+
+    @override
+    def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
+        """Moments as the ring keeps them, [m, N, ...]."""
+        moment = together(rollout.column(MOMENT.name), rollout.column(GROUP.name))
+        moments = int(moment.max(initial=-1)) + 1
+        order = np.lexsort((rollout.rows, moment))
+        first = np.searchsorted(moment[order], np.arange(moments))
+        place = np.empty(len(order), np.intp)
+        place[order] = np.arange(len(order)) - first[moment[order]]
+        rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
+        following = tuple(rollout.next_observations(i) for i in range(len(self.spec.observations)))
+        values = {
+            "input": self.network.vectors(rollout.observations),
+            "next": self.network.vectors(following),
+            "continuous": rollout.column("continuous"),
+            "discrete": rollout.column("discrete"),
+            "forbidden": self._forbidden(rollout.mask, len(rollout)),
+            "next_forbidden": self._forbidden(rollout.next_mask, len(rollout)),
+            "rewards": np.concatenate(rewards, axis=1),
+            "terminated": rollout.terminated,
+            "here": np.ones(len(rollout), np.bool_),
+        }
+        rows = {column.name: np.zeros((moments, *column.shape), column.dtype) for column in self.replay.columns}
+        for name, of_agents in values.items():
+            rows[name][moment, place] = of_agents
+        return rows
+
+    @override
+    def _taken(self, places: Rows) -> Transitions:
+        """Moments: all that is by agent has the shape [n, N, ...], and who was not there a weight of 0."""
+        rows = {name: self.tensor(values) for name, values in self.replay.take(places).items()}
+        here = rows["here"].float()
+        inputs, following = (self.network.normalize([rows[side]])[0] * here[..., None] for side in ("input", "next"))
+        nothing = torch.zeros(0, device=self.device)
+        return Transitions(
+            inputs=[inputs],
+            following=[following],
+            continuous=rows["continuous"],
+            discrete=rows["discrete"].long(),
+            forbidden=rows["forbidden"],
+            rewards=rows["rewards"],
+            goes_on=1.0 - rows["terminated"].float()[..., None],
+            state=nothing,
+            begins=nothing,
+            forbidden_after=rows["next_forbidden"],
+            weights=here,
+            errors=nothing,
+        )
+
+    @override
+    def noise(self, drawn: Transitions) -> torch.Tensor:
+        """Gumbel noise of the target's choices and of the actor's, [n, 2, N, M]."""
+        count, agents, size = drawn.forbidden.shape
+        exponential = torch.empty(count, 2, agents, size).exponential_(generator=self.generator)
+        return -exponential.clamp_(min=1e-30).log_().to(self.device)
+
+    @override
+    def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        module, weights = self.module, batch.weights
+        with torch.no_grad():
+            outputs = module.target.outputs([batch.following[0].flatten(0, 1)])
+            after = self._actions(outputs, batch.forbidden_after, noise[:, 0])
+            value = self._central(module.q_target, batch.following[0], self._ordered(after, weights)).amin(dim=0)
+            goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, N, S]
+        q = self._central(module.q, batch.inputs[0], self._ordered(self._done(batch), weights))
+        error = (q - goal).square().mean(dim=3) * weights
+        return 0.5 * error.sum(dim=(1, 2)) / weights.sum(), q
+
+    @override
+    def policy_loss(self, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
+        outputs = self.network.outputs([batch.inputs[0].flatten(0, 1)])
+        actions = self._actions(outputs, batch.forbidden, noise[:, 1])  # [n, N, A], what gradients go through
+        others = self._ordered(self._done(batch), batch.weights)[:, :, 1:]
+        q = self._central(self.module.q, batch.inputs[0], torch.cat((actions[:, :, None], others), dim=2), frozen=True)
+        weights = batch.weights / batch.weights.sum()
+        cost = OUTPUT_COST * outputs.square().mean(dim=1).view_as(weights)
+        return ((cost - q[0].mean(dim=2)) * weights).sum()
+
+    def _actions(self, outputs: torch.Tensor, forbidden: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
+        """What agents do by their actor's ``outputs`` [n N, c + M]: [n, N, A], differentiable."""
+        outputs = outputs.view(*forbidden.shape[:2], -1)
+        if self.spec.actions.continuous_size:
+            return torch.tanh(outputs)
+        scores = (outputs.masked_fill(forbidden, MASKED_LOGIT) + gumbel) / self._temperature
+        choices = []
+        for begin, end in branch_bounds(self.spec.actions.discrete_branches):
+            soft = torch.softmax(scores[..., begin:end], dim=2)
+            hard = torch.nn.functional.one_hot(soft.argmax(dim=2), end - begin)
+            choices.append(hard + soft - soft.detach())
+        return torch.cat(choices, dim=2)
+
+    def _done(self, batch: Transitions) -> torch.Tensor:
+        """What agents did, [n, N, A]."""
+        parts = [batch.continuous]
+        for branch, size in enumerate(self.spec.actions.discrete_branches):
+            parts.append(torch.nn.functional.one_hot(batch.discrete[..., branch], size))
+        return torch.cat(parts, dim=2)
+
+    def _ordered(self, actions: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """[n, N, N, A]: for each agent its own actions, and then the others'; nothing of who was not there."""
+        return (actions * weights[..., None])[:, self._order]
+
+    def _central(self, q: Any, obs: torch.Tensor, actions: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
+        """Q [E, n, N, S] of what all agents see, [n, N, D], and do, [n, N, N, A]."""
+        count, agents = obs.shape[:2]
+        everybody = obs[:, self._order].reshape(count * agents, -1)
+        seen = [Seen(everybody, everybody)] * self.estimates
+        found: torch.Tensor = q(seen, actions.reshape(count * agents, -1), frozen=frozen)
+        return found.view(self.estimates, count, agents, -1)

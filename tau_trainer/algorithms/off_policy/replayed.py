@@ -1,0 +1,303 @@
+"""What a replay memory keeps of experience, and what a gradient step gets of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tau_trainer.algorithms.base import Setup
+from tau_trainer.algorithms.gradient import GradientAlgorithm
+from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.columns import Column, Rows
+from tau_trainer.errors import SettingsError
+from tau_trainer.memory import (
+    ACHIEVED,
+    Hindsight,
+    Links,
+    Priorities,
+    Replay,
+    RewardDone,
+    Rollout,
+    RolloutMemory,
+)
+from tau_trainer.models.actor_critic import MEMORY
+from tau_trainer.models.blocks import kind_of
+from tau_trainer.rewards.goals import goal_rule
+from tau_trainer.rewards.learned import Experience
+from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.settings import HindsightSettings, OffPolicyHyperparameters
+from tau_trainer.specs import BoolArray, FloatArray, ObservationType
+
+_NOBODY: Rows = np.zeros(0, np.intp)
+_NO_GOALS: FloatArray = np.zeros((0, 1), np.float32)
+
+
+class Replayed(GradientAlgorithm):
+    """Keeps ``buffer_size`` transitions in a ring, on the learning side, and draws minibatches of them.
+
+    Raises:
+        SettingsError: rewards come by component; or the network has a memory, and ``prioritized``, ``n_step`` or
+            ``hindsight`` is set; or there are no goals that hindsight could change.
+    """
+
+    on_policy = False
+    masks_after: bool = False
+    """Whether gradient steps ask what was forbidden when the next decision was made."""
+    parts: Sequence[str] = ("",)
+    """Of :attr:`parameters`: what lies together because it is learned alone."""
+    rewards_kept: int | None = None
+    """Columns of the rewards that are kept; None: one for each stream."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.numbers = cast("OffPolicyHyperparameters", setup.settings.hyperparameters)
+        self.recurrence = setup.settings.network_settings.memory
+        if setup.reward_width > 1:
+            raise SettingsError(f"{self.name} learns from one reward a decision; set the reward's credit to aggregate")
+        if self.recurrence and (self.numbers.prioritized or self.numbers.hindsight or self.numbers.n_step > 1):
+            key = "prioritized: null" if self.numbers.prioritized else "hindsight: null"
+            key = "n_step: 1" if self.numbers.n_step > 1 else key
+            raise SettingsError(f"{self.name} learns from sequences where the network has a memory; set {key}")
+        self.parameters = FlatParameters(self.build(), self.device, self.numbers, self.parts)
+        self.gammas = np.array([stream.gamma for stream in self.streams][: self.rewards_kept], np.float32)
+        """Discounts of the rewards that the ring keeps, float32 [S]."""
+        self.achieved, self.goal = self._goal_sensors()
+        """Which sensors say what is reached and what is wanted, for hindsight; -1: none does."""
+        self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
+        self.replay, self.priorities = self._new_replay(), self._new_priorities()
+
+    @abstractmethod
+    def build(self) -> torch.nn.Module:
+        """Make everything that is learned, with :attr:`network` as a part of it; weights come from the generator."""
+
+    @property
+    def _first(self) -> int:
+        """Decisions before the first gradient step."""
+        return max(self.numbers.buffer_init_steps, self.numbers.batch_size)
+
+    def draw(self, minibatches: int) -> Transitions:
+        """So many minibatches, one after the other, each drawn uniformly and with replacement.
+
+        Of recurrent networks: sequences whose first transitions are drawn so, cut where the minibatch is full.
+        """
+        rows = minibatches * self.numbers.batch_size
+        if self.recurrence is None:
+            return self._taken(self._drawn(rows))
+        sequences = [
+            self.replay.walk(self._drawn(rows // self.recurrence.sequence_length), self.recurrence.sequence_length)
+        ]
+        while (lacking := rows - sum(len(places) for places, _ in sequences)) > 0:
+            places, begins = sequences[-1]  # they tell how long sequences are
+            starts = self._drawn(-(-lacking * int(begins.sum()) // len(places)))
+            sequences.append(self.replay.walk(starts, self.recurrence.sequence_length))
+        places, begins = (np.concatenate(parts)[:rows] for parts in zip(*sequences, strict=True))
+        return self._taken(places)._replace(begins=self.tensor(begins))
+
+    def _drawn(self, count: int) -> Rows:
+        return torch.randint(len(self.replay), (max(1, count),), generator=self.generator).numpy()
+
+    def _taken(self, places: Rows) -> Transitions:
+        """What is in these places, as hindsight looks at it, with the rewards of ``n_step`` of them added up."""
+        rows, n_step, chosen, goals = self.replay.take(places), self.numbers.n_step, _NOBODY, _NO_GOALS
+        ahead = places[:, None] if n_step == 1 else self.replay.follow(places, n_step)
+        rewards, ended = rows["rewards"][:, None], rows["terminated"][:, None]
+        if n_step > 1:
+            rewards, ended = (self.replay.column(name, np.maximum(ahead, 0)) for name in ("rewards", "terminated"))
+        if self.hindsight is not None:
+            chances = torch.rand(2, len(places), generator=self.generator, dtype=torch.float64).numpy()
+            chosen, goals = self.hindsight.relabel(rewards, ended, ahead, self.replay, chances)
+        goes_on = 1.0 - ended[:, 0].astype(np.float32)[:, None]
+        if n_step > 1:
+            there = ahead >= 0
+            there[:, 1:] &= ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
+            steps, every = there.sum(axis=1), np.arange(len(ahead))
+            discounts = self.gammas ** np.arange(n_step, dtype=np.float32)[:, None]
+            rows["rewards"] = np.einsum("nks,ks->ns", rewards * there[:, :, None], discounts)
+            after = self.replay.take(ahead[every, steps - 1])
+            rows |= {name: after[name] for name in self.replay.followed}
+            goes_on = (1.0 - ended[every, steps - 1].astype(np.float32)[:, None]) * discounts[steps - 1]
+        if self.hindsight is not None:
+            for name in ("input_0", "next_0"):
+                rows[name][chosen, self.hindsight.goal] = goals
+        return self._transitions(rows, goes_on)
+
+    @cached_property
+    def hindsight(self) -> Hindsight | None:
+        """What gives rows that are drawn another goal. Raises SettingsError where nobody knows what that is worth."""
+        chosen = self.numbers.hindsight
+        if chosen is None:
+            return None
+        names = [stream.name for stream in self.streams]
+        if EXTRINSIC not in names:
+            raise SettingsError("hindsight is about the extrinsic reward; add it to reward_signals")
+        if len(names) > len(self.gammas):
+            raise SettingsError(f"{self.name} adds all rewards up, and hindsight changes one; leave the others out")
+        stream = names.index(EXTRINSIC)
+        strength = np.float32(self.streams[stream].strength)
+        return Hindsight(
+            chosen.strategy,
+            chosen.k / (chosen.k + 1),
+            self.network.part_of(self.goal),
+            stream,
+            lambda rewards: self.paid(rewards[:, None] * strength)[:, 0],
+            self.goal_rule(chosen),
+        )
+
+    def goal_rule(self, chosen: HindsightSettings) -> RewardDone:
+        """What reaching a goal is worth. Raises SettingsError where nobody knows."""
+        return goal_rule(chosen, self._setup.environment)
+
+    def _goal_sensors(self) -> tuple[int, int]:
+        chosen = self.numbers.hindsight
+        if chosen is None:
+            return -1, -1
+        sensors = self.spec.observations
+        names = [sensor.name for sensor in sensors]
+        signals = [one.name for one in sensors if one.observation_type is ObservationType.GOAL_SIGNAL]
+        if chosen.goal is None and len(signals) != 1:
+            what = f"{len(signals)} goal signals ({', '.join(signals)})" if signals else "no goal signal"
+            raise SettingsError(f"has {what} among its sensors; name the one that is wanted with hindsight.goal")
+        wanted = {"achieved": chosen.achieved, "goal": chosen.goal or signals[0]}
+        for key, name in wanted.items():
+            if name not in names:
+                raise SettingsError(f"has no sensor '{name}' for hindsight.{key}; it has {', '.join(names)}")
+            if kind_of(sensors[names.index(name)]) != "vector":
+                raise SettingsError(f"hindsight.{key}: sensor '{name}' is no vector, and goals must be vectors")
+        achieved, goal = (names.index(name) for name in wanted.values())
+        if sensors[achieved].shape != sensors[goal].shape or sensors[goal].hidden or achieved == goal:
+            raise SettingsError(
+                f"hindsight: what '{wanted['achieved']}' says {sensors[achieved].shape} cannot be wanted by "
+                f"'{wanted['goal']}' {sensors[goal].shape}; name two sensors of one shape"
+            )
+        return achieved, goal
+
+    def _transitions(self, rows: Mapping[str, NDArray[Any]], goes_on: FloatArray | None = None) -> Transitions:
+        """What was stored, on the device and normalised; ``goes_on``: see there, None: as for single steps."""
+        if goes_on is None:
+            goes_on = 1.0 - rows["terminated"].astype(np.float32)[:, None]
+        tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
+        nothing = torch.zeros(0, device=self.device)
+        count = sum(name.startswith("input_") for name in tensors)
+        inputs, following = (
+            self.network.normalize([tensors[f"{side}_{i}"] for i in range(count)]) for side in ("input", "next")
+        )
+        return Transitions(
+            inputs,
+            following,
+            continuous=tensors["continuous"].to(self.device),
+            discrete=tensors["discrete"].to(self.device, torch.int64),
+            forbidden=tensors["forbidden"].to(self.device),
+            rewards=self._rewards(rows).to(self.device),
+            goes_on=self.tensor(goes_on),
+            state=tensors.get(MEMORY, nothing).to(self.device),
+            begins=nothing,
+            forbidden_after=tensors.get("next_forbidden", nothing).to(self.device),
+            weights=nothing,
+            errors=nothing,
+        )
+
+    def _new_priorities(self) -> Priorities | None:
+        own = self.numbers.prioritized
+        return None if own is None else Priorities(self.numbers.buffer_size, **own.model_dump())
+
+    def _rewards(self, rows: Mapping[str, NDArray[Any]]) -> torch.Tensor:
+        """What is paid for stored transitions [n, S]: learned streams pay what their models think of them now."""
+        paid = torch.from_numpy(rows["rewards"])
+        if not self.signals:
+            return paid
+        own, columns = self._experience(rows), list(torch.split(paid, 1, dim=1))
+        models = {signal.name: signal for signal in self.signals}
+        for place, stream in enumerate(self.streams):
+            if stream.name in models:
+                columns[place] = models[stream.name].rewards(own, soft=self.soft).cpu() * stream.strength
+        return torch.cat(columns, dim=1)
+
+    def _experience(self, rows: Mapping[str, NDArray[Any]]) -> Experience:
+        """Stored transitions as reward models see them."""
+        tensors = {name: torch.from_numpy(values).to(self.device) for name, values in rows.items()}
+        count = sum(name.startswith("input_") for name in tensors)
+        return Experience(
+            [tensors[f"input_{i}"] for i in range(count)],
+            [tensors[f"next_{i}"] for i in range(count)],
+            1.0 - tensors["terminated"].to(torch.float32),
+            tensors["continuous"],
+            tensors["discrete"].to(torch.int64),
+            tensors["forbidden"],
+            torch.zeros(0, device=self.device),
+        )
+
+    def _new_replay(self) -> Replay:
+        nobody = tuple(column.empty(0) for column in self.memory.columns[: len(self.spec.observations)])
+        seen = [
+            Column(f"input_{i}", values.shape[1:], values.dtype)
+            for i, values in enumerate(self.network.arrange(nobody))
+        ]
+        choices = self.network.action.choices
+        linked = self.recurrence is not None or self.numbers.n_step > 1
+        twice = [] if linked else [seen[0], Column("next_0", seen[0].shape)]
+        followed = {f"next_{i}": seen[i] for i in range(bool(twice), len(seen))}
+        forbidden = [Column("forbidden", (choices.mask_size,), np.bool_)]
+        if self.masks_after and linked:
+            followed["next_forbidden"] = forbidden.pop()
+        elif self.masks_after:
+            forbidden.append(Column("next_forbidden", (choices.mask_size,), np.bool_))
+        columns = [
+            *twice,
+            *self.network.state_columns,
+            Column("continuous", (choices.continuous_size,)),
+            Column("discrete", (choices.discrete_size,), np.int32),
+            *forbidden,
+            Column("rewards", (len(self.gammas),)),
+            Column("terminated", (), np.bool_),
+        ]
+        if self.goal >= 0:
+            columns.append(Column(ACHIEVED, self.spec.observations[self.achieved].shape))
+        return Replay(columns, self.numbers.buffer_size, followed, episodes=self.goal >= 0)
+
+    def _links(self, rollout: Rollout) -> Links | None:
+        """Which transition came after which, where that is asked for."""
+        if not self.replay.linked:
+            return None
+        last = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.bootstrap_observations))}
+        last["forbidden"] = self._forbidden(rollout.bootstrap_mask, len(rollout.bootstrapped))
+        return Links.of(rollout, {column.name: last[column.name] for column in self.replay.followed.values()})
+
+    def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
+        """Transitions as the ring keeps them."""
+        rows = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.observations))}
+        if "next_0" not in self.replay.followed:
+            rows["next_0"] = self.network.vectors(
+                tuple(
+                    rollout.next_observations(i) if len(sensor.shape) == 1 else rollout.observations[i]
+                    for i, sensor in enumerate(self.spec.observations)
+                )
+            )
+        rows |= {column.name: rollout.column(column.name) for column in self.network.state_columns}
+        if self.goal >= 0:
+            rows[ACHIEVED] = rollout.next_observations(self.achieved)
+        if self.masks_after:
+            rows["next_forbidden"] = self._forbidden(rollout.next_mask, len(rollout))
+        rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
+        return rows | {
+            "continuous": rollout.column("continuous"),
+            "discrete": rollout.column("discrete"),
+            "forbidden": self._forbidden(rollout.mask, len(rollout)),
+            "rewards": self.paid(np.concatenate(rewards, axis=1)),
+            "terminated": rollout.terminated,
+        }
+
+    def paid(self, rewards: FloatArray) -> FloatArray:
+        """What is learned from [n, W], of what some streams say, times their strength, float32 [n, S]."""
+        return rewards
+
+    def _forbidden(self, mask: BoolArray | None, rows: int) -> BoolArray:
+        """A mask over all that is drawn, [rows, sum of branches]; None forbids nothing."""
+        head = self.network.action
+        return np.zeros((rows, head.choices.mask_size), np.bool_) if mask is None else head.forbidden(mask)

@@ -1,0 +1,210 @@
+"""Soft actor-critic (Haarnoja et al. 2018) as ML-Agents' users know it.
+
+- A policy, a value V with a target that follows it at ``tau``, and twin Qs; V and the Qs have a head for each reward
+  stream. The first version of the paper, with the entropy coefficients of the second (arXiv 1812.05905).
+- Continuous actions are the tanh of a Gaussian whose log sigma depends on the observation, within [-20, 2]. Of discrete
+  branches the expectation is worked out instead of sampled; Q has a number for each value of each branch, and what a
+  whole action is worth is the mean over its branches.
+- One coefficient for all continuous actions together, which aims at an entropy of minus their number, and one for each
+  branch, which aims at 0.2 log n. The losses that move them are linear in their logarithm.
+- The policy follows the first Q, averaged over streams; the smaller of both teaches V.
+- All losses are worked out with the weights of before, so one optimizer step for everything is the same as one each.
+- Where the memory is prioritized, its weights count in the Qs' losses, whose mean error it learns. Targets of several
+  steps add no entropy on the way.
+- The observation statistics take in what came before it is learned from.
+- Recurrent networks learn from sequences: a first transition is drawn, and up to ``sequence_length`` of the same agent
+  and episode follow. Policy and V begin with the state that was stored, the Qs with nothing, as in ML-Agents.
+
+Where actions are both continuous and discrete, ML-Agents adds the continuous entropy to V's target with the wrong sign
+and counts Q twice in the policy's loss. Here both follow from one objective, whatever the actions are:
+``mean_b(alpha_b sum(p log p) - sum(p Q)) + alpha log pi``. With branches alone that is ML-Agents' own, divided by their
+number, which Adam does not notice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SoftNumbers
+from tau_trainer.algorithms.base import Setup
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches, values_after
+from tau_trainer.algorithms.parameters import follower
+from tau_trainer.metrics import keys
+from tau_trainer.models.distributions import (
+    GAUSSIAN_ENTROPY,
+    LOG_SIGMA_RANGE,
+    MASKED_LOGIT,
+    branch_bounds,
+    squashed_log_prob,
+)
+from tau_trainer.models.soft_actor_critic import SoftActorCritic
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import SACHyperparameters
+
+DISCRETE_TARGET = 0.2
+"""Entropy that a branch aims at, as a share of the largest: about that of one random choice in twenty."""
+
+
+class Losses(NamedTuple):
+    """Of one minibatch, each []."""
+
+    policy: torch.Tensor
+    value: torch.Tensor
+    q: torch.Tensor
+    """[2], of both Qs."""
+    coefficients: torch.Tensor
+    entropy: torch.Tensor
+    """As ML-Agents counts it: the mean over the Gaussians, before they are squashed, and the sum over branches."""
+    values: torch.Tensor
+    """[S], mean of each stream's V."""
+
+
+def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor) -> Losses:
+    """What SAC minimises, differentiable.
+
+    Args:
+        module: the networks.
+        batch: ``n`` transitions.
+        noise: float32 [n, c], standard normal: what actions are drawn with.
+        gammas: float32 [S].
+    """
+    begins = batch.begins if len(batch.begins) else None
+    choices = module.network.action.choices
+    answer = module.network(batch.inputs, batch.state if begins is not None else None, begins)
+    size, branches = choices.continuous_size, choices.discrete_branches
+    logarithms = module.log_coefficients
+    coefficients = logarithms.detach().exp()
+    with torch.no_grad():
+        after = module.target.values(batch.following) if begins is None else values_after(module.target.values, batch)
+        backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, after)  # [n, S]
+    drawn = noise
+    # What the entropy costs [n]: alpha log pi of the continuous actions, and of the branches the mean expectation.
+    cost = torch.zeros_like(backup[:, 0])
+    coefficient_loss = entropy = cost.new_zeros(())
+    if size:
+        mean, log_sigma = answer.outputs[:, :size], answer.outputs[:, size : 2 * size].clamp(*LOG_SIGMA_RANGE)
+        raw = torch.addcmul(mean, log_sigma.exp(), noise)
+        log_prob = squashed_log_prob(raw, noise, log_sigma).sum(dim=1)
+        cost, drawn = coefficients[0] * log_prob, torch.tanh(raw)
+        coefficient_loss = -logarithms[0] * (log_prob.detach().mean() - size)
+        entropy = log_sigma.detach().mean() + GAUSSIAN_ENTROPY
+    seen = module.q.see(batch.inputs)
+    q, q_of_drawn = module.q(seen, batch.continuous, begins), module.q(seen, drawn, begins, frozen=True)
+    if branches:
+        logits = answer.outputs[:, module.network.action.logits :].masked_fill(batch.forbidden, MASKED_LOGIT)
+        bounds = branch_bounds(branches)
+        log_prob = torch.cat([torch.log_softmax(logits[:, begin:end], dim=1) for begin, end in bounds], dim=1)
+        probability = log_prob.exp()
+        terms = probability * log_prob
+        negative = torch.stack([terms[:, begin:end].sum(dim=1) for begin, end in bounds], dim=1)  # [n, b]
+        count = len(branches)
+        cost = cost + (negative * coefficients[-count:]).mean(dim=1)
+        aims = negative.new_tensor([DISCRETE_TARGET * math.log(branch) for branch in branches])
+        lacking = negative.detach().mean(dim=0) + aims
+        coefficient_loss = coefficient_loss - (logarithms[-count:] * lacking).mean()
+        entropy = entropy - negative.detach().sum(dim=1).mean()
+        first = batch.discrete.new_tensor([begin for begin, _ in bounds])
+        chosen = (batch.discrete + first)[None, :, None].expand(len(q), -1, q.shape[2], -1)
+        q = q.gather(3, chosen).mean(dim=3)
+        q_of_drawn = (q_of_drawn * probability[:, None]).sum(dim=3) / count
+    else:
+        q, q_of_drawn = q.squeeze(3), q_of_drawn.squeeze(3)
+    goal = (torch.minimum(q_of_drawn[0], q_of_drawn[1]) - cost[:, None]).detach()
+    squares = (q - backup).square()
+    if len(batch.weights):
+        batch.errors.copy_((q - backup).detach().abs().mean(dim=(0, 2)))
+        squares = squares * batch.weights[None, :, None]
+    return Losses(
+        policy=(cost - q_of_drawn[0].mean(dim=1)).mean(),
+        value=0.5 * (answer.values - goal).square().mean(),
+        q=0.5 * squares.mean(dim=(1, 2)),
+        coefficients=coefficient_loss,
+        entropy=entropy,
+        values=answer.values.detach().mean(dim=0),
+    )
+
+
+class SAC(OffPolicy):
+    """The learner of one behavior.
+
+    Args:
+        setup: what it is made from.
+        fused: plain networks learn through hand-written steps; False = torch's own differentiation throughout, the
+            same numbers.
+    """
+
+    name = "sac"
+    soft = True
+    module: SoftActorCritic
+
+    def __init__(self, setup: Setup, *, fused: bool = True) -> None:
+        super().__init__(setup)
+        self._own = cast("SACHyperparameters", setup.settings.hyperparameters)
+        self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
+        branches = self.network.action.choices.discrete_branches
+        self._branches = list(branches)
+        self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
+        self._begins = torch.tensor(
+            [begin for begin, _ in branch_bounds(branches)], dtype=torch.int64, device=self.device
+        )
+        self._follow = follower(self.module.target, self.module.network)
+        self._fused = FusedSoftSteps(self.module, self.parameters) if fused and self.network.plain else None
+        self.large = len(self.network.encoders) > 0
+        self.holds_lock = self._fused is None or not self._fused.scripted or bool(self.signals)
+
+    @override
+    def build(self) -> SoftActorCritic:
+        own = cast("SACHyperparameters", self.numbers)
+        streams = {stream.name: stream.width for stream in self.streams}
+        self.module = SoftActorCritic(
+            self.spec, self.settings.network_settings, streams, own.init_entcoef, self.generator
+        )
+        self.network = self.module.network
+        return self.module
+
+    @override
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        noise = torch.randn(drawn.continuous.shape, generator=self.generator).to(self.device)
+        if self._fused is not None:
+            size = self.network.action.choices.continuous_size
+            numbers = SoftNumbers(
+                size, self._branches, self._gammas, self._aims, self._begins, self._own.tau, learning_rate
+            )
+            return self._fused.run(numbers, drawn, noise, steps)
+        each = zip(minibatches(drawn, steps), noise.chunk(steps), strict=True)
+        return torch.stack([self._step(batch, own, learning_rate) for batch, own in each])
+
+    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """A gradient step with torch's own differentiation."""
+        self.parameters.optimizer.gradient.zero_()
+        with torch.enable_grad():
+            found = losses(self.module, batch, noise, self._gammas)
+            (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
+        self.parameters.descend(learning_rate)
+        self._follow(self._own.tau)
+        single = torch.stack((found.policy, found.value, found.coefficients, found.entropy))
+        return torch.cat((single, found.q, found.values)).detach()
+
+    @override
+    def report(self, means: list[float]) -> dict[str, float]:
+        policy, value, _, entropy, q1, q2, *values = means
+        coefficients = self.module.log_coefficients.exp().tolist()
+        branches = self.network.action.choices.discrete_size
+        result = {
+            keys.POLICY_LOSS: policy,
+            keys.VALUE_LOSS: value,
+            keys.Q1_LOSS: q1,
+            keys.Q2_LOSS: q2,
+            keys.POLICY_ENTROPY: entropy,
+        }
+        if len(coefficients) > branches:
+            result[keys.CONTINUOUS_COEFFICIENT] = coefficients[0]
+        if branches:
+            result[keys.DISCRETE_COEFFICIENT] = sum(coefficients[-branches:]) / branches
+        return result | {keys.value(stream.name): mean for stream, mean in zip(self.streams, values, strict=True)}

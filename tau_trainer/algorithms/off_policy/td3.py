@@ -1,0 +1,39 @@
+"""Twin delayed deep deterministic policy gradients (Fujimoto et al. 2018): DDPG with three additions.
+
+- Two Qs, of which the smaller one teaches both (clipped double Q-learning).
+- The actor and all targets move with every ``policy_delay``-th step of the Qs only.
+- Noise, clipped, on the target's actions: what is alike is worth alike (target policy smoothing).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import Setup
+from tau_trainer.algorithms.off_policy.ddpg import DDPG
+from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.models.soft_actor_critic import TWINS
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import TD3Hyperparameters
+
+
+class TD3(DDPG):
+    """The learner of one behavior; see :class:`DDPG`."""
+
+    name = "td3"
+    estimates = TWINS
+
+    def __init__(self, setup: Setup, *, fused: bool = True) -> None:
+        super().__init__(setup, fused=fused)
+        own = cast("TD3Hyperparameters", self.numbers)
+        self.delay = own.policy_delay
+        self._deviation, self._limit = own.target_policy_noise, own.target_noise_clip
+
+    @override
+    def noise(self, drawn: Transitions) -> torch.Tensor:
+        noise = torch.randn(drawn.continuous.shape, generator=self.generator).to(self.device)
+        return noise.mul_(self._deviation).clamp_(-self._limit, self._limit)

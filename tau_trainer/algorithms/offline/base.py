@@ -1,0 +1,226 @@
+"""What algorithms share that learn from recordings alone: a fixed memory, and one gradient step after the other."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.base import Counters, Setup
+from tau_trainer.algorithms.gradient import GradientAlgorithm
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
+from tau_trainer.algorithms.offline.recordings import recorded_work
+from tau_trainer.algorithms.parameters import follower
+from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import DataError, SettingsError
+from tau_trainer.memory import Replay, Rollout, Work
+from tau_trainer.metrics import keys
+from tau_trainer.models import ActorCritic
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds, evaluate_actions
+from tau_trainer.models.heads import ACTION_LIMIT
+from tau_trainer.models.soft_actor_critic import TwinQ
+from tau_trainer.settings import OfflineCriticHyperparameters, OfflineTrainerSettings
+
+LEAST_LOG_SIGMA = -4.0
+"""Of the Gaussians: recordings of a player who never errs would make them so narrow that nothing else is learned."""
+_HELD_OUT_ROWS = 4096
+
+
+class Offline(OffPolicy):
+    """Learns from the demonstrations at ``demo_path``; a share of their episodes is set aside.
+
+    A subclass names its :attr:`name` and :attr:`reported`, builds its network, and says what it minimises.
+
+    Raises:
+        DataError: the demonstrations cannot be read, or are of other agents.
+        SettingsError: as :class:`OffPolicy`.
+    """
+
+    reported: tuple[str, ...] = ()
+    """TensorBoard names of the numbers that :meth:`losses` gives."""
+    data: Demonstration | None = None
+    """What was recorded; None where nothing is to be learned."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.holds_lock, self.large = True, len(self.network.encoders) > 0
+        self.held_out = self._new_replay()
+        """Of the episodes that were set aside."""
+        self._begins = torch.zeros(0)
+        if setup.learns:
+            options = cast("OfflineTrainerSettings", setup.settings)
+            self.data = read_demonstrations([options.demo_path], setup.spec, setup.images)
+            aside = _set_aside(int(self.data.begins.sum()), options.held_out, setup.seed)
+            self.replay, rollout = self._stored(self.data[~aside])
+            if not len(self.replay):
+                raise DataError(f"demonstration '{options.demo_path}' holds no decision whose outcome is known")
+            self.observe(rollout.observations)
+            if aside.any():
+                self.held_out, others = self._stored(self.data[aside])
+                if self.recurrence is not None:
+                    self._begins = self.tensor(others.sequences(self.recurrence.sequence_length)[1])
+
+    def _stored(self, some: Demonstration) -> tuple[Replay, Rollout]:
+        """A memory of just these transitions."""
+        rollout = Rollout(recorded_work(some, self.network))
+        self.check_input(rollout)
+        self.numbers = self.numbers.model_copy(update={"buffer_size": max(1, len(rollout))})
+        replay = self._new_replay()
+        replay.append(self._rows(rollout), self._links(rollout) if replay.linked else None)
+        return replay, rollout
+
+    @abstractmethod
+    def losses(self, batch: Transitions) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """What a gradient step makes smaller, differentiable, and the numbers to report, each []."""
+
+    def after_step(self) -> None:
+        """Let targets follow."""
+
+    @torch.no_grad()
+    def train(self, steps: int, progress: float) -> dict[str, float]:
+        """Take so many gradient steps; statistics by TensorBoard name.
+
+        Raises:
+            NonFiniteError: NaN or infinity came of it; everything is as before the call.
+        """
+        with self.whole_or_nothing():
+            result = self._descend(steps, progress)
+        self.version += 1
+        return result
+
+    @torch.no_grad()
+    def assess(self) -> dict[str, float]:
+        """The same numbers of all that was set aside, by names of their own; empty where nothing was."""
+        count = len(self.held_out)
+        if not count:
+            return {}
+        random = self.generator.get_state()  # whoever looks changes nothing
+        sums = torch.zeros(len(self.reported))
+        for begin in range(0, count, count if self.recurrence else _HELD_OUT_ROWS):
+            rows = np.arange(begin, min(begin + _HELD_OUT_ROWS, count) if self.recurrence is None else count)
+            batch = self._transitions(self.held_out.take(rows))._replace(begins=self._begins)
+            sums += torch.stack(self.losses(batch)[1]).cpu() * len(rows)
+        self.generator.set_state(random)
+        return {keys.held_out(name): value for name, value in zip(self.reported, (sums / count).tolist(), strict=True)}
+
+    @override
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        return torch.stack([self._step(batch, learning_rate) for batch in minibatches(drawn, steps)])
+
+    def _step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
+        self.parameters.optimizer.gradient.zero_()
+        with torch.enable_grad():
+            loss, numbers = self.losses(batch)
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.parameters.descend(learning_rate)
+        self.after_step()
+        return torch.stack(numbers).detach()
+
+    @override
+    def report(self, means: list[float]) -> dict[str, float]:
+        return dict(zip(self.reported, means, strict=True))
+
+    def log_prob_of(self, outputs: torch.Tensor, batch: Transitions) -> torch.Tensor:
+        """Log-probability [n] of what was done, from what the actor says."""
+        head = self.network.action
+        sigma = head.log_sigma.clamp(min=LEAST_LOG_SIGMA)
+        mask = batch.forbidden if batch.forbidden.shape[1] else None
+        return evaluate_actions(head.choices, outputs, sigma, batch.continuous, batch.discrete, mask)[0].sum(dim=1)
+
+    def new_network(self) -> ActorCritic:
+        """Actor and value, with first weights."""
+        streams = {stream.name: stream.width for stream in self.streams}
+        return ActorCritic(self.spec, self.settings.network_settings, streams, generator=self.generator)
+
+    @override
+    def ready(self, counters: Counters) -> Work | None:
+        return None
+
+    @override
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        GradientAlgorithm.load(self, arrays, facts)
+        self.steps = int(facts.get("steps", 0)) if "version" in facts else 0
+
+
+def _set_aside(episodes: int, share: float, seed: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which episodes are: at least one of several, never all; bool [episodes]."""
+    aside = np.zeros(episodes, np.bool_)
+    count = min(max(round(share * episodes), 1), episodes - 1) if share > 0.0 else 0
+    aside[np.random.default_rng([seed, 4]).permutation(episodes)[:count]] = True
+    return aside
+
+
+class OfflineCritics(torch.nn.Module):
+    """A policy with its value, twin Qs, and a copy of these that lags behind."""
+
+    def __init__(self, network: ActorCritic, q: TwinQ) -> None:
+        super().__init__()
+        self.network = network
+        self.q = q
+        self.target = copy.deepcopy(q).requires_grad_(False)
+
+
+class OfflineCritic(Offline):
+    """Learns Qs, and the actions that were better than expected, weighted by the exponential of their advantage.
+
+    Raises:
+        SettingsError: a recurrent network is asked for.
+    """
+
+    module: OfflineCritics
+
+    def __init__(self, setup: Setup) -> None:
+        if setup.settings.network_settings.memory is not None:
+            raise SettingsError(f"{self.name} learns no recurrent network; remove network_settings.memory, or use bc")
+        self.own = cast("OfflineCriticHyperparameters", setup.settings.hyperparameters)
+        super().__init__(setup)
+        self.discounts = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
+        self._follow = follower(self.module.target, self.module.q)
+        self._bounds = branch_bounds(self.network.action.choices.discrete_branches)
+
+    @override
+    def build(self) -> OfflineCritics:
+        self.network = self.new_network()
+        settings = self.settings.network_settings
+        q = TwinQ(self.spec, self.network.action.choices, settings, len(self.streams), self.generator)
+        self.module = OfflineCritics(self.network, q)
+        return self.module
+
+    @override
+    def after_step(self) -> None:
+        self._follow(self.own.tau)
+
+    def of_actions(self, q: TwinQ, batch: Transitions) -> torch.Tensor:
+        """Q [2, n, S] of what was done; over branches the mean, as in SAC."""
+        values: torch.Tensor = q(q.see(batch.inputs), batch.continuous / ACTION_LIMIT)
+        if not self._bounds:
+            return values.squeeze(3)
+        first = batch.discrete.new_tensor([begin for begin, _ in self._bounds])
+        chosen = (batch.discrete + first)[None, :, None].expand(len(values), -1, values.shape[2], -1)
+        return values.gather(3, chosen).mean(dim=3)
+
+    def of_policy(
+        self, q: TwinQ, inputs: list[torch.Tensor], outputs: torch.Tensor, forbidden: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Q [2, n, S] of an action that the policy draws; of branches the expectation."""
+        head = self.network.action
+        size = head.choices.continuous_size
+        noise = torch.randn((len(outputs), size), generator=self.generator).to(self.device)
+        raw = outputs[:, :size] + noise * head.log_sigma.exp()
+        values: torch.Tensor = q(q.see(inputs), raw.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT)
+        if not self._bounds:
+            return values.squeeze(3)
+        logits = outputs[:, size:] if forbidden is None else outputs[:, size:].masked_fill(forbidden, MASKED_LOGIT)
+        probability = torch.cat([torch.softmax(logits[:, begin:end], dim=1) for begin, end in self._bounds], dim=1)
+        return (values * probability[:, None]).sum(dim=3) / len(self._bounds)
+
+    def weights_of(self, advantage: torch.Tensor) -> torch.Tensor:
+        """How much an action counts [n], from its advantages [n, S]."""
+        return (self.own.inverse_temperature * advantage.sum(dim=1)).exp().clamp(max=self.own.largest_weight)

@@ -1,0 +1,34 @@
+"""Behavioral cloning: the policy under which what was recorded is likeliest (Pomerleau 1989).
+
+The loss is the negative log-likelihood of whole actions, summed over their components, in nats: of Gaussians in raw
+units (three times what the environment gets), of branches and levels as they are. Rewards count for nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.algorithms.offline.base import Offline
+from tau_trainer.metrics import keys
+from tau_trainer.models import ActorCritic
+
+
+class BC(Offline):
+    """The learner of one behavior; recurrent networks learn from sequences that begin without a past."""
+
+    name = "bc"
+    reported = (keys.POLICY_LOSS,)
+
+    @override
+    def build(self) -> ActorCritic:
+        self.network = self.new_network()
+        return self.network
+
+    @override
+    def losses(self, batch: Transitions) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        past = (batch.state, batch.begins) if len(batch.begins) else ()
+        outputs = self.network(batch.inputs, *past).outputs if past else self.network.outputs(batch.inputs)
+        loss = -self.log_prob_of(outputs, batch).mean()
+        return loss, [loss]

@@ -1,0 +1,44 @@
+"""Implicit Q-learning (Kostrikov, Nair and Levine 2022, arXiv 2110.06169): no action is ever asked for that nobody did.
+
+- V follows an expectile of the target Qs of what was done (equation 5), the smaller of both.
+- Both Qs follow ``r + gamma V(s')`` (equation 6); their targets follow them at ``tau``.
+- The policy clones what was done, weighted by ``exp(inverse_temperature (Q - V))`` (equation 7), at most
+  ``largest_weight``.
+
+All losses are worked out with the weights of before, so one optimizer step for everything is the same as one each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.algorithms.offline.base import OfflineCritic
+from tau_trainer.metrics import keys
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import IQLHyperparameters
+
+
+class IQL(OfflineCritic):
+    """The learner of one behavior."""
+
+    name = "iql"
+    reported = (keys.POLICY_LOSS, keys.VALUE_LOSS, keys.Q1_LOSS, keys.Q2_LOSS)
+
+    @override
+    def losses(self, batch: Transitions) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        expectile = cast("IQLHyperparameters", self.own).expectile
+        answer = self.network(batch.inputs)
+        with torch.no_grad():
+            backup = torch.addcmul(batch.rewards, batch.goes_on * self.discounts, self.network.values(batch.following))
+            advantage = self.of_actions(self.module.target, batch).amin(dim=0) - answer.values
+            weights = self.weights_of(advantage)
+            better = torch.where(advantage > 0.0, expectile, 1.0 - expectile)
+        value = (better * (advantage + answer.values.detach() - answer.values).square()).mean()
+        q = (self.of_actions(self.module.q, batch) - backup).square().mean(dim=(1, 2))
+        policy = -(weights * self.log_prob_of(answer.outputs, batch)).mean()
+        return policy + value + q.sum(), [policy, value, q[0], q[1]]

@@ -1,0 +1,115 @@
+"""Flags of engines, and of the pairs that play in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from tau_trainer.cli.flags import Sets, Switch, Text, number, text
+
+PAIRS = Group("Pairs", sort_key=2)
+ENGINES = Group("Engines", sort_key=3)
+
+
+@Parameter(name="*", group=PAIRS)
+@dataclass(frozen=True, kw_only=True)
+class PairFlags:
+    """TauAgent-AgentTrainer pairs."""
+
+    pairs: Annotated[Text, number("Pairs to train, an engine each. [default: 4]"), Sets("tau.")] = None
+    max_concurrent: Annotated[
+        Text, number("Pairs that run at once. [default: as many as make sense here]", "M"), Sets("tau.")
+    ] = None
+    policy: Annotated[
+        Literal["shared", "independent"] | None,
+        Parameter(help="One policy for all pairs, or one for each. [default: shared]"),
+        Sets("tau."),
+    ] = None
+    agents: Annotated[Text, number("Agents in every engine. [default: 32]"), Sets("tau.")] = None
+    credit: Annotated[
+        Literal["component", "aggregate"] | None,
+        Parameter(help="Each action component gets its own advantage, or all share the mean's. [default: component]"),
+        Sets("tau.reward."),
+    ] = None
+    data: Annotated[
+        Text, text("Tau data set (JSON) to train on. [default: the one that comes along]", "FILE"), Sets("tau.")
+    ] = None
+    no_evaluate: Annotated[
+        Switch, Parameter(help="Choose and evaluate nothing by held-out rows."), Sets("tau.evaluate", False)
+    ] = None
+
+
+@Parameter(name="*", group=ENGINES)
+@dataclass(frozen=True, kw_only=True)
+class EngineFlags:
+    """How engines are started and run; names and meaning as in mlagents-learn."""
+
+    env: Annotated[
+        Text,
+        text(
+            "A Unity build, headless:SCENE, batched:tau, gym:ID, pettingzoo:MODULE, or editor (press Play; port 5004).",
+            "ENV",
+        ),
+        Sets("env_settings.env_path"),
+    ] = None
+    base_port: Annotated[Text, number("First port to listen on. [default: 5005]", "P"), Sets("env_settings.")] = None
+    listen: Annotated[
+        Text,
+        text("Address to listen on instead of this machine alone; no password protects it.", "ADDRESS"),
+        Sets("collection."),
+    ] = None
+    tls_cert: Annotated[
+        Text, text("Certificate (PEM) for --listen, which is clear text without.", "FILE"), Sets("collection.")
+    ] = None
+    tls_key: Annotated[Text, text("Private key (PEM) of --tls-cert.", "FILE"), Sets("collection.")] = None
+    timeout_wait: Annotated[
+        Text, number("Seconds to wait for an engine. [default: 60]", "S"), Sets("env_settings.")
+    ] = None
+    no_graphics: Annotated[Switch, Parameter(help="Start players without graphics."), Sets("engine_settings.")] = None
+    no_graphics_monitor: Annotated[
+        Switch, Parameter(help="The same, but the first player shows its window."), Sets("engine_settings.")
+    ] = None
+    time_scale: Annotated[
+        Text, number("Game seconds for each real second. [default: 20]", "X"), Sets("engine_settings.")
+    ] = None
+    target_frame_rate: Annotated[
+        Text, number("Frames a second; -1 = unlimited. [default: -1]"), Sets("engine_settings.")
+    ] = None
+    capture_frame_rate: Annotated[
+        Text, number("Frames for each game second. [default: 60]"), Sets("engine_settings.")
+    ] = None
+    width: Annotated[Text, number("Window width in pixels. [default: 84]"), Sets("engine_settings.")] = None
+    height: Annotated[Text, number("Window height in pixels. [default: 84]"), Sets("engine_settings.")] = None
+    quality_level: Annotated[Text, number("Unity's quality level. [default: 5]"), Sets("engine_settings.")] = None
+    num_areas: Annotated[
+        Text, number("Training areas in each engine, or copies in each gym. [default: 1]"), Sets("env_settings.")
+    ] = None
+    image_order: Annotated[
+        Literal["auto", "declared", "channels_last"] | None,
+        Parameter(help="Order in which uncompressed images come. [default: auto, by the package's version]"),
+        Sets("collection."),
+    ] = None
+    max_lifetime_restarts: Annotated[
+        Text, number("Restarts of a failed engine in a run; -1 = unlimited. [default: 10]"), Sets("env_settings.")
+    ] = None
+    restarts_rate_limit_n: Annotated[
+        Text, number("Restarts of an engine within the period; -1 = unlimited. [default: 1]"), Sets("env_settings.")
+    ] = None
+    restarts_rate_limit_period_s: Annotated[
+        Text, number("The period in seconds. [default: 60]", "S"), Sets("env_settings.")
+    ] = None
+    env_args: Annotated[
+        tuple[str, ...] | None,
+        Parameter(help="Everything after this flag goes to the engine.", metavar="...", allow_leading_hyphen=True),
+        Sets("env_settings."),
+    ] = None
+
+
+@Parameter(name="*", group=ENGINES)
+@dataclass(frozen=True, kw_only=True)
+class ManyEngineFlags(EngineFlags):
+    """The same of several engines; ``parallel`` has pairs instead."""
+
+    num_envs: Annotated[Text, number("Engines side by side. [default: 1]"), Sets("env_settings.")] = None

@@ -1,0 +1,1 @@
+"""Commands that use what a run has left."""

@@ -1,0 +1,55 @@
+"""``tau-train plot``: reward and losses of runs as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
+from tau_trainer.cli.options import Debug, Force, ResultsDir
+from tau_trainer.cli.running import run_folders, writable
+from tau_trainer.errors import SettingsError
+
+PLOT_NAME = "plot.png"
+
+
+def plot_command(
+    runs: Annotated[
+        list[str], Parameter(help="A run's id, or the path of its folder. Runs that differ in their seed get one band.")
+    ],
+    /,
+    *,
+    what: Annotated[Literal["reward", "loss", "both"], Parameter(help="What is drawn. [default: reward]")] = "reward",
+    x: Annotated[
+        Literal["decisions", "time"], Parameter(help="What the horizontal axis counts. [default: decisions]")
+    ] = "decisions",
+    smooth: Annotated[int, Parameter(help="Points that are averaged. [default: 1, none]", metavar="N")] = 1,
+    output: Annotated[
+        Path | None,
+        Parameter(
+            name=("--output", "--out", "-o"),
+            help="File to write. [default: plot.png in the run's folder]",
+            metavar="FILE",
+        ),
+    ] = None,
+    force: Force = False,
+    results_dir: ResultsDir = "results",
+    debug: Debug = False,
+) -> int:
+    """Draw them and say where the picture is; returns the exit code."""
+    set_up_logging(debug=debug)
+    folders = run_folders(runs, results_dir, output, "picture")
+    if smooth < 1:
+        raise SettingsError(f"--smooth {smooth}: at least 1 point can be averaged")
+    if output is not None and (output.is_dir() or output.suffix.lower() != ".png"):
+        raise SettingsError(f"--output {output}: must be a file that ends in .png")
+    target = folders[0] / PLOT_NAME if output is None else writable(output, force)
+    show_status(f"reading {', '.join(map(str, folders))}")
+    from tau_trainer.metrics.plot import save_figure
+    from tau_trainer.report.picture import draw_runs
+
+    save_figure(draw_runs(folders, what, x, smooth), target)
+    show_lines([f"written: {target}"])
+    return 0

@@ -1,0 +1,1 @@
+"""Commands of parts that work alone."""

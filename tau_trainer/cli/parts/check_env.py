@@ -1,0 +1,127 @@
+"""``tau-train check-env``: what is wrong with a batched environment, and where two implementations differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from tau_trainer.cli.messages import set_up_logging, show_status
+from tau_trainer.cli.options import Debug
+from tau_trainer.cli.progress import Progress
+from tau_trainer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from tau_trainer.envs.batched.findings import Findings
+
+Row = tuple[str, str, list[str]]
+"""A verdict, what it is about, and sentences."""
+_INDENT = " " * 11
+_COLOURS = {"ok": "green", "fault": "bold red"}
+
+
+def check_env_command(
+    env: Annotated[
+        str, Parameter(help="A batched environment's name, or MODULE:CLASS of your own.", metavar="NAME|MODULE:CLASS")
+    ],
+    /,
+    *arguments: Annotated[str, Parameter(help="Arguments of the environment: NAME=VALUE.", metavar="NAME=VALUE")],
+    against: Annotated[
+        str | None,
+        Parameter(
+            help="What it is compared with, step by step: a batched environment, or a twin in numpy. "
+            "[default: its twin, where it came along with one]",
+            metavar="NAME|MODULE:CLASS",
+        ),
+    ] = None,
+    device: Annotated[str, Parameter(help="Where it plays; it is compared with the CPU. [default: cpu]")] = "cpu",
+    copies: Annotated[int, Parameter(help="Copies, at least 2. [default: 8]", metavar="N")] = 8,
+    steps: Annotated[int, Parameter(help="Steps of each. [default: 200]", metavar="N")] = 200,
+    seed: Annotated[int, Parameter(help="Of copies and actions. [default: 0]", metavar="N")] = 0,
+    tolerance: Annotated[
+        float, Parameter(help="Largest difference, absolute and relative. [default: 0.0001]", metavar="X")
+    ] = 1e-4,
+    debug: Debug = False,
+) -> int:
+    """Check, compare, and say what was found; returns the exit code."""
+    set_up_logging(debug=debug)
+    for flag, number, least in (("--copies", copies, 2), ("--steps", steps, 1), ("--seed", seed, 0)):
+        if number < least:
+            raise SettingsError(f"{flag} {number}: must be at least {least}")
+    if not 0.0 < tolerance < float("inf"):
+        raise SettingsError(f"--tolerance {tolerance}: must be more than 0")
+    show_status(f"checking {env}")
+    import torch
+
+    from tau_trainer.envs.batched import BatchedEnv, Twin, registry
+    from tau_trainer.envs.batched.checking import check, compared
+    from tau_trainer.envs.threaded import named_arguments
+
+    given = named_arguments(arguments, env, "")
+
+    def make(count: int, *, seed: int = seed, device: str = device) -> BatchedEnv:
+        return registry.make(env, count, seed=seed, device=device, **given)
+
+    peers = dict[str, BatchedEnv | Twin]()
+    if against is not None:
+        peers[against] = registry.other(against, copies, seed=seed, **given)
+    elif registry.has_twin(env):
+        peers["its twin in numpy"] = registry.twin(env, **given)
+    with Progress() as progress:
+
+        def on_step(what: str) -> Callable[[int], None]:
+            return lambda step: progress.tell(what, step / steps, f"{step:,} of {steps:,} steps")
+
+        played = on_step("checking")
+        findings = check(make, copies=copies, steps=steps, seed=seed, tolerance=tolerance, on_step=played)
+        if torch.device(device).type != "cpu":
+            peers["itself on the CPU"] = make(copies, device="cpu")
+        rows = [*_checked(findings)]
+        for name, peer in peers.items():
+            title = f"equal to {name}, within {tolerance:g}"
+            if findings.whole:
+                how = {"steps": steps, "seed": seed, "tolerance": tolerance, "on_step": on_step("comparing")}
+                play = compared(make(copies), peer, name, **how)
+                rows.append(("fault" if play else "ok", title, play))
+            else:
+                rows.append(_unseen(title))
+    faults = sum(len(sentences) for _, _, sentences in rows)
+    heading = [f"{env}: {findings.about}"] if findings.about else [env]
+    heading += [f"{copies} copies, {steps:,} steps each on {device}; {_ended(findings)}"] if findings.whole else []
+    _show(heading, rows, f"{env}: {faults} fault{'s' * (faults != 1)} found" if faults else f"{env}: no fault found")
+    return 1 if faults else 0
+
+
+def _checked(findings: Findings) -> Iterator[Row]:
+    """What was looked at, and what was found."""
+    from tau_trainer.envs.batched.findings import TITLES
+
+    for part, title in TITLES.items():
+        sentences = list(findings.faults[part].values())
+        if sentences or part in findings.looked:
+            yield ("fault" if sentences else "ok", title, sentences)
+        elif part not in ("left", "pictures"):  # which not every environment has
+            yield _unseen(title)
+
+
+def _unseen(title: str) -> Row:
+    return "-", f"{title}: not looked at", []
+
+
+def _ended(findings: Findings) -> str:
+    return f"{findings.episodes:,} episodes ended" if findings.episodes else "no episode ended, so try more --steps too"
+
+
+def _show(heading: list[str], rows: list[Row], verdict: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=False, highlight=False, markup=False, emoji=False)
+    console.print(Text("\n".join(heading)), style="bold")
+    for mark, title, sentences in rows:
+        console.print(Text.assemble("  ", (f"{mark:<7}", _COLOURS.get(mark, "dim")), title))
+        for sentence in sentences:
+            console.print(Text(fill(sentence, console.width, initial_indent=_INDENT, subsequent_indent=_INDENT)))
+    console.print(Text(verdict, "bold"))

@@ -1,0 +1,270 @@
+"""``tau-train find``: short trials before a long run, for a learning rate, an optimizer, or the best of several."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from cyclopts import Parameter
+
+from tau_trainer.cli.messages import show_json, show_lines, show_status
+from tau_trainer.cli.options import (
+    SEARCH,
+    CompareFlags,
+    Config,
+    FindFlags,
+    LearnFlags,
+    OutputFlags,
+    RunFlags,
+    SettingFlags,
+    TrialFlags,
+    commands,
+)
+from tau_trainer.cli.progress import Progress
+from tau_trainer.cli.running import prepare
+from tau_trainer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from tau_trainer.search import Comparison, LRResult, Outcome, Sweep
+    from tau_trainer.search.results import Table
+    from tau_trainer.settings import RunSettings
+
+_POLL_S = 0.1
+T = TypeVar("T")
+
+app = commands("find", "Find a learning rate, an optimizer or the best of several settings by short trials.")
+
+
+@app.command(name="lr")
+def lr_command(
+    config: Config = None,
+    /,
+    *,
+    start_lr: Annotated[float, Parameter(group=SEARCH, help="First learning rate. [default: 1e-6]")] = 1e-6,
+    end_lr: Annotated[float, Parameter(group=SEARCH, help="Last learning rate. [default: 0.1]")] = 1e-1,
+    steps: Annotated[int, Parameter(group=SEARCH, help="Steps from one to the other. [default: 40]")] = 40,
+    window: Annotated[int, Parameter(group=SEARCH, help="Steps that are averaged. [default: 5]")] = 5,
+    updates: Annotated[
+        int | None, Parameter(group=SEARCH, help="Least updates with each. [default: 1; off-policy 10]")
+    ] = None,
+    find: FindFlags = FindFlags(),
+    trial: TrialFlags = TrialFlags(),
+) -> int:
+    """Let the learning rate grow while a short run trains, and suggest where it learns fastest.
+
+    The sweep ends early when the reward has fallen to half of its best, or the
+    loss is four times its best. Nothing of an existing run changes. Ctrl-C ends
+    it and keeps what was found.
+    """
+    [settings] = _settings([config], [find.set], find, trial).values()
+    from tau_trainer.search import LRFinder
+
+    finder = LRFinder(settings)
+
+    def work(progress: Progress) -> LRResult:
+        def step(sweep: Sweep) -> None:
+            text = f"{sweep.rates[-1]:.2e}: mean {sweep.metric} {sweep.recent()[-1]:.4g}"
+            progress.tell("learning rate", len(sweep.rates) / (steps + 1), text)
+
+        return finder.find(
+            find.metric, start=start_lr, end=end_lr, steps=steps, window=window, updates=updates, on_step=step
+        )
+
+    return _finish("lr", _watched(work, finder.stop, trial.output), find, trial.output)
+
+
+@app.command(name="optimizer")
+def optimizer_command(
+    config: Config = None,
+    /,
+    *,
+    optimizers: Annotated[
+        str | None,
+        Parameter(group=SEARCH, help="Which, with commas between. [default: all that hyperparameters.optimizer has]"),
+    ] = None,
+    find: CompareFlags = CompareFlags(),
+    trial: TrialFlags = TrialFlags(),
+) -> int:
+    """Train with each optimizer from the same weights and an empty memory, and name the best.
+
+    Nothing of an existing run changes. Ctrl-C ends it and keeps what was found.
+    """
+    [settings] = _settings([config], [find.set], find, trial).values()
+    from tau_trainer.search import OPTIMIZERS, OptFinder
+
+    names = [name.strip() for name in optimizers.split(",")] if optimizers is not None else OPTIMIZERS
+    return _compare(OptFinder(settings, names), find, trial.output)
+
+
+@app.command(name="agent")
+def agent_command(
+    configs: Annotated[list[str], Parameter(help="ML-Agents YAML files, or names of shipped ones.")],
+    /,
+    *,
+    find: CompareFlags = CompareFlags(),
+    trial: TrialFlags = TrialFlags(),
+) -> int:
+    """Train several candidates in parallel processes, and name the best.
+
+    Candidates are the files, and every combination of values with commas
+    between: --set hyperparameters.learning_rate=1e-4,3e-4. Nothing of an
+    existing run changes. Ctrl-C ends it and keeps what was found.
+    """
+    settings = _settings(configs, list(variations(find.set)), find, trial)
+    from tau_trainer.search import AgentFinder
+
+    return _compare(AgentFinder(settings), find, trial.output)
+
+
+def variations(assignments: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Every combination of the values that stand in ``KEY=VALUE,VALUE`` assignments."""
+    import yaml
+
+    choices: list[list[str]] = []
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        try:
+            several = isinstance(yaml.safe_load(value), str) and not value.startswith(("'", '"'))
+        except yaml.YAMLError:
+            several = False
+        values = value.split(",") if several else [value]
+        choices.append([f"{key}{equals}{choice.strip()}" for choice in values])
+    yield from itertools.product(*choices)
+
+
+def _settings(
+    configs: Sequence[str | None], changes: Sequence[tuple[str, ...]], find: FindFlags, trial: TrialFlags
+) -> dict[str, RunSettings]:
+    """Settings of every file with every change, by what tells them apart; all with the seed of the first."""
+    from tau_trainer.cli.resolving import learn_request, learn_settings
+    from tau_trainer.search.results import check_folder
+
+    prepare(trial.output)
+    check_folder(find.output)
+    varied = {part for change in changes for part in change if any(part not in other for other in changes)}
+    found: dict[str, RunSettings] = {}
+    shared = {field.name: getattr(find, field.name) for field in fields(SettingFlags)}
+    for config, change in itertools.product(configs, changes):
+        run = RunFlags(**shared | {"set": tuple(map(_full_key, change))})
+        settings = learn_settings(learn_request(config, LearnFlags(run=run, **vars(trial))))
+        shared["seed"] = str(settings.env_settings.seed)
+        parts = [] if len(configs) == 1 else [Path(str(config)).stem]
+        parts += [
+            part.rpartition(".")[2] if "." in part.partition("=")[0] else part for part in change if part in varied
+        ]
+        name = ", ".join(parts) or Path(str(config)).stem
+        if name in found:
+            raise SettingsError(f"{name}: two candidates are called so; give each file a name of its own")
+        found[name] = settings
+    return found
+
+
+def _full_key(assignment: str) -> str:
+    """``hyperparameters.beta=1`` as ``behaviors.*.hyperparameters.beta=1``: what all behaviors have needs no more."""
+    from tau_trainer.settings import TrainerSettings
+
+    section = assignment.partition("=")[0].partition(".")[0].strip()
+    return f"behaviors.*.{assignment}" if section in TrainerSettings.model_fields else assignment
+
+
+def _compare(finder: Any, flags: CompareFlags, shown: OutputFlags) -> int:
+    def work(progress: Progress) -> Comparison:
+        def tell(name: str, outcome: Outcome, length: int) -> None:
+            mean = outcome.mean(flags.metric)
+            text = f"mean {flags.metric} {mean:.4g}" if mean is not None else f"no {flags.metric} yet"
+            progress.tell(name, outcome.last / length, text)
+
+        found: Comparison = finder.find(flags.metric, decisions=flags.decisions, jobs=flags.jobs, on_progress=tell)
+        return found
+
+    return _finish(finder.search, _watched(work, finder.stop, shown), flags, shown)
+
+
+def _watched(work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags) -> T:
+    """What ``work`` finds, in a thread of its own; the first Ctrl-C asks it to ``stop``, the second leaves at once."""
+    from tau_trainer.runs.session import on_interrupt
+
+    pressed = itertools.count(1)
+    found: list[T] = []
+    failed: list[BaseException] = []
+
+    def interrupted() -> None:
+        if next(pressed) > 1:
+            raise KeyboardInterrupt
+        show_status("stopping; what was found is kept (press again to leave at once)")
+        stop()
+
+    def run() -> None:
+        try:
+            found.append(work(progress))
+        except BaseException as error:
+            failed.append(error)
+
+    with Progress(silent=shown.quiet or shown.json, after_s=0.0) as progress, on_interrupt(interrupted):
+        thread = threading.Thread(target=run, name="search", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(_POLL_S)
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+def _finish(name: str, result: LRResult | Comparison, flags: FindFlags, shown: OutputFlags) -> int:
+    """Write and show what was found; returns the exit code."""
+    from tau_trainer.search.results import results_folder, table, write
+
+    content = result.to_dict()
+    if not content.get("steps") and not content.get("candidates"):
+        raise SettingsError(
+            "nothing was found: no episode and no update was over when it ended; give it more time, or compare by "
+            f"--metric {'loss' if flags.metric == 'reward' else 'reward'}"
+        )
+    files = write(result, results_folder(f"find-{name}", Path(flags.results_dir or "results"), flags.output))
+    if shown.json:
+        show_json({**content, "files": [str(file) for file in files]})
+    elif not shown.quiet:
+        show_table(table(result))
+        show_lines(["", sentence(content), *(f"written: {file}" for file in files)])
+    return 0
+
+
+def sentence(found: Mapping[str, Any]) -> str:
+    """What a search comes to."""
+    if found["search"] != "lr":
+        if found["best"] is None:
+            return f"No candidate is best: none came to a mean {found['metric']}; give each more --decisions."
+        return f"Best by mean {found['metric']}: {found['best']}."
+    ended = f"The sweep ended because {found['ended']}" if found["ended"] != "NaN" else "NaN ended the sweep"
+    if found["suggestion"] is None:
+        text = f"No learning rate is suggested, for the {found['metric']} got nowhere better than chance explains"
+        return f"{text}; give it more --steps or a larger --window. {ended}."
+    value = f"{found['suggestion']:.2g}"
+    return f"Suggested: --set 'behaviors.*.hyperparameters.learning_rate={value}'. {ended}."
+
+
+def show_table(shown: Table) -> None:
+    """A table with lines on a terminal, plain columns where it is piped."""
+    from rich.console import Console
+    from rich.table import Table as Drawn
+
+    titles, rows = shown
+    console = Console()
+    if console.is_terminal:
+        drawn = Drawn()
+        for place, title in enumerate(titles):
+            drawn.add_column(title, justify="left" if place in (0, len(titles) - 1) else "right")
+        for row in rows:
+            drawn.add_row(*row, style="bold" if row[-1] in ("best", "suggested") else "")
+        console.print(drawn)
+        return
+    widths = [max(len(row[place]) for row in (titles, *rows)) for place in range(len(titles))]
+    lines = []
+    for row in (titles, *rows):
+        cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:-1], widths[1:-1], strict=True))]
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    show_lines(lines)

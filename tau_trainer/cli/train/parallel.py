@@ -1,0 +1,27 @@
+"""``tau-train parallel``: train TauAgent-AgentTrainer pairs side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from tau_trainer.cli.options import ParallelFlags
+from tau_trainer.cli.running import prepare, train
+
+
+def parallel(
+    config: Annotated[
+        str | None,
+        Parameter(help="YAML file, or the name of a shipped one: tau3, tau384, 3DBall, Basic. [default: tau3]"),
+    ] = None,
+    /,
+    *,
+    given: ParallelFlags | None = None,
+) -> int:
+    """Resolve the settings, train, and show the report; returns the exit code."""
+    from tau_trainer.cli.resolving import parallel_settings
+
+    flags = given or ParallelFlags()
+    prepare(flags.output)
+    return train("parallel", parallel_settings(config, flags), flags.output)

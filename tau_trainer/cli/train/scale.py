@@ -1,0 +1,201 @@
+"""``tau-train scale``: how many copies and how large a batch train fastest here, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from tau_trainer.cli.messages import show_json, show_lines, show_status
+from tau_trainer.cli.options import SEARCH, BatchFlags, OutputFlags, Set
+from tau_trainer.cli.running import prepare, writable
+from tau_trainer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from tau_trainer.search.probe import Prober
+    from tau_trainer.search.scaling import Probe, Scaling
+    from tau_trainer.search.sizes import Sizes
+    from tau_trainer.settings import BatchedSettings
+
+_BAR = 24
+"""Signs of the chart's longest bar."""
+_GIGA = 2**30
+
+
+@Parameter(name="*", group=SEARCH)
+@dataclass(frozen=True, kw_only=True)
+class ScaleFlags:
+    """How sizes are searched."""
+
+    first: Annotated[int, Parameter(help="Copies to begin with. [default: 16]", metavar="N")] = 16
+    most: Annotated[int | None, Parameter(help="No more copies than these. [default: no limit]", metavar="N")] = None
+    gain: Annotated[
+        float, Parameter(help="Share by which a doubling has to be faster. [default: 0.1]", metavar="SHARE")
+    ] = 0.1
+    seconds: Annotated[float, Parameter(help="Seconds to measure each size. [default: 3]", metavar="S")] = 3.0
+    limit: Annotated[
+        float, Parameter(help="Seconds after which a probe counts as too slow. [default: 120]", metavar="S")
+    ] = 120.0
+    device: Annotated[
+        str | None, Parameter(help="Where everything is computed. [default: the config's]", metavar="DEVICE")
+    ] = None
+    set: Set = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search comes to."""
+
+    curves: Mapping[str, Scaling]
+    """``num_envs``, and ``batch_size`` where there is one to choose."""
+    sizes: Sizes
+    """Settings to write, by their place."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "sizes": {".".join(map(str, place)): size for place, size in self.sizes.items()},
+            **{
+                name: {"best": curve.best, "ended": curve.ended, "probes": [asdict(probe) for probe in curve.probes]}
+                for name, curve in self.curves.items()
+            },
+        }
+
+
+def scale(
+    config: Annotated[str, Parameter(help="YAML file, or the name of a shipped one.")],
+    /,
+    *,
+    flags: ScaleFlags = ScaleFlags(),
+    to: Annotated[
+        Path | None,
+        Parameter(
+            name=("--output", "-o"),
+            help="Copy to write. [default: NAME-scaled.yaml, beside the file]",
+            metavar="FILE",
+            group=SEARCH,
+        ),
+    ] = None,
+    overwrite: Annotated[bool, Parameter(name="--force", help="Write over the copy.", group=SEARCH)] = False,
+    output: OutputFlags = OutputFlags(),
+) -> int:
+    """Search, show the curve, and write a copy of the file; returns the exit code."""
+    from tau_trainer.cli.resolving import batched_settings
+    from tau_trainer.files import atomic_write_text
+    from tau_trainer.settings import find_config
+    from tau_trainer.settings.document import edited
+
+    prepare(output)
+    source = find_config(config)
+    target = to or (source if Path(config).is_file() else Path(source.name)).with_name(f"{source.stem}-scaled.yaml")
+    if target.resolve() == source.resolve():
+        raise SettingsError(f"--output {target}: is the file itself, which is never written over; choose another name")
+    writable(target, overwrite)
+    settings = batched_settings(config, BatchFlags(device=flags.device, set=flags.set), output)
+    found = search(settings, flags, silent=output.quiet or output.json)
+    text, kept = edited(source.read_text("utf-8-sig"), str(source), found.sizes)
+    atomic_write_text(target, text)
+    if output.json:
+        show_json({**found.to_dict(), "file": str(target)})
+    elif not output.quiet:
+        show(found)
+        comments = "its comments are kept" if kept else f"comments could not be carried over, and stay in {source}"
+        show_lines([f"{target} is written; {comments}."])
+    return 0
+
+
+def search(settings: BatchedSettings, flags: ScaleFlags, *, silent: bool = False) -> Found:
+    """Find the number of copies, then the batch. Ctrl-C ends it, and keeps what was found; twice: at once.
+
+    Raises:
+        SettingsError: a flag that makes no search.
+        TauError: no size runs at all.
+    """
+    from tau_trainer.runs.session import on_interrupt
+    from tau_trainer.search.probe import Prober
+    from tau_trainer.search.scaling import scaled
+    from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
+    from tau_trainer.settings import check_device
+
+    numbers = {"first": float(flags.first), "gain": flags.gain, "seconds": flags.seconds, "limit": flags.limit}
+    for name, number in numbers.items():
+        if not 0.0 < number < float("inf"):
+            raise SettingsError(f"--{name} {number:g}: must be a number above 0")
+    if flags.most is not None and flags.most < flags.first:
+        raise SettingsError(f"--most {flags.most} is below --first {flags.first}; raise it, or lower --first")
+    check_device(settings)
+    asked: list[Prober] = []
+
+    def stop() -> None:
+        if asked[-1].stopped:
+            raise KeyboardInterrupt
+        show_status("stopping; what was found is kept (press again to leave at once)")
+        asked[-1].stop()
+
+    def probing(name: str, sizes: Callable[[int], Sizes]) -> Prober:
+        shown = _Shown(name, silent)
+        prober = Prober(
+            settings, sizes, seconds=flags.seconds, limit_s=flags.limit, on_start=shown.start, on_end=shown.end
+        )
+        asked.append(prober)
+        return prober
+
+    prober = probing("num_envs", lambda size: with_copies(settings, size))
+    with on_interrupt(stop):
+        curves = {
+            "num_envs": scaled(prober, flags.first, gain=flags.gain, most=flags.most, stopped=lambda: prober.stopped)
+        }
+        sizes = with_copies(settings, curves["num_envs"].best)
+        settings = resized(settings, sizes)
+        batches = batch_range(settings)
+        if batches is not None and not prober.stopped:
+            first, most = batches
+            batch = probing("batch_size", lambda size: with_batch(settings, size))
+            curves["batch_size"] = scaled(batch, first, gain=flags.gain, most=most, stopped=lambda: batch.stopped)
+            sizes = sizes | with_batch(settings, curves["batch_size"].best)
+    return Found(curves, sizes)
+
+
+class _Shown:
+    """Says what is being tried, and what came of it."""
+
+    def __init__(self, name: str, silent: bool) -> None:
+        self._name, self._silent = name, silent
+        self._best = 0.0
+
+    def start(self, size: int) -> None:
+        if not self._silent:
+            show_status(f"{self._name} {size:,}: trying")
+
+    def end(self, probe: Probe) -> None:
+        if self._silent:
+            return
+        what = probe.text if probe.failure else f"{probe.rate:,.0f} decisions/s"
+        if self._best and not probe.failure:
+            what += f", {probe.rate / self._best:.2f} times the best so far"
+        self._best = max(self._best, probe.rate)
+        show_status(f"{self._name} {probe.size:,}: {what}")
+
+
+def show(found: Found) -> None:
+    """The curves as tables with bars, and a sentence each."""
+    from rich.console import Console
+
+    from tau_trainer.cli.train.find import show_table
+
+    ascii_only = Console().options.ascii_only
+    for name, curve in found.curves.items():
+        most = max(probe.rate for probe in curve.probes)
+        rows = []
+        for probe in curve.curve:
+            memory = "-" if probe.memory is None else f"{probe.memory / _GIGA:.2f}"
+            bar = ("#" if ascii_only else "█") * round(_BAR * probe.rate / most)
+            note = {"memory": "no memory", "time": "too slow", "ended": "crashed", "error": "fails", None: ""}
+            last = "taken" if probe.size == curve.best else note[probe.failure]
+            rate = f"{probe.rate:,.0f}" if probe.failure is None else "-"
+            rows.append((f"{probe.size:,}", rate, memory, bar.ljust(_BAR), last))
+        show_table(((name, "decisions/s", "GiB", "", ""), rows))
+        show_lines([f"{name} {curve.best:,} with {curve.rate:,.0f} decisions/s: {curve.ended}.", ""])

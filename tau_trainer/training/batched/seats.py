@@ -1,0 +1,113 @@
+"""A seat: a policy of a batched run with the agents that it decides for, and what is counted of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import torch
+
+from tau_trainer.algorithms.batched import BatchedLearner, TensorRollout
+from tau_trainer.envs.batched.contract import BatchedEnv
+from tau_trainer.settings.batched import PolicySettings
+from tau_trainer.specs import BehaviorSpec
+from tau_trainer.training.batched.players import FixedPlayer
+from tau_trainer.training.learning.returns import EpisodeReturns
+
+
+class Episodes(NamedTuple):
+    """Of one policy's agents, that ended."""
+
+    ended: int
+    mean_return: float
+    return_deviation: float
+    """Of all, not of a sample: divided by :attr:`ended`."""
+    mean_length: float
+
+
+@dataclass(slots=True)
+class Seat:
+    """A policy and its agents."""
+
+    name: str
+    settings: PolicySettings
+    agents: list[int]
+    spec: BehaviorSpec
+    learner: BatchedLearner
+    waiting: list[TensorRollout] = field(default_factory=list)
+    """What it has not learned from yet."""
+    told: list[Mapping[str, torch.Tensor]] = field(default_factory=list)
+    """Statistics of its updates since the last summary."""
+    updates: int = 0
+    episodes: int = 0
+    mean_return: float | None = None
+    mean_length: float | None = None
+    stopped: bool = False
+    """Whether it has learned enough before the run's end, and acts on as it is."""
+    returns: EpisodeReturns = field(init=False)
+    """Of its newest episodes."""
+
+    def __post_init__(self) -> None:
+        self.returns = EpisodeReturns(self.settings)
+
+    def player_in(self, env: BatchedEnv) -> BatchedLearner:
+        """Who decides for these agents in another environment of the same kind."""
+        fixed = self.settings.player
+        return self.learner if fixed is None else FixedPlayer(fixed, env, self.agents)
+
+    @property
+    def learns(self) -> bool:
+        """Whether anything changes it."""
+        return self.settings.learns
+
+    def count(self, found: Episodes) -> None:
+        """Episodes have ended; the criterion may be reached."""
+        self.mean_return, self.mean_length = found.mean_return, found.mean_length
+        if self.returns.add_mean(found.ended, found.mean_return) and self.learns:
+            self.stopped = True
+            self.waiting.clear()
+
+    def counts(self) -> dict[str, Any]:
+        """What is counted, as JSON can hold it."""
+        return {
+            "updates": self.updates,
+            "episodes": self.episodes,
+            "mean_return": self.mean_return,
+            "mean_length": self.mean_length,
+            "newest": self.returns.state(),
+            "stopped": self.stopped,
+        }
+
+    def go_on(self, counts: Mapping[str, Any]) -> None:
+        """Go on from :meth:`counts`; earlier versions had not all of them."""
+        self.updates, self.episodes = counts["updates"], counts["episodes"]
+        self.mean_return, self.mean_length = counts["mean_return"], counts["mean_length"]
+        self.returns.load(counts.get("newest", ()))
+        self.stopped = self.learns and (self.returns.reached or counts.get("stopped", False))
+        self.waiting.clear()
+
+    def take_told(self) -> dict[str, torch.Tensor]:
+        """What updates told since the last time, by name, each [of the updates that told it]."""
+        names = dict.fromkeys(name for statistics in self.told for name in statistics)
+        found = {
+            name: torch.stack([statistics[name] for statistics in self.told if name in statistics]) for name in names
+        }
+        self.told.clear()
+        return found
+
+
+def joined(rollouts: list[TensorRollout]) -> TensorRollout:
+    """Rollouts that follow one another as one."""
+    if len(rollouts) == 1:
+        return rollouts[0]
+    values: dict[str, Any] = {}
+    for column in fields(TensorRollout):
+        parts = [getattr(rollout, column.name) for rollout in rollouts]
+        if column.name == "kept":
+            values[column.name] = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        elif column.name in ("after", "after_mask") or parts[0] is None:
+            values[column.name] = parts[-1]
+        else:
+            values[column.name] = torch.cat(parts)
+    return TensorRollout(**values)

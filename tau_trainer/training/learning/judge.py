@@ -1,0 +1,114 @@
+"""What a learner's policies are worth while it learns, which one is the best, and whether it has learned enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tau_trainer.algorithms import Algorithm
+from tau_trainer.columns import Arrays
+from tau_trainer.evaluation.candidates import (
+    UPDATES_IN_RANK,
+    ScoredPolicy,
+    best_to_keep,
+    rank_of,
+    stored_best,
+    validation_after,
+)
+from tau_trainer.models import Policy
+from tau_trainer.runs.callbacks import Callbacks, EvaluationInfo
+from tau_trainer.training.learning.progress import Progress
+from tau_trainer.training.learning.returns import EpisodeReturns
+
+Validator = Callable[[Policy], Mapping[str, float]]
+"""Scores a policy, by metric key; called in the learner's thread."""
+
+
+class Judge:
+    """Validates the policies of one learner, and keeps the best of them.
+
+    Attributes:
+        best: the policy with the best validation scores so far, in resumed runs too; None: nothing chooses. Where the
+            best alone is kept and nothing validated, that of the best mean reward as checkpoints were due.
+        scores: of the newest validation, by metric key.
+        returns: of the newest episodes.
+    """
+
+    def __init__(
+        self, progress: Progress, returns: EpisodeReturns, validator: Validator | None, callbacks: Callbacks
+    ) -> None:
+        """``validator``: called after updates, as :func:`.validation_after` says; None: nothing is validated."""
+        self.best: ScoredPolicy | None = None
+        self.scores: Mapping[str, float] = {}
+        self.returns = returns
+        self._progress, self._validator, self._callbacks = progress, validator, callbacks
+        self._recent: list[Mapping[str, float]] = []
+        self._newest: ScoredPolicy | None = None
+        """The last that was validated."""
+        self._next = 0
+        """Decisions after which the next is."""
+
+    def validate_if_due(self, policy: Policy) -> Mapping[str, float]:
+        """Scores of a policy where it is its turn, else nothing. Call in the learner's thread."""
+        decisions = self._progress.decisions
+        if self._validator is None or decisions < self._next:
+            return {}
+        self._next = validation_after(decisions, self._progress.max_steps)
+        self._recent = self._validate(policy, self._validator)
+        return self.scores
+
+    def _validate(self, policy: Policy, validator: Validator) -> list[Mapping[str, float]]:
+        """Score ``policy``, and keep it where it is the best so far; the scores that it was ranked by."""
+        info = EvaluationInfo(self._progress.name, policy.version, self._progress.decisions)
+        self._callbacks.soon("on_evaluation_begin", info)
+        self.scores = validator(policy)
+        self._callbacks.soon("on_evaluation_end", replace(info, scores=self.scores))
+        recent = [*self._recent, self.scores][-UPDATES_IN_RANK:]
+        self._newest = ScoredPolicy(policy, info.decisions, self.scores, rank_of(recent))
+        self.best = self._newest.or_kept(self.best)
+        return recent
+
+    def validate_last(self, policy: Policy) -> Mapping[str, float]:
+        """Score the policy of now as those before it were, if that is still to be done: the run ends with it.
+
+        Nothing that a run which goes on from here would validate changes by it. Call in the learner's thread.
+
+        Returns:
+            Its scores by metric key; none where it had been scored, or nothing is.
+        """
+        if self._validator is None or self.last(policy).scores:
+            return {}
+        self._validate(policy, self._validator)
+        return self.scores
+
+    def last(self, policy: Policy) -> ScoredPolicy:
+        """The policy of now, with its scores where it was validated."""
+        if self._newest is not None and self._newest.policy.version == policy.version:
+            return replace(self._newest, decisions=self._progress.decisions)
+        return ScoredPolicy(policy, self._progress.decisions)
+
+    def evaluate_returns(self, policy: Policy) -> None:
+        """Where nothing is validated, compare the policy of now with the best so far by ``trial_count`` episodes."""
+        mean = self.returns.mean
+        if self._validator is None and mean is not None:
+            self.best = ScoredPolicy(policy, self._progress.decisions, rank=(mean, 0.0)).or_kept(self.best)
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """What a checkpoint keeps: the best policy's weights, and the rest."""
+        weights, best = best_to_keep(self.best)
+        return weights, {
+            "best": best,
+            "recent_scores": [dict(scores) for scores in self._recent],
+            "next_evaluation": self._next,
+            "recent_returns": self.returns.state(),
+        }
+
+    def load(self, algorithm: Algorithm, arrays: Arrays, values: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`, with the :class:`Progress` that belongs to it."""
+        self.best = stored_best(algorithm, arrays, values)
+        self._recent = list(values.get("recent_scores", []))
+        self.returns.load(values.get("recent_returns", ()))
+        # What an earlier version, or an earlier max_steps, found due may be far away.
+        due = validation_after(self._progress.decisions, self._progress.max_steps)
+        self._next = min(values.get("next_evaluation", due), due)

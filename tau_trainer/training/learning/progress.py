@@ -1,0 +1,94 @@
+"""How far a learner has come, and the summaries that tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.metrics.summary import Statistics
+from tau_trainer.training.learning.scores import LastRewards
+
+
+class Progress:
+    """Counts what one learner has done, and writes its summaries. Belongs to the event loop.
+
+    Attributes:
+        decisions: made for it so far, earlier runs that were resumed included.
+        max_steps: decisions after which it is done and its schedules are at their end.
+        opts: gradient steps, those of earlier runs included.
+        samples: transitions that actors pushed, those of earlier runs included.
+        updates: since this process began; the policy's version counts those of earlier runs too.
+        update_seconds: that these took.
+        policy_age: of what the newest update learned from, in versions.
+        rewards: of the newest summary.
+        record: takes the statistics of every update.
+        before_summary: tells what there is to tell with every summary.
+        next_summary: decisions after which one is due: every ``summary_freq`` of them, and a few in every run.
+    """
+
+    def __init__(self, name: str, hub: MetricsHub, max_steps: int, summary_freq: int) -> None:
+        """Nothing is done yet; ``summary_freq``: decisions between two summaries."""
+        self.decisions = self.opts = self.samples = self.updates = 0
+        self.update_seconds = self.policy_age = 0.0
+        self.max_steps = max_steps
+        self.rewards = LastRewards()
+        self.record: Callable[[Mapping[str, float]], None] = partial(hub.add_all, name)
+        self.before_summary: Callable[[], None] = lambda: None
+        self.name, self.hub = name, hub
+        self._summary_freq = self.next_summary = summary_freq
+
+    @property
+    def over(self) -> bool:
+        """Whether all decisions are made."""
+        return self.decisions >= self.max_steps
+
+    @property
+    def share(self) -> float:
+        """Of the decisions that is made, 0 to 1."""
+        return min(self.decisions / self.max_steps, 1.0)
+
+    def took(self, seconds: float, statistics: Mapping[str, float] | None) -> None:
+        """An update took so long; its statistics by TensorBoard name, None: it was skipped."""
+        self.update_seconds += seconds
+        self.hub.add(self.name, keys.UPDATE_SECONDS, seconds)
+        if statistics is not None:
+            self.updates += 1
+            self.policy_age = statistics.get(keys.POLICY_AGE, 0.0)
+            self.opts += int(statistics.get(keys.MINIBATCHES, 0.0))
+            self.record(statistics)
+
+    def rest(self) -> None:
+        """It is done. The last update still has something to say: it comes with the summary that ends the run."""
+        self.next_summary = self.decisions + self._summary_freq
+        self.hub.rest(self.name)
+
+    def flush(self, *, training: bool) -> None:
+        """Write a summary now."""
+        self.before_summary()
+        self._plan_summary()
+        self.rewards.take(self.hub.flush(self.name, self.decisions, training=training))
+
+    def _plan_summary(self) -> None:
+        self.next_summary = (self.decisions // self._summary_freq + 1) * self._summary_freq
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps, of what JSON can hold."""
+        pending = self.hub.pending(self.name, keys.EPISODE_REWARDS)
+        return {
+            "decisions": self.decisions,
+            "opts": self.opts,
+            "samples": self.samples,
+            "last_rewards": self.rewards.state(),
+            "open_rewards": {key: statistics.plain() for key, statistics in pending.items()},
+        }
+
+    def load(self, values: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`; checkpoints of earlier versions know decisions alone."""
+        self.decisions = int(values["decisions"])
+        self.opts, self.samples = int(values.get("opts", 0)), int(values.get("samples", 0))
+        self.rewards.load(values.get("last_rewards", {}))
+        known = values.get("open_rewards", {})
+        self.hub.carry(self.name, {key: Statistics.from_plain(plain) for key, plain in known.items()})
+        self._plan_summary()

@@ -1,0 +1,171 @@
+"""The updates of one learner: work waits in a queue, and is learned from in the learner's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from tau_trainer.collection.decisions import Actor
+from tau_trainer.errors import NonFiniteError
+from tau_trainer.memory import Work
+from tau_trainer.metrics import Laps, MetricsHub
+from tau_trainer.models import Policy
+from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, UpdateInfo
+from tau_trainer.training.learning.age_bound import AgeBound
+from tau_trainer.training.learning.handles import LearnerHandle
+from tau_trainer.training.learning.judge import Judge, Validator
+from tau_trainer.training.learning.progress import Progress
+
+_MOST_SKIPPED = 3
+"""Updates in a row that may fail on NaN before the run is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the learners of a run have in common."""
+
+    hub: MetricsHub
+    """Where their statistics go."""
+    executor: Executor
+    """The learners' threads."""
+    validator: Validator | None = None
+    """Scores policies after updates; None: nothing does."""
+    max_policy_age: int = 1
+    """Updates' worth of work that may wait while agents still act; 0: learning and collection take turns."""
+    callbacks: Callbacks = NOBODY
+    """Told of updates, minibatches and evaluations."""
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What a turn of the learner's thread brings back to the event loop."""
+
+    statistics: Mapping[str, float]
+    policy: Policy
+    seconds: float
+    error: NonFiniteError | None = None
+
+
+class Updates:
+    """Learns from what is handed over, one update after the other. Belongs to the event loop, but for its thread.
+
+    Attributes:
+        policy: the newest whole policy.
+        actor: acts with the newest policy from its next forward pass on, also of those in the middle of an update.
+        error: why learning has failed for good.
+        after: awaited after every update, before the next begins (to write a checkpoint, say).
+        laps: what the thread spends its time on.
+    """
+
+    def __init__(
+        self, handle: LearnerHandle, actor: Actor, progress: Progress, judge: Judge, bound: AgeBound, shared: Shared
+    ) -> None:
+        """``handle``: where it learns; ``shared``: its thread, and who is told."""
+        self.policy = handle.policy()
+        self.actor = actor
+        self.error: Exception | None = None
+        self.after: Callable[[], Awaitable[None]] | None = None
+        self.laps = Laps(shared.hub.timers.part("learners", parallel=True).part(progress.name))
+        self._handle, self._progress, self._judge, self._bound = handle, progress, judge, bound
+        self._shared = shared
+        self._queue: list[Work] = []
+        self._running: asyncio.Task[None] | None = None
+        self._skipped_in_a_row = 0
+        if {"on_batch_begin", "on_batch_end"} & shared.callbacks.wanted:
+            handle.watch(self._batch)
+
+    def hand_over(self, work: Work) -> None:
+        """Learn from ``work`` after what waits already."""
+        self._bound.comes()
+        self._queue.append(work)
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._learn_all())
+
+    async def drain(self) -> None:
+        """Wait until everything that was handed over has been learned from."""
+        if self._running is not None:
+            await self._running
+
+    def give_up(self) -> None:
+        """Learn from nothing more that waits; an update that runs comes to its end."""
+        waiting, self._queue[:] = self._queue[:], []
+        for work in waiting:
+            work.release()
+        self._bound.goes(len(waiting))
+
+    def take(self, policy: Policy) -> None:
+        """Act with ``policy`` from now on."""
+        self.policy = self.actor.policy = policy
+
+    async def _learn_all(self) -> None:
+        progress, callbacks = self._progress, self._shared.callbacks
+        while self._queue:
+            work = self._queue.pop(0)
+            if "on_update_begin" in callbacks.wanted:
+                info = UpdateInfo(progress.name, self.policy.version, progress.decisions)
+                callbacks.tell("on_update_begin", info)
+            try:
+                self._take_over(await self.in_thread(self._learn, work, progress.share))
+                if self.after is not None:
+                    await self.after()
+            except Exception as error:  # those who wait for the learner must learn of it, whatever it is
+                self.error = error
+            finally:
+                self._bound.goes(more=bool(self._queue))
+
+    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run ``work`` in the learner's thread, after what is there already."""
+        return await asyncio.get_running_loop().run_in_executor(self._shared.executor, work, *arguments)
+
+    def _learn(self, work: Work, progress: float) -> _Outcome:
+        """One update, in the thread."""
+        begin = time.perf_counter()
+        self.laps.begin()
+        try:
+            # While agents act beside the update they act with weights that are little behind; taking turns, with none.
+            statistics = self._handle.submit(work, progress, self._publish if self._bound.most else None)
+        except NonFiniteError as error:
+            return _Outcome({}, self.policy, time.perf_counter() - begin, error)
+        policy = self._handle.policy()
+        self.laps.lap("update")
+        if scores := self._judge.validate_if_due(policy):
+            statistics.update(scores)
+            self.laps.lap("validate")
+        return _Outcome(statistics, policy, time.perf_counter() - begin)
+
+    def _publish(self, policy: Policy) -> None:
+        """Let the next forward pass use ``policy``. May be called from any thread."""
+        self.actor.policy = policy
+
+    def _batch(self, minibatches: int, statistics: Mapping[str, float] | None) -> None:
+        """Minibatches are learned from (in the thread, or told by its process); None: that begins."""
+        if statistics is None:
+            self._shared.callbacks.soon("on_batch_begin", BatchInfo(self._progress.name, minibatches))
+        else:
+            self._shared.callbacks.soon("on_batch_end", BatchInfo(self._progress.name, minibatches, statistics))
+
+    def _take_over(self, outcome: _Outcome) -> None:
+        callbacks, progress, error = self._shared.callbacks, self._progress, outcome.error
+        self._bound.took(outcome.seconds)
+        self.take(outcome.policy)
+        progress.took(outcome.seconds, outcome.statistics if error is None else None)
+        self._skipped_in_a_row = 0 if error is None else self._skipped_in_a_row + 1
+        if error is not None:  # the weights are those from before it; given up where it goes on
+            progress.hub.warning(f"an update was skipped and the weights kept: {error}", behavior=progress.name)
+            if self._skipped_in_a_row >= _MOST_SKIPPED:
+                self.error = error
+        if "on_update_end" in callbacks.wanted:
+            reason = None if error is None else str(error)
+            info = UpdateInfo(
+                progress.name,
+                outcome.policy.version,
+                progress.decisions,
+                outcome.statistics,
+                outcome.seconds,
+                reason,
+            )
+            callbacks.tell("on_update_end", info)

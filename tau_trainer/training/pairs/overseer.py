@@ -1,0 +1,183 @@
+"""What a run answers its pairs: whether they have had enough, what they are told, what is kept of their learners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from typing_extensions import override
+
+from tau_trainer.bridge.side_channels import Stat
+from tau_trainer.envs import Parameters
+from tau_trainer.export import check_export
+from tau_trainer.metrics import keys
+from tau_trainer.runs.callbacks import EvaluationInfo
+from tau_trainer.runs.run import Run
+from tau_trainer.specs import Aggregation
+from tau_trainer.training.actors.async_trainer import AsyncTrainer
+from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.pool import LearnerPool
+from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.pairs.checkpointing import Checkpointer
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
+from tau_trainer.training.plan import RunPlan
+from tau_trainer.training.task import Task
+
+
+class RunOverseer(Overseer):
+    """Answers the pairs of a run. Belongs to the event loop.
+
+    Attributes:
+        examiner: who evaluates policies; None: nobody.
+        pairs: all of the run, once they are made.
+        trainers: who learns beside actors, by learner.
+        gone: decisions of pairs that only the runs had that this one goes on from.
+        accuracies: on validation rows, of each pair's policy when it ended.
+        export_checks: whether each learner's policy can be exported, tried beside learning.
+
+    Raises:
+        DataError, SettingsError, CheckpointError: it cannot begin.
+    """
+
+    def __init__(self, plan: RunPlan, run: Run) -> None:
+        self.plan, self.run = plan, run
+        examines = plan.task is not None and plan.task.evaluates and not plan.inference
+        self.examiner: Task | None = plan.task if examines else None
+        self.pairs: tuple[AgentTrainerPair, ...] = ()
+        self.trainers: Mapping[str, AsyncTrainer] = {}
+        self.accuracies: dict[int, float] = {}
+        self.export_checks: list[asyncio.Future[None]] = []
+        self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
+        self.checkpointer = Checkpointer(plan, run, self.lessons)
+        self.checkpointer.prepare()
+        self._show_lessons()
+        earlier = self.checkpointer.pair_decisions
+        self.gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
+        validator = self.examiner.quick_scores if self.examiner is not None else None
+        self.pool = LearnerPool(plan, run.hub, validator, self.appears, run.callbacks)
+        self._learns, self._all_alike = not plan.inference, plan.command == "learn"
+
+    @property
+    def learners(self) -> list[Learner]:
+        """All learners so far."""
+        return list(self.pool.learners.values())
+
+    def pair(self, index: int) -> AgentTrainerPair:
+        """A pair that plays in this process."""
+        plan, run = self.plan, self.run
+        environment = plan.source.make(index, partial(self._stat, index), partial(self._warn, index))
+        trainer = AgentTrainer(
+            index,
+            partial(self.pool.agent, index),
+            self.pool.rewarder,
+            run.hub,
+            plan.task.keys if plan.task is not None else None,
+            self.lessons.episodes,
+            run.callbacks,
+        )
+        timer = run.hub.timers.part("pairs", parallel=True).part(f"pair {index}")
+        return AgentTrainerPair(environment, trainer, self, self.lessons if self._learns else None, timer)
+
+    @override
+    def enough(self, pair: AgentTrainerPair) -> bool:
+        """A pair of `parallel` has its share of the decisions; those of `learn` run until all behaviors are done.
+
+        What only plays never has enough. Whoever has learned enough before is done as well.
+        """
+        if self.run.stopped is not None:
+            return True
+        if not self._learns:
+            return False
+        if self._all_alike:
+            learners, trainers = self.pool.learners.values(), self.trainers.values()
+            over = all(trainer.over for trainer in trainers) if trainers else all(learner.done for learner in learners)
+            return over and bool(learners)
+        of_pair = self.pool.of_pair(pair.id)
+        if any(learner.stopped for learner in of_pair) and all(learner.done for learner in of_pair):
+            return True
+        return pair.trainer.decisions >= self.plan.quota(self.gone if self.plan.shared else 0)
+
+    @override
+    def parameters(self, pair: int) -> Parameters:
+        return {**self.lessons.parameters, **self.plan.fresh_seed(pair, self.generation)}
+
+    @property
+    def generation(self) -> int:  # type: ignore[override]
+        """How often all environments began anew."""
+        return self.checkpointer.generation
+
+    def _progress(self, behavior: str) -> float:
+        """Share of a behavior's ``max_steps`` that is behind it."""
+        known = [learner.progress for learner in self.learners if learner.spec.short_name == behavior]
+        return sum(progress.decisions for progress in known) / max(1, sum(progress.max_steps for progress in known))
+
+    def _lesson_begins(self, sentence: str) -> None:
+        self.run.hub.event("lesson", message=sentence, numbers=dict(self.lessons.numbers))
+        self._show_lessons()
+
+    def _show_lessons(self) -> None:
+        for name, number in self.lessons.numbers.items():
+            self.run.hub.keep(keys.lesson_number(name), number)
+
+    def _stat(self, index: int, stat: Stat) -> None:
+        """A value that the game reported; MostRecent counts from engine 0 only, as in ML-Agents."""
+        if stat.aggregation is not Aggregation.MOST_RECENT or index == 0:
+            for learner in self.pool.of_pair(index):
+                self.run.hub.add(learner.name, stat.key, stat.value, stat.aggregation)
+
+    def _warn(self, pair: int, message: str) -> None:
+        self.run.hub.warning(message, pair=pair)
+
+    def appears(self, learner: Learner) -> None:
+        """Restore a new learner, and try its export now rather than after hours."""
+        plan = self.plan
+        if self.examiner is not None:
+            self.examiner.check(learner.spec)
+        self.checkpointer.register(learner)
+        if plan.inference:
+            if plan.settings.checkpoint_settings.export == "best":
+                learner.play_best()
+            return
+        if not (plan.deterministic or plan.lock_step):
+            learner.updates.after = partial(self._after_update, learner)
+        if not learner.algorithm.exports or (plan.population and self.export_checks):
+            return  # members of a population are of one shape
+        loop = asyncio.get_running_loop()
+        check = loop.run_in_executor(self.pool.executor, check_export, learner.policy, learner.spec)
+        # A run that ends earlier asks no more what came of it, and must not be told of that either.
+        check.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.export_checks.append(check)
+
+    async def _after_update(self, learner: Learner) -> None:
+        if self.checkpointer.due(learner):
+            await self.checkpointer.save([learner], self.pairs)
+
+    @override
+    async def round_over(self) -> bool:
+        due = any(self.checkpointer.due(learner) for learner in self.learners)
+        if due:
+            await self.checkpointer.save_generation(self.learners, self.pairs)
+        return due
+
+    @override
+    async def absent(self) -> None:
+        """Write down what was learned, perhaps for today, and let the person try it in the game."""
+        if self._learns and not self.plan.deterministic:  # whose checkpoints follow from its seed alone
+            kept = self.checkpointer
+            learned = [learner for learner in self.learners if kept.stale(learner) and kept.better(learner)]
+            await kept.save(learned, self.pairs)
+
+    @override
+    async def evaluate(self, pair: AgentTrainerPair) -> None:
+        """Score its policy as it is now."""
+        for learner in self.pool.of_pair(pair.id):
+            await learner.updates.drain()
+            if self.examiner is not None:
+                policy = learner.name, learner.policy.version, learner.decisions
+                self.run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*policy))
+                scores = await learner.updates.in_thread(self.examiner.quick_scores, learner.policy)
+                self.run.callbacks.tell("on_evaluation_end", EvaluationInfo(*policy, scores))
+                if keys.VALIDATION_ACCURACY in scores:
+                    self.accuracies[pair.id] = scores[keys.VALIDATION_ACCURACY]

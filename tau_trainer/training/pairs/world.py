@@ -1,0 +1,189 @@
+"""The copies that the pairs of a population play, each its own rows of one batched environment.
+
+Shapes: ``T`` steps; ``P`` pairs with ``E`` copies each, theirs in order; ``R`` numbers in a reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tau_trainer.algorithms.batched import TensorRollout
+from tau_trainer.algorithms.batched.population import Population
+from tau_trainer.algorithms.parameters import fitting
+from tau_trainer.columns import Arrays, Rows
+from tau_trainer.envs.batched import BatchedEnv
+from tau_trainer.rewards import Rewarder, RewardResult
+from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.specs import Actions, BoolArray, FloatArray, IntArray
+from tau_trainer.training.task import Task
+
+_WORLD = "world."
+"""What the names of a pair's copies begin with in its checkpoints."""
+_SUMS = "own", "paid", "length"
+"""Of each copy's running episode: sums of the environment's reward and of what is learned from, and its decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A rollout of all pairs, and what it told: [T, P E]."""
+
+    rollout: TensorRollout
+    reward: FloatArray
+    """The environment's."""
+    paid: FloatArray
+    """What is learned from, the mean over components."""
+    ended: BoolArray
+    results: list[RewardResult]
+    """Of each step."""
+
+
+class Payment:
+    """What decisions of all copies are worth, by the task's rewarder.
+
+    Args:
+        rewarder: of the task.
+        hidden: of each sensor, whether the policy does not see it, so that only the rewarder does.
+    """
+
+    def __init__(self, rewarder: Rewarder, hidden: list[bool]) -> None:
+        self.rewarder, self.hidden = rewarder, hidden
+
+    def pay(self, lived: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, list[RewardResult]]:
+        """Rewards [T, P E, 1, R] by the task's rewarder, as an AgentTrainer would ask it, and what it scored."""
+        actions, engine = lived["actions"][:, :, 0].cpu().numpy(), lived["rewards"][:, :, 0].cpu().numpy()
+        wrong = ~np.isfinite(engine)
+        engine = np.where(wrong, np.float32(0.0), engine)
+        targets = lived["target"][:, :, 0].cpu().numpy() if "target" in lived else None
+        ended = (lived["terminated"] | lived["truncated"])[:, :, 0].cpu().numpy()
+        rows = np.arange(actions.shape[1])
+        none: IntArray = np.zeros((len(rows), 0), np.int32)
+        rewards = np.empty((*ended.shape, self.rewarder.width), np.float32)
+        results: list[RewardResult] = []
+        for step, over in enumerate(ended):
+            shown = tuple(targets[step] if hidden and targets is not None else none for hidden in self.hidden)
+            scored = [self.rewarder.decided(rows, Actions(actions[step], none), shown)]
+            for some, ends in ((np.flatnonzero(~over), False), (np.flatnonzero(over), True)):
+                if len(some):
+                    acted = np.ones(len(some), np.bool_)
+                    answer = self.rewarder.answered(some, engine[step, some], acted=acted, ended=ends)
+                    rewards[step, some] = answer[0]
+                    scored.append(None if answer[1] is None else _spread(answer[1], some, len(rows)))
+            results += [result for result in scored if result is not None]
+        rewards[wrong] = np.nan
+        return torch.from_numpy(rewards).to(lived["rewards"].device).unsqueeze(2), results
+
+
+class World:
+    """All copies, and who acts in them."""
+
+    def __init__(self, task: Task, env: BatchedEnv, population: Population, payment: Payment) -> None:
+        """``env`` has not begun; its copies are those of all pairs."""
+        self.env, self.payment = env, payment
+        self._task, self._population, self._copies = task, population, task.copies
+        self._observations = env.reset()
+        self._sums = {name: np.zeros(len(self._observations)) for name in _SUMS}
+        self._seen = torch.empty((population.horizon, *self._observations.shape), device=env.device)
+        """Observations of a rollout, float32 [T, P E, 1, n], in the same place each time."""
+
+    def rows(self, pair: int) -> slice:
+        """Which copies are those of a pair."""
+        return slice(pair * self._copies, (pair + 1) * self._copies)
+
+    def go_on(self, stood: Mapping[int, Arrays]) -> None:
+        """Put the copies of these pairs where they stood, by what :meth:`state_of` gave. Raises CheckpointError."""
+        state = {name: values.clone() for name, values in self.env.state.items()}
+        for pair, arrays in stood.items():
+            rows = self.rows(pair)
+            for name, values in state.items():
+                found = fitting(arrays, f"{_WORLD}{name}", tuple(values[rows].shape))
+                values[rows] = torch.from_numpy(np.array(found)).to(values)
+            for name, sums in self._sums.items():
+                sums[rows] = fitting(arrays, f"{_WORLD}sum.{name}", (self._copies,))
+        self.env.state, self._observations = state, self.env.observe(state)
+
+    def state_of(self, pair: int) -> dict[str, NDArray[Any]]:
+        """Where the copies of a pair stand, for its checkpoint."""
+        rows = self.rows(pair)
+        world = {name: values[rows].cpu().numpy() for name, values in self.env.state.items()}
+        world |= {f"sum.{name}": sums[rows] for name, sums in self._sums.items()}
+        # Whose copies met NaN is frozen, and what it has learned is worth keeping all the same.
+        return {f"{_WORLD}{name}": np.nan_to_num(values, nan=0.0) for name, values in world.items()}
+
+    @torch.no_grad()
+    def play(self, steps: int, given_up: Callable[[], bool], *, deterministic: bool) -> Played | None:
+        """So many decisions of all copies; None: the run was to end meanwhile, and everything is as before."""
+        env, population = self.env, self._population
+        before = env.state, self._observations, population.steps
+        foresees = population.foresees
+        columns: dict[str, list[torch.Tensor]] = {}
+        kept: dict[str, list[torch.Tensor]] = {}
+        for step in range(steps):
+            if given_up():
+                env.state, self._observations, population.steps = before
+                return None
+            self._seen[step] = self._observations
+            acted = population.act(self._observations, None, deterministic=deterministic)
+            row = {"target": self._task.batched_target(env)} if any(self.payment.hidden) else {}
+            found = env.step(acted.actions)
+            row |= {"actions": acted.actions, "rewards": found.rewards}
+            row |= {"terminated": found.terminated, "truncated": found.truncated}
+            row |= {"final": found.final_observations} if foresees and env.truncates else {}
+            for columns_of, values in ((columns, row), (kept, acted.kept)):
+                for name, value in values.items():
+                    columns_of.setdefault(name, []).append(value)
+            self._observations = found.observations
+        lived = {name: torch.stack(values) for name, values in columns.items()}
+        paid, results = self.payment.pay(lived)
+        rollout = TensorRollout(
+            observations=self._seen[:steps],
+            actions=lived["actions"],
+            mask=None,
+            rewards=paid,
+            terminated=lived["terminated"],
+            truncated=lived["truncated"],
+            present=torch.ones_like(lived["terminated"]),
+            final=lived.get("final"),
+            after=self._observations,
+            after_mask=None,
+            kept={name: torch.stack(values) for name, values in kept.items()},
+        )
+        ended = (lived["terminated"] | lived["truncated"])[..., 0].cpu().numpy()
+        reward, mean = lived["rewards"][..., 0].cpu().numpy(), paid[:, :, 0].mean(dim=2).cpu().numpy()
+        return Played(rollout, reward, mean, ended, results)
+
+    def episodes(self, played: Played) -> dict[str, FloatArray]:
+        """Episodes that ended, in order: their ``copy``, and what :data:`_SUMS` names."""
+        found = {name: [np.zeros(0)] for name in (*_SUMS, "copy")}
+        strength = self._population.members[0].settings.reward_signals[EXTRINSIC].strength
+        for reward, paid, ended in zip(played.reward, played.paid, played.ended, strict=True):
+            self._sums["own"] += reward
+            self._sums["paid"] += paid * strength
+            self._sums["length"] += 1.0
+            if ended.any():
+                found["copy"].append(np.flatnonzero(ended).astype(np.float64))
+                for name, sums in self._sums.items():
+                    found[name].append(sums[ended])
+                    sums[ended] = 0.0
+        return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _spread(some: RewardResult, rows: Rows, count: int) -> RewardResult:
+    """Of ``count`` agents what is known of those in ``rows``; NaN: nothing."""
+
+    def wide(values: FloatArray | None) -> FloatArray | None:
+        if values is None:
+            return None
+        spread = np.full((count, *values.shape[1:]), np.nan, np.float32)
+        spread[rows] = values
+        return spread
+
+    mean, reward = wide(some.mean), wide(some.reward)
+    assert mean is not None
+    assert reward is not None
+    return RewardResult(reward, mean, wide(some.success), wide(some.aggregated))

@@ -1,0 +1,374 @@
+"""DDPG and TD3 against their papers."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.algorithms.off_policy.ddpg import DDPG
+from tau_trainer.algorithms.off_policy.td3 import TD3
+from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.errors import NonFiniteError, SettingsError
+from tau_trainer.export import export_onnx
+from tau_trainer.models import ModulePolicy
+from tau_trainer.settings import (
+    DDPGHyperparameters,
+    DDPGTrainerSettings,
+    NetworkSettings,
+    RewardSignalSettings,
+    TD3Hyperparameters,
+    TD3TrainerSettings,
+)
+from tau_trainer.settings.exploration import GaussianWhiteNoiseSettings
+from tau_trainer.specs import ActionSpec, BehaviorSpec
+from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
+from tests.algorithms.reference_sac import hidden, q_values
+from tests.algorithms.replayed import Collector, random_everywhere, trained
+from tests.networks import IMAGE, LIST
+
+KINDS: dict[str, Any] = {
+    "ddpg": (DDPG, DDPGTrainerSettings, DDPGHyperparameters),
+    "td3": (TD3, TD3TrainerSettings, TD3Hyperparameters),
+}
+both = pytest.mark.parametrize("name", KINDS)
+
+
+def make(
+    name: str,
+    spec: BehaviorSpec | ActionSpec = CONTINUOUS,
+    network: dict[str, Any] | None = None,
+    signals: Any = None,
+    seed: int = 1,
+    fused: bool = True,
+    **numbers: Any,
+) -> DDPG:
+    kind, settings, hyperparameters = KINDS[name]
+    numbers = {"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2, "buffer_init_steps": 0} | numbers
+    options = settings(
+        hyperparameters=hyperparameters(**numbers),
+        network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
+        reward_signals=signals or {"extrinsic": RewardSignalSettings()},
+    )
+    spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
+    learner: DDPG = kind(Setup(spec, options, seed), fused=fused)
+    return learner
+
+
+def random_batch(learner: DDPG, rows: int = 9, seed: int = 0, *, weighted: bool = False) -> Transitions:
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    nothing = torch.zeros(0)
+    return Transitions(
+        inputs=[normal(rows, 7)],
+        following=[normal(rows, 7)],
+        continuous=torch.tanh(normal(rows, 2)),
+        discrete=torch.zeros(rows, 0, dtype=torch.int64),
+        forbidden=torch.zeros(rows, 0, dtype=torch.bool),
+        rewards=normal(rows, len(learner.streams)),
+        goes_on=(torch.arange(rows)[:, None] % 3 > 0).float(),
+        state=nothing,
+        begins=nothing,
+        forbidden_after=nothing,
+        weights=torch.rand(rows, generator=generator) if weighted else nothing,
+        errors=torch.zeros(rows) if weighted else nothing,
+    )
+
+
+class Textbook:
+    """The same in float64, with a network for everything, a loop over transitions and an Adam for actor and Qs each."""
+
+    def __init__(self, learner: DDPG, rate: float, tau: float) -> None:
+        self.weights = {name: one.detach().double().requires_grad_() for name, one in learner.module.named_parameters()}
+        self.learner, self.tau = learner, tau
+        self.gammas = [stream.gamma for stream in learner.streams]
+        self.optimizers = {
+            part: torch.optim.Adam([one for name, one in self.weights.items() if name.startswith(part)], lr=rate)
+            for part in ("network.", "q.")
+        }
+        self.count = 0
+
+    def actor(self, network: str, obs: torch.Tensor) -> torch.Tensor:
+        features = hidden(self.weights, f"{network}.body", 0, obs)
+        return torch.tanh(features @ self.weights[f"{network}.action.weight"] + self.weights[f"{network}.action.bias"])
+
+    def q(self, network: str, twin: int, obs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        own = {name.replace(f"{network}.", "q.", 1): one for name, one in self.weights.items() if f"{network}." in name}
+        return q_values(own, twin, obs, action, len(self.gammas))[:, 0]
+
+    def step(self, batch: Transitions, smoothing: torch.Tensor) -> dict[str, float]:
+        learner = self.learner
+        found = torch.zeros(learner.estimates, dtype=torch.float64)
+        self.errors = torch.zeros(len(batch.rewards))
+        rows = range(len(batch.rewards))
+        for row in rows:
+            following = batch.following[0][row].double()
+            with torch.no_grad():
+                action = self.actor("target", following) + smoothing[row].double()
+                action = action.clip(-1.0, 1.0)
+                after = [self.q("q_target", twin, following, action) for twin in range(learner.estimates)]
+                least = after[0] if len(after) == 1 else torch.minimum(*after)
+                goal = batch.rewards[row] + batch.goes_on[row] * torch.tensor(self.gammas) * least
+            for twin in range(learner.estimates):
+                q = self.q("q", twin, batch.inputs[0][row].double(), batch.continuous[row].double())
+                weight = batch.weights[row].double() if len(batch.weights) else 1.0
+                found = found + torch.eye(learner.estimates)[twin] * 0.5 * weight * (q - goal).square().mean() / len(
+                    rows
+                )
+                self.errors[row] += float((q - goal).detach().abs().mean()) / learner.estimates
+        self._descend("q.", found.sum())
+        self.count += 1
+        told = {f"Losses/Q{twin + 1} Loss": float(found[twin].detach()) for twin in range(learner.estimates)}
+        if self.count % learner.delay:
+            return told
+        seen = [batch.inputs[0][row].double() for row in rows]
+        loss: Any = -sum(self.q("q", 0, obs, self.actor("network", obs)).mean() for obs in seen) / len(rows)
+        self._descend("network.", loss)
+        with torch.no_grad():
+            for name, one in self.weights.items():
+                for target, source in (("target.", "network."), ("q_target.", "q.")):
+                    if name.startswith(target):
+                        one.lerp_(self.weights[source + name.removeprefix(target)], self.tau)
+        return {**told, "Losses/Policy Loss": float(loss.detach())}
+
+    def _descend(self, part: str, loss: Any) -> None:
+        for one in self.weights.values():
+            one.grad = None
+        loss.backward()
+        self.optimizers[part].step()
+
+
+@pytest.mark.parametrize(("signals", "weighted"), [(None, False), (TWO_STREAMS, False), (TWO_STREAMS, True)])
+@pytest.mark.parametrize("fused", [False, True])
+@both
+def test_steps_are_the_papers(name: str, fused: bool, signals: Any, weighted: bool) -> None:
+    """Weights after five steps, of which TD3's actor takes two, and what each step reports."""
+    learner = make(name, signals=signals, tau=0.3, fused=fused)
+    assert learner.holds_lock != fused
+    random_everywhere(learner)
+    textbook = Textbook(learner, 1e-2, 0.3)
+    generator = torch.Generator()
+    generator.set_state(learner.generator.get_state())
+    for step in range(5):
+        batch = random_batch(learner, seed=step, weighted=weighted)
+        smoothing = torch.zeros(9, 2)
+        if name == "td3":
+            smoothing = (0.2 * torch.randn(9, 2, generator=generator)).clip(-0.5, 0.5)
+        wanted = textbook.step(batch, smoothing)
+        with torch.no_grad():
+            told = learner.report(learner.learn(batch, 1, 1e-2).mean(dim=0).tolist())
+        values = [key for key in told if key.endswith(" Value")]
+        assert len(values) == len(learner.streams)
+        assert {key: told[key] for key in told if key not in values} == pytest.approx(wanted, rel=1e-3)
+        if weighted:
+            torch.testing.assert_close(batch.errors, textbook.errors, rtol=1e-3, atol=1e-4)
+    assert ("Losses/Policy Loss" in wanted) == (name == "ddpg")
+    for key, parameter in learner.module.named_parameters():
+        found = parameter.detach().numpy()
+        np.testing.assert_allclose(found, textbook.weights[key].detach().numpy(), rtol=5e-3, atol=2e-4, err_msg=key)
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+@both
+def test_any_number_of_layers_is_learned_the_same_by_hand(name: str, layers: int) -> None:
+    network = {"num_layers": layers}
+    learner, other = (make(name, network=network, signals=TWO_STREAMS, fused=fused) for fused in (False, True))
+    for either in (learner, other):
+        random_everywhere(either)
+    with torch.no_grad():
+        for seed in range(4):
+            found, wanted = (one.learn(random_batch(one, seed=seed), 1, 1e-3) for one in (learner, other))
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    for one, two in zip(learner.module.parameters(), other.module.parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_several_minibatches_are_steps_one_after_the_other(fused: bool) -> None:
+    learner, other = make("td3", fused=fused), make("td3", fused=fused)
+    batches = [random_batch(learner, seed=seed) for seed in range(3)]
+    together = Transitions(
+        *(
+            [torch.cat([one[0] for one in parts])] if isinstance(parts[0], list) else torch.cat(parts)
+            for parts in zip(*batches, strict=True)
+        )  # type: ignore[arg-type]
+    )
+    with torch.no_grad():
+        found = learner.learn(together, 3, 1e-2)
+        wanted = torch.cat([other.learn(batch, 1, 1e-2) for batch in batches])
+    torch.testing.assert_close(found, wanted)
+    assert found[:, 1].tolist() == [0.0, 1.0, 0.0]
+    for one, two in zip(learner.module.parameters(), other.module.parameters(), strict=True):
+        torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_delayed_actor_and_its_targets_stay_where_they_are(fused: bool) -> None:
+    learner = make("td3", policy_delay=3, fused=fused)
+    random_everywhere(learner)
+    parts = {part: learner.parameters.part(part).parameters for part in learner.parts}
+    moved = []
+    for seed in range(6):
+        before = {part: vector.clone() for part, vector in parts.items()}
+        with torch.no_grad():
+            learner.learn(random_batch(learner, seed=seed), 1, 1e-2)
+        moved.append([part for part, vector in parts.items() if not torch.equal(vector, before[part])])
+    assert moved == [["q."], ["q."], [*learner.parts]] * 2
+
+
+def test_the_targets_noise_is_clipped() -> None:
+    learner = make("td3", target_policy_noise=0.4, target_noise_clip=0.5)
+    batch = random_batch(learner, rows=10_000)
+    noise = learner.noise(batch)
+    assert noise.shape == (10_000, 2)
+    assert noise.abs().max() == 0.5
+    inside = noise[noise.abs() < 0.5]
+    assert len(inside) / 20_000 == pytest.approx(0.789, abs=0.01)  # 1.25 deviations
+    assert not make("ddpg").noise(batch).any()
+
+
+@both
+def test_at_the_start_targets_are_what_they_follow(name: str) -> None:
+    learner = make(name, network={"normalize": True})
+    vector = learner.parameters.optimizer.parameters
+    actor, q, target, q_target = learner.parts
+    assert torch.equal(vector[learner.parameters.span(actor, q)], vector[learner.parameters.span(target, q_target)])
+    assert len(learner.module.q.weight) == (2 if name == "td3" else 1)
+    assert "target.normalizer.mean" not in learner.module.state_dict(), "what goes in is normalised already"
+    assert [key for key in learner.weights() if "log_sigma" in key or key.startswith("q")] == []
+
+
+@both
+def test_defaults(name: str) -> None:
+    numbers = KINDS[name][2]().model_dump()
+    wanted = {
+        "batch_size": 256,
+        "buffer_size": 1_000_000,
+        "learning_rate": 1e-3,
+        "learning_rate_schedule": "linear",
+        "buffer_init_steps": 1000,
+        "tau": 0.005,
+        "steps_per_update": 1.0,
+    }
+    if name == "td3":
+        wanted |= {"policy_delay": 2, "target_policy_noise": 0.2, "target_noise_clip": 0.5}
+    assert {key: numbers[key] for key in wanted} == wanted
+    assert KINDS[name][2]().exploration == GaussianWhiteNoiseSettings(sigma=1.0, sigma_min=0.1)
+
+
+@both
+def test_noise_falls_over_a_fifth_of_the_learners_decisions(name: str) -> None:
+    kind, settings, _ = KINDS[name]
+    network = kind(Setup(behavior(CONTINUOUS), settings(max_steps=1000), 1)).network
+    sigmas = []
+    for _ in range(3):
+        sigmas.append(float(network.exploring()[0]))
+        network.tick(np.zeros((100, 0), np.int32))
+    assert sigmas == pytest.approx([1.0, 0.55, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("actions", "instead"), [(DISCRETE, r"\[3, 2\]; use trainer_type: dqn$"), (HYBRID, "use trainer_type: sac or ppo$")]
+)
+@both
+def test_discrete_actions_are_refused(name: str, actions: ActionSpec, instead: str) -> None:
+    settings = KINDS[name][1]
+    with pytest.raises(SettingsError, match=f"^behavior 'Walker': {name} learns continuous actions alone.*{instead}"):
+        make_algorithm(Setup(behavior(actions), settings(), 1))
+
+
+@both
+def test_levels_are_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match="action_levels"):
+        make(name, network={"action_levels": 5})
+
+
+@both
+def test_what_is_reported(name: str) -> None:
+    learner = make(name, signals=TWO_STREAMS)
+    result = trained_with(learner)
+    shared = {"Policy Age", "Update Seconds", "Minibatches"}
+    wanted = {
+        "Losses/Policy Loss",
+        "Losses/Q1 Loss",
+        "Policy/Extrinsic Value",
+        "Policy/Curiosity Value",
+        "Policy/Learning Rate",
+    }
+    wanted |= {"Losses/Q2 Loss"} if name == "td3" else set()
+    assert {one for one in result if one.rpartition("/")[2] not in shared} == wanted
+    assert all(math.isfinite(value) for value in result.values())
+
+
+def trained_with(learner: DDPG) -> dict[str, float]:
+    return learner.update(Collector(learner).collect(), 0.0, None)
+
+
+@pytest.mark.parametrize("exploration", [{"type": "gaussian_white_noise"}, {"type": "ornstein_uhlenbeck", "theta": 1}])
+@both
+def test_a_learner_that_was_read_back_goes_on_the_same(name: str, exploration: Any) -> None:
+    """With its ring, its moments, its random numbers and the time of its noise."""
+    own: Any = {"save_replay_buffer": True, "exploration": {**exploration, "sigma_min": 0.1, "n_steps_annealing": 400}}
+    learner, other = (make(name, network={"normalize": True}, seed=seed, **own) for seed in (1, 2))
+    collector = trained(learner)
+    arrays, facts = learner.state()
+    other.load({key: values.copy() for key, values in arrays.items()}, json.loads(json.dumps(facts)))
+    assert learner.network.get_buffer("clock")[0] == learner.seen > 100
+    assert other.snapshot()._numbers == learner.snapshot()._numbers < 1.0  # type: ignore[attr-defined]
+    work = {key: values if isinstance(values, int) else np.array(values) for key, values in collector.collect().items()}
+    results = [one.update(work, 0.5, None) for one in (learner, other)]
+    for result in results:
+        del result["Train/Update Seconds"]
+    assert results[0] == results[1]
+    for (key, one), two in zip(learner.state()[0].items(), other.state()[0].values(), strict=True):
+        np.testing.assert_array_equal(one, two, key)
+
+
+@both
+def test_priorities_and_several_steps(name: str) -> None:
+    learner = make(name, prioritized={}, n_step=3)
+    result = trained_with(learner)
+    assert math.isfinite(result["Losses/Q1 Loss"])
+    assert learner.priorities is not None
+    assert len(np.unique(learner.priorities.state()[0])) > 20
+
+
+@both
+def test_an_update_that_meets_nan_changes_nothing(name: str) -> None:
+    learner = make(name)
+    collector = trained(learner)
+    before = {key: values.copy() for key, values in learner.state()[0].items()}
+    work = dict(collector.collect())
+    work["reward.extrinsic"] = np.full_like(work["reward.extrinsic"], 1e30)
+    with pytest.raises(NonFiniteError, match="loss became NaN or infinite in update 3"):
+        learner.update(work, 0.0, None)
+    for key, values in learner.state()[0].items():
+        np.testing.assert_array_equal(values, before[key], key)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@both
+def test_policies_can_be_exported(name: str, normalize: bool, tmp_path: Any) -> None:
+    learner = make(name, network={"normalize": normalize})
+    trained(learner)
+    assert export_onnx(learner.snapshot(), learner.spec, tmp_path / "policy.onnx").is_file()
+
+
+@pytest.mark.usefixtures("toys")
+@both
+def test_encoders_learn_and_are_exported(name: str, tmp_path: Any) -> None:
+    learner = make(name, behavior(CONTINUOUS, IMAGE, LIST), {"normalize": True})
+    before = {key: one.detach().clone() for key, one in learner.module.named_parameters()}
+    trained(learner)
+    still = [key for key, one in learner.module.named_parameters() if torch.equal(one, before[key]) and one.numel()]
+    assert not still
+    assert isinstance(learner.snapshot(), ModulePolicy)
+    assert export_onnx(learner.snapshot(), learner.spec, tmp_path / "policy.onnx").is_file()

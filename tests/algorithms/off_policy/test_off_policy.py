@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tau_trainer.algorithms import Counters, Setup, make_algorithm
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.sac import SAC
+from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
+from tau_trainer.memory import NO_TRANSITIONS, Known, Work, WorkData
+from tests.algorithms.experience import AGENTS, CONTINUOUS, HYBRID, TWO_STREAMS, behavior
+from tests.algorithms.replayed import Collector, sac, settings, trained
+from tests.networks import IMAGE
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+FULL: dict[str, Any] = {"network": {"normalize": True}, "signals": TWO_STREAMS, "save_replay_buffer": True}
+FORGETFUL = {**FULL, "save_replay_buffer": False}
+
+
+def assert_same_state(learner: SAC, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+    now, facts_now = learner.state()
+    assert set(now) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(now[name], array, name)
+    assert facts_now == facts
+
+
+def copied(state: tuple[dict[str, Any], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays, facts = state
+    return {name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts))
+
+
+def rows_of(learner: SAC) -> dict[str, Any]:
+    return learner.replay.take(np.arange(len(learner.replay)))
+
+
+def test_transitions_are_what_was_played() -> None:
+    """Ends by a limit go on for values, real ends do not, and every transition is followed by what came after it."""
+    learner = sac(behavior(HYBRID, IMAGE), settings(signals=TWO_STREAMS))
+    collector = Collector(learner)
+    for _ in range(3):
+        learner.update(collector.collect(), 0.0, None)
+    played, held = collector.closed(), rows_of(learner)
+    assert len(held["terminated"]) == len(played)
+    by_place = {tuple(one["obs"][0]): one for one in played}
+    terminated = 0
+    for row in range(len(played)):
+        one = by_place[tuple(held["input_0"][row][:4])]
+        np.testing.assert_array_equal(held["input_0"][row], np.concatenate(one["obs"][:2]))
+        np.testing.assert_array_equal(held["input_1"][row], one["obs"][2])
+        np.testing.assert_array_equal(held["continuous"][row], one["continuous"])
+        np.testing.assert_array_equal(held["discrete"][row], one["discrete"])
+        np.testing.assert_array_equal(held["forbidden"][row], one["forbidden"])
+        np.testing.assert_allclose(held["rewards"][row], one["rewards"] * [0.5, 2.0], rtol=1e-6)
+        assert held["terminated"][row] == one["terminated"]
+        terminated += bool(one["terminated"])
+        if not one["terminated"]:
+            np.testing.assert_array_equal(held["next_0"][row], np.concatenate(one["next"][:2]))
+            np.testing.assert_array_equal(held["next_1"][row], one["next"][2])
+    assert 0 < terminated < 10
+    assert held["input_1"].dtype == held["next_1"].dtype == np.uint8
+
+
+def test_what_two_actors_collect_by_turns_is_followed_by_what_came_after_in_each() -> None:
+    """Their agents have the same rows, and decisions stay open from one hand-over to the next."""
+    options = settings(signals=TWO_STREAMS)
+    learner = sac(behavior(HYBRID, IMAGE), options)
+    collectors = [Collector(sac(behavior(HYBRID, IMAGE), options), seed) for seed in range(2)]
+    for source in (0, 1, 1, 0, 1, 0):
+        learner.update(Work(collectors[source].collect(5), source=source, gradient_steps=0), 0.0, None)
+    by_place = {tuple(one["obs"][0]): one for collector in collectors for one in collector.closed()}
+    held = rows_of(learner)
+    assert len(held["terminated"]) == len(by_place)
+    for row, place in enumerate(held["input_0"]):
+        one = by_place[tuple(place[:4])]
+        if not one["terminated"]:
+            np.testing.assert_array_equal(held["next_1"][row], one["next"][2])
+
+
+def test_gradient_steps_are_those_that_are_asked_for_with_transitions_or_without() -> None:
+    learner = sac(CONTINUOUS, settings(steps_per_update=1.0))
+    collector = Collector(learner)
+    weights = learner.weights()
+    learner.update(Work(collector.collect(), gradient_steps=0), 0.0, None)
+    for name, values in learner.weights().items():
+        np.testing.assert_array_equal(values, weights[name])
+    held, seen = len(learner.replay), learner.seen
+    stats = learner.update(Work(NO_TRANSITIONS, gradient_steps=3), 0.0, None)
+    assert stats["Train/Minibatches"] == 3.0
+    assert "Perf/Policy Age" not in stats
+    assert (learner.steps, learner.seen, len(learner.replay), learner.version) == (3, seen, held, 2)
+    with pytest.raises(ValueError, match="at least one transition"):
+        learner.update(NO_TRANSITIONS, 0.0, None)
+
+
+def test_an_actor_hands_over_as_many_as_it_is_told_to() -> None:
+    learner = sac(CONTINUOUS, settings(buffer_init_steps=500))
+    Collector(learner).play(3)
+    assert learner.memory.completed == 2 * AGENTS
+    assert learner.ready(Counters(0, 0)) is None
+    assert learner.ready(Counters(0, 0, push=2 * AGENTS + 1)) is None
+    assert learner.ready(Counters(0, 0, push=2 * AGENTS)) is not None
+
+
+def test_only_the_newest_are_kept() -> None:
+    learner = sac(CONTINUOUS, settings(buffer_size=100))
+    collector = trained(learner, rounds=4)
+    played = collector.closed()
+    assert len(learner.replay) == 100
+    newest = {tuple(one["obs"][0]) for one in played[-100:]}
+    assert sum(tuple(row[:4]) in newest for row in rows_of(learner)["input_0"]) >= 100 - AGENTS
+
+
+def test_minibatches_are_normalised_and_drawn_evenly() -> None:
+    learner = sac(CONTINUOUS, settings({"normalize": True}, batch_size=20))
+    trained(learner)
+    assert learner.network.normalizer is not None
+    held = rows_of(learner)
+    mean = held["input_0"].astype(np.float64).sum(axis=0) / (len(learner.replay) + 1)  # one imagined row of zeros
+    np.testing.assert_allclose(learner.network.normalizer.mean.numpy(), mean)
+    drawn = learner.draw(200).inputs[0]
+    wanted = learner.network.normalize([torch.from_numpy(held["input_0"])])[0]
+    counts = [(drawn == row).all(dim=1).sum().item() for row in wanted]
+    assert sum(counts) == 4000
+    assert min(counts) > 0.3 * 4000 / len(wanted)
+    assert max(counts) < 2.5 * 4000 / len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "per_work", "steps"),
+    [
+        # 60 decisions of which 5 are still open after the first work, and some have ended since
+        ({"steps_per_update": 1.0}, 55, [55, 115]),
+        ({"steps_per_update": 2.5}, 55, [22, 46]),
+        ({"steps_per_update": 0.5}, 55, [110, 230]),
+        ({"steps_per_update": 10.0, "buffer_init_steps": 100}, 55, [0, 1]),
+        ({"steps_per_update": 1.0, "batch_size": 64}, 55, [0, 60]),
+    ],
+)
+def test_so_many_gradient_steps_for_so_many_decisions(
+    numbers: dict[str, Any], per_work: int, steps: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = sac(CONTINUOUS, settings(**numbers))
+    taken: list[float] = []
+
+    def learn(_: SAC, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        assert len(drawn.rewards) == steps * learner.numbers.batch_size
+        taken.extend([learning_rate] * steps)
+        return torch.zeros(steps, 7)
+
+    monkeypatch.setattr(SAC, "learn", learn)
+    collector, found, seen = Collector(learner), [], []
+    for _ in range(2):
+        work = collector.collect()
+        result = learner.update(work, 0.0, None)
+        found.append(len(taken))
+        seen.append(learner.seen)
+        assert ("Policy/Learning Rate" in result) == bool(result.get("Train/Minibatches"))
+    own = learner.numbers
+    wanted, passed_by = [], 0
+    for count in seen:
+        earned = max(0, int((count - own.buffer_init_steps) / own.steps_per_update))
+        if count < own.batch_size:
+            passed_by = earned
+        wanted.append(earned - passed_by)
+    assert found == wanted
+    assert learner.steps == found[-1] + passed_by
+    assert seen[0] >= per_work
+    assert [abs(one - two) <= 0.05 * two + 1 for one, two in zip(found, steps, strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize(("every", "enough"), [(0.5, 2), (7.0, 28), (13.0, 39), (24.0, 24), (64.0, 64)])
+def test_work_is_ready_when_there_is_something_to_learn(every: float, enough: int) -> None:
+    """Four gradient steps at once, but not of more than 40 decisions, if they are more than one."""
+    learner = sac(CONTINUOUS, settings(batch_size=16, buffer_init_steps=20, steps_per_update=every))
+    assert learner.missing == "20 decisions"
+    collector = Collector(learner)
+
+    def after(decisions: int, updates: int) -> bool:
+        learner.memory.clear()
+        collector._open.clear()
+        rows = np.arange(decisions)
+        for _ in range(2):
+            obs = tuple(np.zeros((decisions, *sensor.shape), np.float32) for sensor in learner.spec.observations)
+            values = {f"obs_{i}": one for i, one in enumerate(obs)}
+            actions = {"continuous": np.zeros((decisions, 2), np.float32), "discrete": None, "mask": None}
+            nothing = {"extrinsic": np.zeros((decisions, 1), np.float32)}
+            learner.memory.append(rows, Known(nothing), {**values, **actions}, 0)
+        work = learner.ready(Counters(1000, updates))
+        return work is not None
+
+    assert [after(19, 0), after(20, 0), after(enough - 1, 3), after(enough, 3)] == [False, True, False, True]
+
+
+def spoilt(work: WorkData, name: str, value: float, record: int = 20) -> WorkData:
+    array = np.array(work[name])
+    array[record].flat[0] = value
+    return {**work, name: array}
+
+
+@pytest.mark.parametrize("size", [1000, 130])
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        ("reward.curiosity", np.nan, r"reward 'curiosity' is NaN or infinite in 1 of \d+ transitions \(first: agent"),
+        ("continuous", np.inf, "action is NaN or infinite in 1 of"),
+        ("obs_1", np.nan, "observation 'more' is NaN or infinite in 1 of"),
+        ("final.obs_1", np.nan, "the next observation 'more' is NaN or infinite in 1 of"),
+        ("reward.extrinsic", 1e30, "the loss became NaN or infinite in update 3"),
+    ],
+)
+def test_an_update_that_meets_nan_changes_nothing(place: str, value: float, told: str, size: int) -> None:
+    learner = sac(HYBRID, settings(**FULL, buffer_size=size))
+    collector = trained(learner)
+    before = copied(learner.state())
+    work = collector.collect()
+    with pytest.raises(NonFiniteError, match=told):
+        learner.update(spoilt(work, place, value, record=-1 if place.startswith("final") else 20), 0.0, None)
+    assert_same_state(learner, *before)
+    learner.update(work, 0.0, None)
+    assert learner.version == 3
+
+
+@pytest.mark.parametrize("size", [1000, 130])
+def test_a_learner_that_was_read_back_goes_on_the_same(size: int) -> None:
+    learner, other = (sac(HYBRID, settings(**FULL, buffer_size=size), seed=seed) for seed in (1, 2))
+    collector = trained(learner)
+    other.load(*copied(learner.state()))
+    assert_same_state(other, *copied(learner.state()))
+    assert other.module.log_coefficients.tolist() == learner.module.log_coefficients.tolist()
+    work = {
+        name: values if isinstance(values, int) else np.array(values) for name, values in collector.collect().items()
+    }
+    results = [one.update(work, 0.5, None) for one in (learner, other)]
+    del results[0]["Train/Update Seconds"], results[1]["Train/Update Seconds"]
+    assert results[0] == results[1]
+    assert_same_state(other, *copied(learner.state()))
+
+
+def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
+    learner, other = sac(HYBRID, settings(**FORGETFUL)), sac(HYBRID, settings(**FORGETFUL), seed=2)
+    collector = trained(learner)
+    arrays, facts = copied(learner.state())
+    assert not [name for name in arrays if name.startswith("replay.")]
+    assert other.lost(facts) == (
+        "the replay memory of 'Walker' was not kept, so learning goes on once 16 new decisions are made; "
+        "save_replay_buffer: true keeps it"
+    )
+    assert sac(HYBRID, settings(**FULL)).lost(sac(HYBRID, settings(**FULL)).state()[1]) == ""
+    other.load(arrays, facts)
+    assert len(other.replay) == 0
+    assert (other.seen, other.steps) == (learner.seen, learner.steps)
+    before = other.weights()
+    assert "Losses/Policy Loss" not in other.update(collector.collect(1), 0.0, None)
+    after = other.weights()
+    assert all(np.array_equal(values, after[name]) for name, values in before.items() if "normalizer" not in name)
+    for _ in range(4):
+        result = other.update(collector.collect(1), 0.0, None)
+    assert result["Train/Minibatches"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda arrays, facts: arrays.pop("replay.rewards"), r"its columns \['rewards'\] do not fit; use the settings"),
+        (lambda arrays, facts: facts.update(replay=10**6), "rows do not fit"),
+        (lambda arrays, facts: arrays["model.q.weight"].fill(np.nan), "q.weight' of the checkpoint holds NaN"),
+        (lambda arrays, facts: arrays.pop("model.log_coefficients"), "no tensor 'model.log_coefficients'"),
+        (lambda arrays, facts: facts.update(algorithm="ppo"), "algorithm is 'ppo'"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_changes_nothing(change: Any, said: str) -> None:
+    learner, other = (sac(HYBRID, settings(**FULL), seed=seed) for seed in (1, 2))
+    trained(learner)
+    trained(other, rounds=1)
+    before = copied(other.state())
+    arrays, facts = copied(learner.state())
+    change(arrays, facts)
+    with pytest.raises(CheckpointError, match=said):
+        other.load(arrays, facts)
+    assert_same_state(other, *before)
+
+
+def test_a_wide_reward_is_refused() -> None:
+    setup = Setup(behavior(HYBRID), settings(), 1, reward_width=4)
+    with pytest.raises(SettingsError, match=r"^behavior 'Walker': sac learns from one reward a decision"):
+        make_algorithm(setup)
+
+
+def test_an_algorithm_that_keeps_everything_lost_nothing() -> None:
+    from tests.algorithms.experience import ppo
+
+    assert ppo(HYBRID).lost({}) == ""
+    assert issubclass(SAC, OffPolicy)

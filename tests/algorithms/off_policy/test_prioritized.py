@@ -1,0 +1,223 @@
+"""What ``prioritized`` and ``n_step`` make of an off-policy learner's memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
+from tau_trainer.memory import NO_TRANSITIONS, Work
+from tau_trainer.settings import MemorySettings
+from tests.algorithms.experience import DISCRETE, HYBRID, TWO_STREAMS, behavior
+from tests.algorithms.replayed import Collector, dqn, dqn_settings, sac, settings, trained
+from tests.networks import IMAGE
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+PRIORITIZED: dict[str, Any] = {"prioritized": {"n_opts_final": 100}}
+
+
+def several(collector: Collector, learner: OffPolicy, steps: int) -> dict[tuple[float, ...], dict[str, Any]]:
+    """What each transition of the ring should be drawn as, by its observation: gone through one by one."""
+    held = {tuple(row[:4]) for row in learner.replay.take(np.arange(len(learner.replay)))["input_0"]}
+    strengths = np.array([stream.strength for stream in learner.streams])
+    expected = {}
+    for index, first in enumerate(collector.transitions):
+        key = tuple(np.asarray(first["obs"][0], np.float32))
+        if key not in held:
+            continue
+        later = [one for one in collector.transitions[index + 1 :] if one["agent"] == first["agent"]]
+        here, rewards, count = first, np.zeros(len(strengths)), 0
+        for step in range(steps):
+            rewards = rewards + learner.gammas.astype(np.float64) ** step * here["rewards"] * strengths
+            count = step + 1
+            follower = later[step] if step < len(later) else None
+            ended = here["terminated"] or follower is None or not np.array_equal(here["next"][0], follower["obs"][0])
+            if ended or follower is None or tuple(follower["obs"][0]) not in held or step == steps - 1:
+                break
+            here = follower
+        following = next((one for one in collector.transitions if np.array_equal(one["obs"][0], here["next"][0])), {})
+        expected[key] = {
+            "rewards": rewards,
+            "next": here["next"],
+            "goes_on": learner.gammas.astype(np.float64) ** (count - 1) * (not here["terminated"]),
+            "forbidden": following.get("forbidden"),
+            "count": count,
+        }
+    return expected
+
+
+@pytest.mark.parametrize("size", [1000, 130])
+@pytest.mark.parametrize("steps", [1, 3, 5])
+@pytest.mark.parametrize("trainer", ["sac", "dqn"])
+def test_targets_of_several_steps_are_what_was_played(trainer: str, steps: int, size: int) -> None:
+    """Agents interleaved, real ends and limits, rollouts that go on in the next, and a ring that is overwritten."""
+    spec = behavior(HYBRID if trainer == "sac" else DISCRETE, IMAGE)
+    # No gradient step is taken: what is remembered is looked at.
+    options: dict[str, Any] = {"n_step": steps, "buffer_size": size, "batch_size": 8, "steps_per_update": 1e9}
+    learner: OffPolicy
+    if trainer == "sac":
+        learner = sac(spec, settings(signals=TWO_STREAMS, **options))
+    else:
+        learner = dqn(spec, dqn_settings(**options))
+    collector = Collector(learner)
+    for round_ in range(4):
+        learner.update(collector.collect(9 + round_), 0.0, None)
+    expected = several(collector, learner, steps)
+    drawn = learner._taken(np.arange(len(learner.replay)))
+    assert len(expected) == len(learner.replay) == min(size, len(collector.closed()))
+    counts = set()
+    for row, key in enumerate(drawn.inputs[0].numpy()):
+        one = expected[tuple(key[:4])]
+        counts.add(one["count"])
+        np.testing.assert_allclose(drawn.rewards[row], one["rewards"], rtol=1e-5, atol=1e-6)
+        goes_on = np.broadcast_to(drawn.goes_on[row], one["goes_on"].shape)
+        np.testing.assert_allclose(goes_on, one["goes_on"], rtol=1e-6)
+        if one["goes_on"].any():
+            np.testing.assert_array_equal(drawn.following[0][row], np.concatenate(one["next"][:2]))
+            np.testing.assert_array_equal(drawn.following[1][row], one["next"][2])
+            if trainer == "dqn":
+                wanted = np.zeros(5, np.bool_) if one["forbidden"] is None else one["forbidden"]
+                np.testing.assert_array_equal(drawn.forbidden_after[row], wanted)
+    assert counts == set(range(1, steps + 1))
+
+
+@pytest.mark.parametrize("make", [lambda **o: sac(HYBRID, settings(**o)), lambda **o: dqn(DISCRETE, dqn_settings(**o))])
+@pytest.mark.parametrize("fused", [True, False])
+def test_errors_become_priorities(make: Any, fused: bool) -> None:
+    learner = make(**PRIORITIZED, learning_rate=1e-30)
+    if not fused:
+        learner._fused = None
+    trained(learner)
+    for _ in range(100):
+        learner._learn_once(1, 1e-30)
+    places = np.arange(len(learner.replay))
+    drawn = learner._taken(places)
+    errors, weights = torch.zeros(len(places)), torch.ones(len(places))
+    with torch.no_grad():
+        learner.learn(drawn._replace(errors=errors, weights=weights), 1, 1e-30)
+    priorities = learner.priorities.state()[0]
+    touched = priorities != learner.priorities._largest
+    assert touched.mean() > 0.8
+    if learner.name == "dqn":
+        np.testing.assert_allclose(priorities[touched], (errors.numpy()[touched] + 1e-8) ** 0.6, rtol=2e-3)
+        assert learner.priorities._steps == learner.steps + 100
+
+
+def copied(state: tuple[dict[str, Any], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays, facts = state
+    return {name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts))
+
+
+def assert_same_state(learner: OffPolicy, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+    now, facts_now = copied(learner.state())
+    assert set(now) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(now[name], array, name)
+    assert facts_now == facts
+
+
+@pytest.mark.parametrize("size", [1000, 130])
+@pytest.mark.parametrize("trainer", ["sac", "dqn"])
+def test_a_learner_that_was_read_back_goes_on_the_same(trainer: str, size: int) -> None:
+    options = {**PRIORITIZED, "n_step": 3, "save_replay_buffer": True, "buffer_size": size}
+    learner, other = (
+        sac(HYBRID, settings(**options), seed=seed)
+        if trainer == "sac"
+        else dqn(DISCRETE, dqn_settings(**options), seed=seed)
+        for seed in (1, 2)
+    )
+    collector = trained(learner)
+    other.load(*copied(learner.state()))
+    assert_same_state(other, *copied(learner.state()))
+    learner.memory.clear()  # as a checkpoint does: what is open is dropped
+    collector._open.clear()
+    work = collector.collect()
+    plain = {name: values if isinstance(values, int) else np.array(values) for name, values in work.items()}
+    for one in (learner, other):
+        one.update(plain, 0.5, None)
+    assert_same_state(other, *copied(learner.state()))
+
+
+@pytest.mark.parametrize("size", [1000, 130])
+def test_an_update_that_meets_nan_takes_back_what_it_learned_of_errors(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    learner = dqn(DISCRETE, dqn_settings(**PRIORITIZED, n_step=2, save_replay_buffer=True, buffer_size=size))
+    collector = trained(learner)
+    before = copied(learner.state())
+    work = collector.collect()
+    rewards = np.array(work["reward.extrinsic"])
+    rewards[20] = np.nan
+    with pytest.raises(NonFiniteError):
+        learner.update({**work, "reward.extrinsic": rewards}, 0.0, None)
+    assert_same_state(learner, *before)
+
+    taken = learner.learn
+
+    def late(drawn: Any, steps: int, rate: float) -> Any:
+        assert learner.priorities is not None
+        if learner.priorities._steps % 7 == 6:
+            raise ZeroDivisionError
+        return taken(drawn, steps, rate)
+
+    monkeypatch.setattr(learner, "learn", late)
+    with pytest.raises(ZeroDivisionError):
+        learner.update(work, 0.0, None)
+    assert_same_state(learner, *before)
+    with pytest.raises(ZeroDivisionError):
+        learner.update(Work(NO_TRANSITIONS, gradient_steps=9), 0.0, None)
+    monkeypatch.undo()
+    assert_same_state(learner, *before)
+    learner.update(Work(NO_TRANSITIONS, gradient_steps=9), 0.0, None)
+    learner.update(work, 0.0, None)
+
+
+def test_priorities_of_a_run_that_drew_evenly_begin_alike() -> None:
+    learner = dqn(DISCRETE, dqn_settings(save_replay_buffer=True))
+    trained(learner)
+    other = dqn(DISCRETE, dqn_settings(**PRIORITIZED, save_replay_buffer=True))
+    other.load(*copied(learner.state()))
+    assert other.priorities is not None
+    np.testing.assert_array_equal(other.priorities.state()[0], np.ones(len(learner.replay)))
+
+
+def test_without_its_memory_there_are_no_priorities() -> None:
+    learner, other = (dqn(DISCRETE, dqn_settings(**PRIORITIZED), seed=seed) for seed in (1, 2))
+    collector = trained(learner)
+    arrays, facts = copied(learner.state())
+    assert "priorities" not in arrays
+    assert "priorities" not in facts
+    trained(other)
+    other.load(arrays, facts)
+    assert other.priorities is not None
+    assert len(other.priorities.state()[0]) == 0
+    other.update(collector.collect(), 0.0, None)
+
+
+def test_priorities_that_do_not_fit_are_refused() -> None:
+    learner, other = (dqn(DISCRETE, dqn_settings(**PRIORITIZED, save_replay_buffer=True), seed=seed) for seed in (1, 2))
+    trained(learner)
+    arrays, facts = copied(learner.state())
+    arrays["priorities"][3] = 0.0
+    before = copied(other.state())
+    with pytest.raises(CheckpointError, match="priorities of the replay memory cannot be read; use the settings"):
+        other.load(arrays, facts)
+    assert_same_state(other, *before)
+
+
+@pytest.mark.parametrize(("numbers", "key"), [({"n_step": 3}, "n_step: 1"), (PRIORITIZED, "prioritized: null")])
+@pytest.mark.parametrize("trainer", ["sac", "dqn"])
+def test_sequences_are_drawn_evenly_and_by_single_steps(trainer: str, numbers: dict[str, Any], key: str) -> None:
+    network = {"memory": MemorySettings(memory_size=8, sequence_length=4)}
+    options: Any = settings(network, **numbers) if trainer == "sac" else dqn_settings(network, **numbers)
+    with pytest.raises(
+        SettingsError, match=f"{trainer} learns from sequences where the network has a memory; set {key}"
+    ):
+        make_algorithm(Setup(behavior(DISCRETE), options, 1))

@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tau_trainer.algorithms.off_policy.sac import SAC, losses
+from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
+from tau_trainer.export import export_onnx
+from tau_trainer.models import MLPPolicy, ModulePolicy
+from tau_trainer.models.observation_encoder import Seen
+from tau_trainer.settings import MemorySettings
+from tau_trainer.specs import ActionSpec, ObservationSpec, ObservationType
+from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
+from tests.algorithms.reference_sac import gradients, textbook
+from tests.algorithms.replayed import Collector, random_everywhere, sac, settings, trained
+from tests.networks import IMAGE, LIST
+
+GOAL = ObservationSpec("goal", (3,), (), ObservationType.GOAL_SIGNAL)
+KINDS = {"continuous": CONTINUOUS, "discrete": DISCRETE, "hybrid": HYBRID, "one branch": ActionSpec(0, (4,))}
+
+
+def random_batch(
+    learner: SAC, rows: int = 9, seed: int = 0, *, weighted: bool = False
+) -> tuple[Transitions, torch.Tensor]:
+    choices, generator = learner.network.action.choices, torch.Generator().manual_seed(seed)
+    size, branches = choices.continuous_size, choices.discrete_branches
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    forbidden = torch.rand(rows, choices.mask_size, generator=generator) < 0.4
+    begin = 0
+    for branch in branches:
+        forbidden[:, begin] = False
+        begin += branch
+    batch = Transitions(
+        inputs=[normal(rows, 7)],
+        following=[normal(rows, 7)],
+        continuous=torch.tanh(normal(rows, size)),
+        discrete=torch.stack([torch.randint(one, (rows,), generator=generator) for one in branches], dim=1)
+        if branches
+        else torch.zeros(rows, 0, dtype=torch.int64),
+        forbidden=forbidden,
+        rewards=normal(rows, len(learner.streams)),
+        goes_on=(torch.arange(rows)[:, None] % 3 > 0).float(),
+        state=torch.zeros(0),
+        begins=torch.zeros(0),
+        forbidden_after=torch.zeros(0),
+        weights=torch.zeros(0),
+        errors=torch.zeros(0),
+    )
+    if weighted:
+        goes_on = batch.goes_on * torch.linspace(0.5, 1.0, len(learner.streams))
+        weights = torch.rand(rows, generator=torch.Generator().manual_seed(seed))
+        batch = batch._replace(goes_on=goes_on, weights=weights, errors=torch.zeros(rows))
+    return batch, normal(rows, size)
+
+
+def expected(learner: SAC, batch: Transitions, noise: torch.Tensor) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    named = learner.module.named_parameters()
+    weights = {name: one.detach().double().requires_grad_() for name, one in named}
+    gammas = torch.tensor([stream.gamma for stream in learner.streams])
+    found = textbook(weights, learner.network.action.choices, batch, noise, gammas)
+    return found, gradients(weights, found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_count_in_the_losses_of_the_qs_alone(kind: str) -> None:
+    learner = sac(KINDS[kind], settings(signals=TWO_STREAMS))
+    random_everywhere(learner)
+    gammas = torch.tensor([stream.gamma for stream in learner.streams])
+    batch, noise = random_batch(learner)
+    with torch.no_grad():
+        plain = losses(learner.module, batch, noise, gammas)
+        alone = []
+        for row in range(9):
+            weights, errors = torch.zeros(9), torch.zeros(9)
+            weights[row] = 2.0
+            found = losses(learner.module, batch._replace(weights=weights, errors=errors), noise, gammas)
+            assert [torch.equal(a, b) for a, b in zip(found, plain, strict=True)] == [True, True, False, *[True] * 3]
+            alone.append(found.q)
+    torch.testing.assert_close(torch.stack(alone).sum(dim=0), 2.0 * plain.q)
+    assert (errors > 0).all()
+    # Of rows with one error in all Qs and streams, half its square is the loss.
+    assert (0.5 * errors.square().mean() <= plain.q.mean() + 1e-6).all()
+
+
+@pytest.mark.parametrize("signals", [None, TWO_STREAMS])
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_and_gradients_are_the_textbooks(kind: str, signals: Any) -> None:
+    learner = sac(KINDS[kind], settings(signals=signals))
+    random_everywhere(learner)
+    batch, noise = random_batch(learner)
+    wanted, slopes = expected(learner, batch, noise)
+    gammas = torch.tensor([stream.gamma for stream in learner.streams])
+    found = losses(learner.module, batch, noise, gammas)
+    told = {"policy": found.policy, "value": found.value, "q1": found.q[0], "q2": found.q[1]}
+    for name, loss in {**told, "coefficients": found.coefficients}.items():
+        assert float(loss.detach()) == pytest.approx(float(wanted[name].detach()), rel=2e-4, abs=1e-5), name
+    learner.parameters.optimizer.gradient.zero_()
+    (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
+    for name, parameter in learner.module.named_parameters():
+        assert parameter.grad is not None
+        np.testing.assert_allclose(parameter.grad.numpy(), slopes[name].numpy(), rtol=2e-3, atol=2e-5, err_msg=name)
+
+
+def test_levels_are_branches() -> None:
+    learner = sac(HYBRID, settings({"action_levels": 5}))
+    random_everywhere(learner)
+    batch, noise = random_batch(learner)
+    assert batch.discrete.shape[1] == 4
+    assert noise.shape == (9, 0)
+    wanted, _ = expected(learner, batch, noise)
+    found = losses(learner.module, batch, noise, torch.tensor([0.99]))
+    assert float(found.policy.detach()) == pytest.approx(float(wanted["policy"].detach()), rel=1e-4)
+    assert learner.module.log_coefficients.numel() == 4
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_are_those_of_three_optimizers(kind: str, fused: bool) -> None:
+    """ML-Agents has one Adam for the policy, one for V and both Qs, one for the coefficients."""
+    learner = sac(KINDS[kind], settings(tau=0.3), fused=fused)
+    random_everywhere(learner)
+    weights = {name: one.detach().double().requires_grad_() for name, one in learner.module.named_parameters()}
+    own = {name: one for name, one in weights.items() if not name.startswith("target.")}
+    optimizer = torch.optim.Adam(own.values(), lr=0.01)
+    generator = torch.Generator()
+    generator.set_state(learner.generator.get_state())
+    for step in range(3):
+        batch, _ = random_batch(learner, seed=step)
+        noise = torch.randn(batch.continuous.shape, generator=generator)
+        found = textbook(weights, learner.network.action.choices, batch, noise, torch.tensor([0.99]))
+        slopes = gradients(weights, found)
+        for name, one in own.items():
+            one.grad = slopes[name]
+        optimizer.step()
+        with torch.no_grad():
+            for name, one in weights.items():
+                if name.startswith("target."):
+                    source = weights["network." + name.removeprefix("target.")]
+                    one.copy_(0.7 * one + 0.3 * source)
+        with torch.no_grad():
+            learner.learn(batch, 1, 0.01)
+    for name, parameter in learner.module.named_parameters():
+        if name != "target.action.log_sigma":
+            wanted = weights[name].detach().numpy()
+            np.testing.assert_allclose(parameter.detach().numpy(), wanted, rtol=5e-3, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_target_is_moved_by_tau_alone(fused: bool) -> None:
+    learner = sac(CONTINUOUS, settings(tau=0.0), fused=fused)
+    random_everywhere(learner)
+    before = [one.clone() for one in learner.module.target.parameters()]
+    with torch.no_grad():
+        for seed in range(3):
+            learner.learn(random_batch(learner, seed=seed)[0], 1, 0.1)
+    for one, kept in zip(learner.module.target.parameters(), before, strict=True):
+        torch.testing.assert_close(one, kept, rtol=0, atol=0)
+
+
+def test_at_the_start_the_target_is_the_network() -> None:
+    learner = sac(HYBRID, settings({"normalize": True}))
+    inputs = [torch.randn(5, 7)]
+    torch.testing.assert_close(learner.module.target.values(inputs), learner.network.values(inputs))
+    assert "target.normalizer.mean" not in learner.module.state_dict(), "what goes in is normalised already"
+
+
+@pytest.mark.parametrize(("start", "kind"), [(0.5, "hybrid"), (1.0, "continuous"), (0.1, "discrete")])
+def test_coefficients_begin_where_they_are_told(start: float, kind: str) -> None:
+    learner = sac(KINDS[kind], settings(init_entcoef=start))
+    sizes = {"hybrid": 3, "continuous": 1, "discrete": 2}
+    assert learner.module.log_coefficients.exp().tolist() == pytest.approx([start] * sizes[kind])
+
+
+def test_no_coefficient_at_all_stays_finite() -> None:
+    learner = sac(HYBRID, settings(init_entcoef=0.0))
+    trained(learner)
+    assert learner.module.log_coefficients.exp().max() < 1e-7
+    assert learner.parameters.finite()
+
+
+@pytest.mark.parametrize(("log_sigma", "rises"), [(-3.0, True), (0.0, False)])
+def test_the_continuous_coefficient_follows_the_entropy(log_sigma: float, rises: bool) -> None:
+    learner = sac(CONTINUOUS)
+    with torch.no_grad():
+        learner.network.action.weight.zero_()
+        learner.network.action.bias[2:] = log_sigma
+        before = learner.module.log_coefficients.tolist()[0]
+        learner.learn(random_batch(learner, rows=500)[0], 1, 1e-3)
+    assert (learner.module.log_coefficients.tolist()[0] > before) == rises
+
+
+@pytest.mark.parametrize(("peak", "rises"), [(12.0, True), (0.0, False)])
+def test_each_branch_has_a_coefficient_that_follows_its_entropy(peak: float, rises: bool) -> None:
+    learner = sac(ActionSpec(0, (3, 3)))
+    with torch.no_grad():
+        learner.network.action.weight.zero_()
+        learner.network.action.bias[3] = peak  # of the second branch; the first is uniform
+        batch, _ = random_batch(learner)
+        learner.learn(batch._replace(forbidden=torch.zeros(9, 6, dtype=torch.bool)), 1, 1e-3)
+    first, second = learner.module.log_coefficients.tolist()
+    assert first < 0.0
+    assert (second > 0.0) == rises
+
+
+def test_what_is_reported() -> None:
+    learner = sac(HYBRID, settings(signals=TWO_STREAMS, learning_rate_schedule="linear", steps_per_update=2.0))
+    collector = trained(learner, rounds=1)
+    result = learner.update(collector.collect(), 0.25, None)
+    shared = {"Policy Age", "Update Seconds", "Minibatches"}
+    assert {name for name in result if name.rpartition("/")[2] not in shared} == {
+        "Losses/Policy Loss",
+        "Losses/Value Loss",
+        "Losses/Q1 Loss",
+        "Losses/Q2 Loss",
+        "Policy/Continuous Entropy Coeff",
+        "Policy/Discrete Entropy Coeff",
+        "Policy/Entropy",
+        "Policy/Extrinsic Value",
+        "Policy/Curiosity Value",
+        "Policy/Learning Rate",
+    }
+    assert all(math.isfinite(value) for value in result.values())
+    assert result["Policy/Learning Rate"] == pytest.approx(0.0075)
+    assert result["Policy/Continuous Entropy Coeff"] == pytest.approx(learner.module.log_coefficients.exp().tolist()[0])
+    assert result["Train/Minibatches"] == 30.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_policies_can_be_exported(kind: str, normalize: bool, tmp_path: Any) -> None:
+    learner = sac(KINDS[kind], settings({"normalize": normalize}))
+    trained(learner)
+    policy = learner.snapshot()
+    assert isinstance(policy, MLPPolicy)
+    assert export_onnx(policy, learner.spec, tmp_path / "policy.onnx").is_file()
+
+
+@pytest.mark.usefixtures("toys")
+def test_encoders_learn_and_are_exported(tmp_path: Any) -> None:
+    learner = sac(behavior(HYBRID, IMAGE, LIST), settings({"normalize": True}))
+    before = {name: one.detach().clone() for name, one in learner.module.named_parameters()}
+    trained(learner)
+    still = [name for name, one in learner.module.named_parameters() if torch.equal(one, before[name])]
+    assert not still
+    assert learner.replay.state()[0]["input_1"].dtype == np.uint8
+    assert isinstance(learner.snapshot(), ModulePolicy)
+    assert export_onnx(learner.snapshot(), learner.spec, tmp_path / "policy.onnx").is_file()
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("sensors", [(IMAGE,), (IMAGE, GOAL), (GOAL, IMAGE, LIST)])
+def test_blocks_of_q_learn_from_q_alone(sensors: tuple[ObservationSpec, ...]) -> None:
+    """The policy's loss goes through Q to the actions, and moves nothing of Q."""
+    learner = sac(behavior(CONTINUOUS, *sensors))
+    random_everywhere(learner)
+    trained(learner, rounds=1)
+    batch = learner.draw(1)
+    noise = torch.randn(batch.continuous.shape)
+    found = losses(learner.module, batch, noise, torch.tensor([0.99]))
+    learner.parameters.optimizer.gradient.zero_()
+    found.policy.backward()  # type: ignore[no-untyped-call]
+    for name, parameter in learner.module.named_parameters():
+        assert parameter.grad is not None
+        moved = bool(parameter.grad.any())
+        own = name.startswith(("network.action", "network.body", "network.encoders.0", "network.hyper"))
+        assert moved == own, name
+
+
+RECURRENT = {"memory": MemorySettings(memory_size=6, sequence_length=4), "normalize": True}
+
+
+def test_a_recurrent_target_sees_what_came_after_at_the_end_of_its_past() -> None:
+    learner = sac(HYBRID, settings(RECURRENT))
+    random_everywhere(learner)
+    batch, _ = random_batch(learner)
+    begins = torch.tensor([True, False, False, True, True, False, False, False, True])
+    batch = batch._replace(state=torch.randn(9, 2, 6), begins=begins)
+    inside = torch.arange(9)[~begins]
+    batch.following[0][inside - 1] = batch.inputs[0][inside]
+    found = values_after(learner.module.target.values, batch)
+    state = batch.state[:1]
+    for row in range(9):
+        here = slice(row, row + 1)
+        state = batch.state[here] if begins[row] else state
+        state = learner.module.target([batch.inputs[0][here]], state).state
+        wanted = learner.module.target.values([batch.following[0][here]], state)
+        torch.testing.assert_close(found[here], wanted, msg=f"row {row}")
+
+
+def test_recurrent_qs_begin_every_sequence_with_nothing_and_teach_actions_alone_where_frozen() -> None:
+    learner = sac(HYBRID, settings(RECURRENT))
+    random_everywhere(learner)
+    batch, _ = random_batch(learner)
+    q, seen = learner.module.q, learner.module.q.see(batch.inputs)
+    begins = torch.arange(9) % 4 == 0
+    continuous = batch.continuous.clone().requires_grad_()
+    found = q(seen, continuous, begins, frozen=True)
+    for first, last in ((0, 4), (4, 8), (8, 9)):
+        alone = [Seen(*(values[first:last] for values in one)) for one in seen]
+        torch.testing.assert_close(
+            found[:, first:last], q(alone, continuous[first:last], torch.zeros(last - first) > 0)
+        )
+    found.sum().backward()
+    assert continuous.grad is not None
+    assert continuous.grad.any(dim=1).all()
+    assert not learner.parameters.optimizer.gradient.any()
+    x = q.body.together(torch.stack([torch.cat((one.features, batch.continuous), dim=1) for one in seen]))
+    empty = [memory(x[tower], torch.zeros(9, 6))[0] for tower, memory in enumerate(q.memories)]
+    wanted = torch.baddbmm(q.bias, torch.stack(empty), q.weight).view(2, 9, 1, -1)
+    torch.testing.assert_close(q(seen, batch.continuous, torch.ones(9) > 0), wanted)
+    q(seen, batch.continuous, begins).sum().backward()
+    moved = {name for name, one in q.named_parameters() if one.grad is not None and one.grad.any()}
+    assert {name for name in moved if name.startswith("memories")} == {
+        f"memories.{tower}.{name}" for tower in range(2) for name in ("input.weight", "input.bias", "hidden.weight")
+    }
+
+
+def test_minibatches_of_a_recurrent_network_are_sequences_in_time() -> None:
+    """A row's state is what the policy carried, and what came after it is what the next row of its sequence sees."""
+    learner = sac(HYBRID, settings(RECURRENT, batch_size=30))
+    collector = Collector(learner)
+    learner.update(collector.collect(20), 0.0, None)
+    batch = learner.draw(1)
+    assert batch.begins.shape == (30,)
+    assert batch.begins[0]
+    assert int(batch.begins.sum()) < 20
+    inside = torch.arange(30)[~batch.begins]
+    torch.testing.assert_close(batch.inputs[0][inside], batch.following[0][inside - 1])
+    lengths = torch.diff(torch.cat((batch.begins.nonzero()[:, 0], torch.tensor([30]))))
+    assert int(lengths.max()) == 4
+    rows = torch.from_numpy(np.concatenate([one["state"][None] for one in collector.closed()]))
+    same = (batch.state.flatten(1)[:, None] == rows.flatten(1)).all(dim=2)
+    assert same.any(dim=1).all()
+    assert len(batch.state.unique(dim=0)) > 10  # type: ignore[no-untyped-call]

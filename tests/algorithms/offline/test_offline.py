@@ -1,0 +1,325 @@
+"""bc, iql and awac: the right losses, whole episodes held out, resumed to the bit, better than what was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tau_trainer.algorithms import Counters, Setup, make_algorithm
+from tau_trainer.algorithms.offline.base import LEAST_LOG_SIGMA, Offline
+from tau_trainer.bridge.demonstrations import Demonstration
+from tau_trainer.errors import CheckpointError, DataError, NonFiniteError, SettingsError
+from tau_trainer.settings import trainer_type
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
+from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, demo_file, played, swing, worth
+from tests.bridge.demos import made_up
+
+HYBRID = BehaviorSpec(
+    "Hybrid?team=1", (ObservationSpec("a", (3,)), ObservationSpec("b", (2,))), ActionSpec(2, (3, 200))
+)
+KINDS = ["bc", "iql", "awac"]
+LEVELS = {"action_levels": 5}
+
+
+def learner(
+    kind: str,
+    folder: Path,
+    demonstration: Demonstration,
+    numbers: dict[str, Any] | None = None,
+    network: dict[str, Any] | None = None,
+    *,
+    seed: int = 1,
+    **more: Any,
+) -> Any:
+    settings = {
+        "trainer_type": kind,
+        "demo_path": demo_file(folder, demonstration),
+        "hyperparameters": {"batch_size": 32, "learning_rate": 1e-3, **(numbers or {})},
+        "network_settings": {"hidden_units": 16, **(network or {})},
+        **more,
+    }
+    made = trainer_type(kind).settings.model_validate(settings)
+    return make_algorithm(Setup(demonstration.spec, made, seed))
+
+
+def hybrid(seed: int = 0) -> Demonstration:
+    return made_up(HYBRID, lengths=(20, 30, 15, 25, 40, 10), seed=seed)
+
+
+def states_equal(one: Any, other: Any) -> None:
+    (arrays, facts), (others, told) = one.state(), other.state()
+    assert facts == told
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(values, others[name], name)
+
+
+def everything(one: Any) -> Any:
+    """All that it learns from, as one minibatch."""
+    return one._transitions(one.replay.take(np.arange(len(one.replay))))
+
+
+@pytest.mark.parametrize("network", [{}, LEVELS], ids=["gaussians", "levels"])
+def test_the_loss_of_cloning_is_the_mean_negative_log_likelihood(network: dict[str, Any], tmp_path: Path) -> None:
+    one = learner("bc", tmp_path, hybrid(), network=network, held_out=0.0)
+    batch = everything(one)
+    outputs = one.network.outputs(batch.inputs)
+    head, total = one.network.action, torch.zeros(len(outputs))
+    size = head.choices.continuous_size
+    if size:
+        gaussian = torch.distributions.Normal(outputs[:, :size], head.log_sigma.exp())
+        total = total + gaussian.log_prob(batch.continuous).sum(dim=1)  # type: ignore[no-untyped-call]
+    begin = size
+    for branch, choices in enumerate(head.choices.discrete_branches):
+        hidden = batch.forbidden[:, begin - size : begin - size + choices]
+        logits = outputs[:, begin : begin + choices].masked_fill(hidden, -1e8)
+        total = total + logits.log_softmax(dim=1).gather(1, batch.discrete[:, branch : branch + 1])[:, 0]
+        begin += choices
+    loss, numbers = one.losses(batch)
+    torch.testing.assert_close(loss, -total.mean())
+    assert numbers == [loss]
+
+
+def test_iqls_losses_are_those_of_the_paper(tmp_path: Path) -> None:
+    """Equations 5 to 7, worked out transition by transition with loops."""
+    numbers = {"expectile": 0.8, "inverse_temperature": 2.0, "largest_weight": 1.5}
+    one = learner("iql", tmp_path, hybrid(), numbers, held_out=0.0, reward_signals={"extrinsic": {"gamma": 0.9}})
+    one.train(30, 0.0)
+    one.network.requires_grad_(False)
+    one.module.requires_grad_(False)
+    batch = everything(one)
+    answer, after = one.network(batch.inputs), one.network.values(batch.following)
+    target, q = (qs(qs.see(batch.inputs), batch.continuous / 3.0) for qs in (one.module.target, one.module.q))
+    log_prob = one.log_prob_of(answer.outputs, batch)
+    value = q1 = policy = 0.0
+    for i in range(len(log_prob)):
+        places = [int(batch.discrete[i, 0]), 3 + int(batch.discrete[i, 1])]
+        advantage = float(target[:, i, 0, places].mean(dim=1).min() - answer.values[i, 0])
+        value += (0.8 if advantage > 0 else 0.2) * advantage**2
+        backup = float(batch.rewards[i, 0] + 0.9 * batch.goes_on[i, 0] * after[i, 0])
+        q1 += (float(q[0, i, 0, places].mean()) - backup) ** 2
+        policy -= min(np.exp(2.0 * advantage), 1.5) * float(log_prob[i])
+    loss, told = one.losses(batch)
+    count = len(log_prob)
+    assert [float(number) for number in told[:3]] == pytest.approx(
+        [policy / count, value / count, q1 / count], rel=1e-4
+    )
+    assert float(loss) == pytest.approx(float(sum(told)), rel=1e-5)
+
+
+def test_awacs_losses_are_those_of_the_paper(tmp_path: Path) -> None:
+    """With branches alone the expectations are exact, so no draw comes between."""
+    spec = BehaviorSpec("Branches", HYBRID.observations, ActionSpec(0, (3, 2)))
+    numbers = {"inverse_temperature": 2.0, "largest_weight": 1.5}
+    recorded = made_up(spec, lengths=(20, 30, 15))
+    one = learner("awac", tmp_path, recorded, numbers, held_out=0.0, reward_signals={"extrinsic": {"gamma": 0.9}})
+    one.train(30, 0.0)
+    batch = everything(one)
+    outputs, outputs_after = one.network.outputs(batch.inputs), one.network.outputs(batch.following)
+    logits = outputs.masked_fill(batch.forbidden, -1e8)
+
+    def expected(qs: Any, inputs: Any, logits: Any) -> Any:
+        probability = torch.cat([logits[:, :3].softmax(dim=1), logits[:, 3:].softmax(dim=1)], dim=1)
+        nothing = torch.zeros(len(logits), 0)
+        return (qs(qs.see(inputs), nothing)[:, :, 0] * probability).sum(dim=2).div(2).amin(dim=0)
+
+    nothing = torch.zeros(len(logits), 0)
+    places = torch.stack((batch.discrete[:, 0], 3 + batch.discrete[:, 1]), dim=1)
+    all_q = one.module.q(one.module.q.see(batch.inputs), nothing)[:, :, 0]
+    q = all_q.gather(2, places.expand(2, -1, -1)).mean(dim=2)
+    backup = batch.rewards[:, 0] + 0.9 * batch.goes_on[:, 0] * expected(
+        one.module.target, batch.following, outputs_after
+    )
+    weights = (2.0 * (q.amin(dim=0) - expected(one.module.q, batch.inputs, logits))).exp().clamp(max=1.5)
+    policy = -(weights.detach() * one.log_prob_of(outputs, batch)).mean()
+    _, told = one.losses(batch)
+    torch.testing.assert_close(told[0], policy)
+    torch.testing.assert_close(told[1], (q[0] - backup.detach()).square().mean())
+
+
+def test_what_the_critics_say_teaches_the_policy_and_not_the_reverse(tmp_path: Path) -> None:
+    """Gradients of the policy's loss stay in the actor's tower, those of the others out of it."""
+    for kind in ("iql", "awac"):
+        one = learner(kind, tmp_path, hybrid(), held_out=0.0)
+        one.train(20, 0.0)
+        _, told = one.losses(everything(one))
+        policy = torch.autograd.grad(told[0], one.module.q.weight, retain_graph=True, allow_unused=True)[0]
+        assert policy is None or not policy.any()
+        critic = torch.autograd.grad(told[-1], one.network.action.weight, allow_unused=True)[0]
+        assert critic is None or not critic.any()
+
+
+@pytest.mark.parametrize("kind", ["iql", "awac"])
+def test_targets_follow_at_tau(kind: str, tmp_path: Path) -> None:
+    one = learner(kind, tmp_path, hybrid(), {"tau": 0.25})
+    one.train(1, 0.0)
+    before = one.module.target.weight.clone()
+    one.train(1, 0.0)
+    torch.testing.assert_close(one.module.target.weight, torch.lerp(before, one.module.q.weight.detach(), 0.25))
+    assert not torch.equal(before, one.module.target.weight)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_resumed_learner_goes_on_to_the_bit(kind: str, tmp_path: Path) -> None:
+    first, again, straight = (learner(kind, tmp_path, hybrid(), network={"normalize": True}) for _ in range(3))
+    first.train(40, 0.0)
+    again.load(*first.state())
+    assert (again.steps, again.version) == (40, 1)
+    again.train(60, 0.5)
+    straight.train(40, 0.0)
+    straight.train(60, 0.5)
+    states_equal(again, straight)
+    np.testing.assert_array_equal(again.data.reward, straight.data.reward)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_looks_at_what_was_set_aside_changes_nothing(kind: str, tmp_path: Path) -> None:
+    one, other = (learner(kind, tmp_path, hybrid()) for _ in range(2))
+    assert one.assess() == one.assess()
+    one.train(20, 0.0)
+    other.train(20, 0.0)
+    states_equal(one, other)
+    assert set(one.assess()) == {f"Validation/{name.split('/')[1]}" for name in one.reported}
+
+
+def test_whole_episodes_are_set_aside_by_the_seed(tmp_path: Path) -> None:
+    demo = hybrid()
+    lengths = np.bincount(np.cumsum(demo.begins) - 1, ~demo.ended)
+    lengths[-1] -= 1  # open
+    one = learner("bc", tmp_path, demo, held_out=0.4)
+    assert len(one.replay) + len(one.held_out) == lengths.sum()
+    assert len(one.held_out) in {int(a + b) for i, a in enumerate(lengths) for b in lengths[:i]}
+    same, other = learner("bc", tmp_path, demo, held_out=0.4), learner("bc", tmp_path, demo, held_out=0.4, seed=7)
+    sides = [one.held_out.take(np.arange(len(one.held_out)))["input_0"] for one in (one, same, other)]
+    np.testing.assert_array_equal(sides[0], sides[1])
+    assert sides[0].shape != sides[2].shape or not np.array_equal(sides[0], sides[2])
+    none = learner("bc", tmp_path, demo, held_out=0.0)
+    assert len(none.held_out) == 0
+    assert none.assess() == {}
+
+
+def test_of_a_single_episode_nothing_is_set_aside(tmp_path: Path) -> None:
+    one = learner("bc", tmp_path, made_up(HYBRID, lengths=(30,)))
+    assert (len(one.replay), len(one.held_out)) == (29, 0)
+
+
+def test_the_held_out_loss_is_the_mean_over_its_decisions(tmp_path: Path) -> None:
+    one = learner("bc", tmp_path, hybrid())
+    held = one._transitions(one.held_out.take(np.arange(len(one.held_out))))
+    assert one.assess() == pytest.approx({"Validation/Policy Loss": float(one.losses(held)[0].detach())}, rel=1e-5)
+
+
+def test_recurrent_networks_clone_sequences(tmp_path: Path) -> None:
+    """What to do was seen a step ago: nobody without a memory can know."""
+    rng = np.random.default_rng(0)
+    spec = BehaviorSpec("Echo", CARTPOLE.observations, ActionSpec(0, (2,)))
+    steps, episodes = 20, 40
+    obs = np.zeros((episodes, steps, 4), np.float32)
+    obs[..., 0] = rng.integers(0, 2, (episodes, steps)) * 2 - 1
+    discrete = np.zeros((episodes, steps, 1), np.int32)
+    discrete[:, 1:, 0] = obs[:, :-1, 0] > 0
+    begins, ended, truncated = np.zeros((3, episodes, steps), np.bool_)
+    begins[:, 0] = ended[:, -1] = truncated[:, -1] = True
+    discrete[ended] = 0
+    count = episodes * steps
+    flat = Actions(np.zeros((count, 0), np.float32), discrete.reshape(count, 1))
+    reward = np.zeros(count, np.float32)
+    demo = Demonstration(spec, (obs.reshape(count, 4),), reward, begins.ravel(), ended.ravel(), truncated.ravel(), flat)
+    network = {"memory": {"memory_size": 16, "sequence_length": 10}}
+    one = learner("bc", tmp_path, demo, {"batch_size": 64, "learning_rate": 1e-2}, network)
+    before = one.assess()["Validation/Policy Loss"]
+    one.train(150, 0.0)
+    after = one.assess()["Validation/Policy Loss"]
+    assert before > 0.6
+    assert after < 0.25
+    one.load(*one.state())
+
+
+@pytest.mark.parametrize("kind", ["iql", "awac"])
+def test_critics_refuse_recurrent_networks(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=f"{kind} learns no recurrent network; remove"):
+        learner(kind, tmp_path, hybrid(), network={"memory": {"sequence_length": 8}})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_are_learned_from_too(kind: str, tmp_path: Path) -> None:
+    image = replace(CARTPOLE.observations[0], name="eye", shape=(3, 20, 20), dtype=np.uint8)
+    spec = BehaviorSpec("Seeing", (*CARTPOLE.observations, image), ActionSpec(1, (2,)))
+    one = learner(kind, tmp_path, made_up(spec, lengths=(12, 10, 14)))
+    before = one.weights()["action.weight"]
+    told = one.train(3, 0.0)
+    assert np.isfinite(list(told.values())).all()
+    assert np.isfinite(list(one.assess().values())).all()
+    assert not np.array_equal(before, one.weights()["action.weight"])
+
+
+def test_a_player_who_never_errs_does_not_make_gaussians_infinitely_narrow(tmp_path: Path) -> None:
+    demo = played(PENDULUM, lambda obs, rng: replace_noise(obs, rng), copies=3)
+    one = learner("bc", tmp_path, demo, {"learning_rate": 0.05})
+    one.train(400, 0.0)
+    assert float(one.network.action.log_sigma.detach().min()) > LEAST_LOG_SIGMA - 0.5
+
+
+def replace_noise(obs: Any, rng: np.random.Generator) -> Actions:
+    return Actions(np.full((len(obs), 1), 0.25, np.float32), np.zeros((len(obs), 0), np.int32))
+
+
+def test_what_becomes_infinite_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    one = learner("bc", tmp_path, hybrid())
+    before = one.state()
+    losses = one.losses
+    one.losses = lambda batch: (losses(batch)[0] * float("nan"), [losses(batch)[0] * float("nan")])
+    with pytest.raises(NonFiniteError, match="became NaN or infinite"):
+        one.train(3, 0.0)
+    for name, values in one.state()[0].items():
+        np.testing.assert_array_equal(values, before[0][name], name)
+    assert one.steps == 0
+
+
+def test_there_is_nothing_to_collect(tmp_path: Path) -> None:
+    one: Offline = learner("bc", tmp_path, hybrid())
+    assert one.ready(Counters(10**6, 0)) is None
+
+
+@pytest.mark.parametrize(("key", "value"), [("buffer_size", 500), ("buffer_init_steps", 5), ("steps_per_update", 2.0)])
+def test_keys_of_collection_are_refused(key: str, value: float, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"{key} means nothing to a trainer that learns from recordings alone"):
+        learner("iql", tmp_path, hybrid(), {key: value})
+
+
+def test_a_recording_without_outcomes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no decision whose outcome is known"):
+        learner("bc", tmp_path, made_up(HYBRID, lengths=(1,)))
+
+
+def test_a_checkpoint_of_another_algorithm_is_refused(tmp_path: Path) -> None:
+    one, other = learner("iql", tmp_path, hybrid()), learner("awac", tmp_path, hybrid())
+    with pytest.raises(CheckpointError, match="algorithm is 'awac', behavior 'Hybrid' needs 'iql'"):
+        one.load(*other.state())
+
+
+def test_bc_clones_an_expert_of_cartpole(tmp_path: Path) -> None:
+    numbers = {"batch_size": 256, "learning_rate": 1e-3}
+    one = learner("bc", tmp_path, played(CARTPOLE, balance), numbers, {"hidden_units": 64})
+    assert worth(one.snapshot()) < 200
+    one.train(2000, 0.0)
+    assert worth(one.snapshot()) > 450
+
+
+@pytest.mark.parametrize("kind", ["iql", "awac"])
+def test_critics_beat_the_player_that_they_learn_from(kind: str, tmp_path: Path) -> None:
+    """A swing-up with a shaking hand gets -757; cloning it is worth about as much.
+
+    Seeds 1, 2 and 3: IQL -251, -248 and -248, AWAC -351, -285 and -261.
+    """
+    demo = played(PENDULUM, lambda obs, rng: swing(obs, rng, noise=1.5), copies=40)
+    numbers = {"batch_size": 128, "learning_rate": 2e-3, "tau": 0.02}
+    signals = {"extrinsic": {"gamma": 0.95, "strength": 0.1}}
+    one = learner(kind, tmp_path, demo, numbers, {"hidden_units": 64}, reward_signals=signals)
+    one.train(1500, 0.0)
+    assert demo.returns.mean() < -650
+    assert worth(one.snapshot(), copies=20) > demo.returns.mean() + 200
