@@ -265,8 +265,9 @@ class Engine:
 
     async def _watch(self, patient: bool) -> None:
         """Look after the process and the clock, so that no exchange needs a timer of its own."""
-        wait, timeout_s = self._wait, self._options.timeout_s
+        wait = self._wait
         while True:
+            timeout_s = self._options.timeout_s
             await asyncio.sleep(_WATCH_S)
             if wait.message is None or wait.message.done():
                 continue

@@ -6,10 +6,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from tau_trainer.errors import EngineError
-from tau_trainer.settings import EnvSettings
 from tau_trainer.specs import StepBatch
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import EnvSettings
 
 
 class RestartBudget:

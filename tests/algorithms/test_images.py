@@ -69,6 +69,7 @@ def work_of(learner: PPO | SAC, rows: int = ROWS) -> WorkData:
 def costs(learner: PPO | SAC, work: WorkData) -> tuple[Watch, int]:
     """What an update makes in torch, and bytes that numpy needs for it at most."""
     with Watch() as watch:
+        torch.zeros(1).clone()  # a process's first operation that is watched loads modules
         tracemalloc.start()
         learner.update(work, 0.0, None)
         peak = tracemalloc.get_traced_memory()[1]

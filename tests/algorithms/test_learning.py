@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.off_policy.dqn import DQN
@@ -55,7 +56,8 @@ class Loop:
 
     def __init__(self, ppo: Algorithm) -> None:
         self.ppo, self.rng = ppo, np.random.default_rng(0)
-        self.extras: dict[str, Any] = {}
+        self.groups: NDArray[np.int32] | int = 0
+        self.moments = 0
         self.policy, self.rows = ppo.snapshot(), np.arange(AGENTS)
         self.state = {column.name: column.empty(AGENTS) for column in self.policy.state_columns}
 
@@ -63,9 +65,9 @@ class Loop:
         decision = self.policy.act((obs,), None, self.rng, state=self.state)
         self.state = {name: values.copy() for name, values in decision.state.items()}
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        self.ppo.memory.append(
-            self.rows, Known({"extrinsic": reward}), {**values, **decision.extras, **self.extras}, self.policy.version
-        )
+        self.moments += 1
+        known = Known({"extrinsic": reward}, group=self.groups, moment=self.moments)
+        self.ppo.memory.append(self.rows, known, {**values, **decision.extras}, self.policy.version)
         return decision
 
     def end(self, agents: Any, reward: Any, obs: Any, *, truncated: bool) -> None:
@@ -283,7 +285,7 @@ def test_maddpg_learns_from_what_groups_are_paid(actions: ActionSpec) -> None:
     )
     spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (3,)),), actions)
     loop = Loop(make_algorithm(Setup(spec, settings, seed=1)))
-    loop.extras["group"] = groups = np.array([0, *np.repeat(np.arange(1, 6), 3)], np.int32)
+    loop.groups = groups = np.array([0, *np.repeat(np.arange(1, 6), 3)], np.int32)
     reward, hits = np.zeros((AGENTS, 1), np.float32), []
     for _ in range(500):
         digit = loop.rng.integers(3, size=AGENTS)

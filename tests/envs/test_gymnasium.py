@@ -19,7 +19,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import DTypeLike, NDArray
 
-from tau_trainer.envs import Environment, open_source
+from tau_trainer.envs import Environment, open_source, threaded
 from tau_trainer.envs.gymnasium import GymnasiumEnvironment, GymnasiumSource
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
@@ -640,6 +640,7 @@ def threads_of_steps(
 
 
 def test_quick_steps_of_gymnasiums_own_are_taken_on_the_spot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threaded, "_QUICK_S", 60.0)  # whatever else the machine does
     where = threads_of_steps(monkeypatch)
     assert where[0] == "the thread"  # nothing is known of it yet
     assert where[-1] == "the loop"

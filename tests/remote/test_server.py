@@ -89,7 +89,7 @@ def test_what_the_server_has_in_its_environment_is_not_its_childrens(monkeypatch
 
 def test_what_the_trainer_has_forked_starts_no_thread_as_it_is_loaded() -> None:
     """One that did would have everything after it started by itself."""
-    modules = [f"tau_trainer.training.{name}" for name in ("actors.actor", "learner_process", "ranks")]
+    modules = [f"tau_trainer.training.{name}" for name in ("actors.actor", "learning.process", "batched.ranks")]
     modules += ["tau_trainer.remote.here", "tau_trainer.search.elsewhere", "tau_trainer.search.probe", MODULE, *LOADED]
     code = f"import os, {', '.join(modules)}; print(len(os.listdir('/proc/self/task')))"
     alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}

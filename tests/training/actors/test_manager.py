@@ -400,7 +400,7 @@ def test_the_best_policy_is_the_first_with_the_highest_score() -> None:
     evaluator = Evaluator.__new__(Evaluator)
     with MetricsHub() as hub:
         evaluator._board = cast(Board, SimpleNamespace(hub=hub))
-        learner = cast(Learner, SimpleNamespace(name="Agent", decisions=5, best=None))
+        learner = cast(Learner, SimpleNamespace(name="Agent", decisions=5, judge=SimpleNamespace(best=None)))
         kept = []
         for version, returns in enumerate(([1.0, 3.0], [], [1.0, 2.0], [2.0, 2.0], [2.5])):
             evaluator._score(learner, cast(Policy, SimpleNamespace(version=version)), 10 * version, returns)
