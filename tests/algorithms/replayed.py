@@ -59,10 +59,12 @@ def dqn_settings(
     )
 
 
-def dqn(spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu") -> DQN:
+def dqn(
+    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
+) -> DQN:
     """A learner, of a behavior that sees two vectors unless told otherwise."""
     spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    return DQN(Setup(spec, options or dqn_settings(), seed, device=device))
+    return DQN(Setup(spec, options or dqn_settings(), seed, device=device), fused=fused)
 
 
 class Collector:

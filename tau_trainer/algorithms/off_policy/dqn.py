@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
+from tau_trainer.algorithms.accelerators.fused_dqn import FusedValueSteps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
@@ -38,6 +39,7 @@ class DQN(OffPolicy):
 
     Args:
         setup: what it is made from.
+        fused: whether a plain network learns by the hand-written step.
 
     Raises:
         SettingsError: actions are continuous, without levels; or rewards have several discounts.
@@ -48,7 +50,7 @@ class DQN(OffPolicy):
     masks_after = True
     rewards_kept = 1
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         self._hyperparameters = cast("DQNHyperparameters", setup.settings.hyperparameters)
         if setup.spec.actions.continuous_size and setup.settings.network_settings.action_levels is None:
             raise SettingsError(
@@ -61,7 +63,9 @@ class DQN(OffPolicy):
         super().__init__(setup)
         noise = self._noise if self.network.noisy else None
         self._update = QLearning(self.module, self.parameters, self._hyperparameters, float(self.gammas[0]), noise)
+        self._fused = FusedValueSteps(self.module, self.parameters) if fused and self.network.plain else None
         self.large = len(self.network.encoders) > 0
+        self.holds_lock = self._fused is None or not self._fused.scripted
 
     @override
     def build(self) -> ActionValues:
@@ -86,6 +90,8 @@ class DQN(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        if self._fused is not None:
+            return self._fused.run(self._update.numbers(learning_rate), drawn, steps)
         return torch.stack([self._update.step(batch, learning_rate) for batch in minibatches(drawn, steps)])
 
     def _noise(self, rows: int, size: int) -> torch.Tensor:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tau_trainer.algorithms.accelerators.fused_dqn import ValueNumbers
 from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient, follower
 from tau_trainer.metrics import keys
@@ -94,6 +95,20 @@ class QLearning:
         # Huber: e²/2, and beyond the limit d (|e| - d/2)
         losses = limited.abs() * (sizes - 0.5 * limited.abs())
         return torch.stack(((losses if weights is None else losses * weights).mean(), worth.mean(), norm))
+
+    def numbers(self, learning_rate: float) -> ValueNumbers:
+        """The same step's hyperparameters, for whoever takes it by hand."""
+        hyperparameters = self._hyperparameters
+        return ValueNumbers(
+            gamma=self._gamma,
+            limit=self._limit,
+            clip=self._clip,
+            double=hyperparameters.double,
+            tau=hyperparameters.tau,
+            interval=hyperparameters.target_update_interval,
+            max_grad_norm=hyperparameters.max_grad_norm or 0.0,
+            learning_rate=learning_rate,
+        )
 
     def values(self, batch: Transitions) -> torch.Tensor:
         """What our network says of the observations that were decided upon, [n, M]."""

@@ -1,4 +1,4 @@
-"""Deep Q-learning against its papers' formulas, and what it refuses."""
+"""Deep Q-learning against its papers' formulas, the hand-written step against torch's, and what it refuses."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.algorithms.accelerators.fused_dqn import run_value_steps
+from tau_trainer.algorithms.accelerators.scripting import scripted
 from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import CheckpointError, SettingsError
@@ -116,9 +118,9 @@ def textbook(learner: DQN, weights: dict[str, torch.Tensor], batch: Transitions)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("actions", [ONE, DISCRETE])
 @pytest.mark.parametrize("switches", SWITCHES)
-@pytest.mark.parametrize("layers", [0, 2])
-def test_loss_and_gradient_are_the_textbooks(layers: int, switches: str, actions: ActionSpec, weighted: bool) -> None:
-    learner = dqn(actions, dqn_settings({"num_layers": layers}, **SWITCHES[switches]))
+@pytest.mark.parametrize("fused", [False, True])
+def test_loss_and_gradient_are_the_textbooks(fused: bool, switches: str, actions: ActionSpec, weighted: bool) -> None:
+    learner = dqn(actions, dqn_settings(**SWITCHES[switches]), fused=fused)
     random_everywhere(learner)
     batch = random_batch(learner, weighted=weighted)
     named = {name: one.detach().double().requires_grad_() for name, one in learner.module.named_parameters()}
@@ -136,9 +138,30 @@ def test_loss_and_gradient_are_the_textbooks(layers: int, switches: str, actions
         assert name.startswith("network.") or not wanted.any()
 
 
+@pytest.mark.parametrize("layers", [0, 1, 3])
+@pytest.mark.parametrize("switches", SWITCHES)
+def test_three_steps_by_hand_are_torch_s(switches: str, layers: int) -> None:
+    options = dqn_settings(
+        {"num_layers": layers}, tau=0.3, target_update_interval=2, max_grad_norm=0.1, **SWITCHES[switches]
+    )
+    learners = [dqn(DISCRETE, options, fused=fused) for fused in (True, False)]
+    found = []
+    for learner in learners:
+        random_everywhere(learner)
+        with torch.no_grad():
+            found.append(learner.learn(random_batch(learner, rows=30, weighted=True), 3, 1e-3).numpy())
+            learner.learn(random_batch(learner, rows=8), 1, 1e-3)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-5)
+    ours, theirs = (learner.parameters.state() for learner in learners)
+    for name, wanted in theirs.items():
+        np.testing.assert_allclose(ours[name], wanted, rtol=1e-3, atol=1e-5, err_msg=name)
+    assert int(learners[0].parameters.optimizer.step) == 4
+
+
+@pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize(("tau", "interval"), [(0.25, 1), (1.0, 3)])
-def test_targets_follow_softly_or_are_copied(tau: float, interval: int) -> None:
-    learner = dqn(ONE, dqn_settings(tau=tau, target_update_interval=interval))
+def test_targets_follow_softly_or_are_copied(tau: float, interval: int, fused: bool) -> None:
+    learner = dqn(ONE, dqn_settings(tau=tau, target_update_interval=interval), fused=fused)
     random_everywhere(learner)
     target, source = (one.action.weight for one in (learner.module.target, learner.network))
     for step in range(1, 7):
@@ -148,6 +171,35 @@ def test_targets_follow_softly_or_are_copied(tau: float, interval: int) -> None:
         wanted = torch.lerp(before, source, tau) if step % interval == 0 else before
         torch.testing.assert_close(target, wanted)
     assert not torch.equal(target, source) or tau == 1.0
+
+
+@pytest.mark.parametrize("switches", SWITCHES)
+def test_whole_updates_are_the_same(switches: str) -> None:
+    options = dqn_settings({"normalize": True}, prioritized={}, n_step=2, steps_per_update=5.0, **SWITCHES[switches])
+    ours, theirs = (dqn(DISCRETE, options, fused=fused) for fused in (True, False))
+    for learner in (ours, theirs):
+        trained(learner)
+    wanted = theirs.parameters.state()
+    for name, found in ours.parameters.state().items():
+        np.testing.assert_allclose(found, wanted[name], rtol=5e-3, atol=1e-4, err_msg=name)
+    assert torch.equal(ours.generator.get_state(), theirs.generator.get_state())
+
+
+def test_without_torchscript_it_is_ordinary_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not dqn(ONE).holds_lock
+    scripted.cache_clear()
+
+    def broken(_: object) -> None:
+        raise RuntimeError("no TorchScript here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.jit, "script", broken)
+        plain = dqn(ONE)
+    scripted.cache_clear()
+    assert plain.holds_lock
+    assert scripted(run_value_steps) is not run_value_steps
+    result = plain.update(Collector(plain).collect(), 0.0, None)
+    assert np.isfinite(result["Losses/Q Loss"])
 
 
 def test_rewards_are_added_up_and_clipped() -> None:

@@ -1,0 +1,247 @@
+"""DQN's gradient step by hand: for plain networks, as :mod:`.fused` is for PPO.
+
+The formulas are those of :class:`~tau_trainer.algorithms.off_policy.q_learning.QLearning`; tests hold both against each
+other.
+Scripted, all steps of an update run without Python and without the interpreter's lock. ``B`` is the minibatch, ``H``
+the hidden units, ``T`` towers (2 where they duel), ``b`` branches, ``M`` their sizes together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from tau_trainer.algorithms.accelerators.fused_sac import back, through
+from tau_trainer.algorithms.accelerators.scripting import scripted
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
+from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, clip_gradient, optimizer_step
+from tau_trainer.models.action_values import ActionValues
+
+
+class ValueWeights(NamedTuple):
+    """Parameters of one network, or their gradients: views of one flat vector. Shapes as in its own parameters."""
+
+    body_weight: list[torch.Tensor]
+    body_bias: list[torch.Tensor]
+    action_weight: torch.Tensor
+    action_bias: torch.Tensor
+    value_weight: torch.Tensor
+    value_bias: torch.Tensor
+
+
+class Activations(NamedTuple):
+    """Of one pass, overwritten by the next: [T, rows, H] a layer."""
+
+    pre: list[torch.Tensor]
+    """Before each swish."""
+    post: list[torch.Tensor]
+    """After each swish."""
+
+
+class ValueNumbers(NamedTuple):
+    """Hyperparameters of one update."""
+
+    gamma: float
+    limit: float
+    """Of an error's gradient."""
+    clip: float
+    """Of an error as the memory learns it."""
+    double: bool
+    tau: float
+    interval: int
+    """Gradient steps between two target updates."""
+    max_grad_norm: float
+    """To which a gradient is scaled down; 0: never."""
+    learning_rate: float
+
+
+class Branches(NamedTuple):
+    """What follows from the sizes of branches."""
+
+    sizes: list[int]
+    first: torch.Tensor
+    """int64 [b]: where each begins."""
+    shares: torch.Tensor
+    """[M, b]: one over the size of the branch that a value belongs to, else 0."""
+
+
+def named_value_weights(views: dict[str, torch.Tensor], network: str) -> ValueWeights:
+    """The parameters of one network, or their gradients, under the names that this file uses."""
+    layers = sum(name.startswith(f"{network}.body.") for name in views) // 2
+    return ValueWeights(
+        body_weight=[views[f"{network}.body.{layer}.weight"] for layer in range(layers)],
+        body_bias=[views[f"{network}.body.{layer}.bias"] for layer in range(layers)],
+        action_weight=views[f"{network}.action.weight"],
+        action_bias=views[f"{network}.action.bias"],
+        value_weight=views[f"{network}.value.weight"],
+        value_bias=views[f"{network}.value.bias"],
+    )
+
+
+def new_activations(weights: ValueWeights, rows: int) -> Activations:
+    """Memory for passes of so many rows."""
+    pre, post = ([bias.new_zeros(bias.size(0), rows, bias.size(2)) for bias in weights.body_bias] for _ in range(2))
+    return Activations(pre, post)
+
+
+def features_of(weights: ValueWeights, x: torch.Tensor, space: Activations) -> torch.Tensor:
+    """[T, n, H] from observations [n, in]; fills the activations."""
+    towers = 2 if weights.value_weight.size(1) > 0 else 1
+    both = x.unsqueeze(0).expand(towers, x.size(0), x.size(1))
+    return through(both, weights.body_weight, weights.body_bias, space.pre, space.post)
+
+
+def worth_of(weights: ValueWeights, features: torch.Tensor, shares: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    """What actions are worth [n]: the mean over branches of the columns ``chosen`` [n, b]."""
+    scores = torch.addmm(weights.action_bias, features[0], weights.action_weight)
+    worth = scores.gather(1, chosen)
+    if weights.value_weight.size(1) > 0:
+        value = torch.addmm(weights.value_bias, features[1], weights.value_weight)
+        worth = worth - torch.mm(scores, shares) + value
+    return worth.mean(dim=1)
+
+
+def best_of(weights: ValueWeights, features: torch.Tensor, branches: Branches, forbidden: torch.Tensor) -> torch.Tensor:
+    """The column [n, b] of each branch's best value that is not ``forbidden`` [n, M]."""
+    scores = torch.addmm(weights.action_bias, features[0], weights.action_weight).masked_fill(forbidden, -1e8)
+    parts = torch.split(scores, branches.sizes, dim=1)
+    return torch.stack([part.argmax(dim=1) for part in parts], dim=1) + branches.first
+
+
+def compute_value_gradient(
+    numbers: ValueNumbers,
+    branches: Branches,
+    weights: ValueWeights,
+    gradient: ValueWeights,
+    target: ValueWeights,
+    space: Activations,
+    after: Activations,
+    batch: Transitions,
+) -> torch.Tensor:
+    """Write the gradient of one minibatch's loss and its errors; returns the loss and the mean value, [2].
+
+    ``space`` has room for ``2 B`` rows where the network itself chooses what the target scores.
+    """
+    x, rows = batch.inputs[0], batch.rewards.size(0)
+    following = features_of(target, batch.following[0], after)
+    if numbers.double:  # what was seen and what came after, in one product a layer
+        x = torch.cat((x, batch.following[0]))
+    features = features_of(weights, x, space)
+    if numbers.double:
+        best = best_of(weights, features[:, rows:], branches, batch.forbidden_after)
+    else:
+        best = best_of(target, following, branches, batch.forbidden_after)
+    future = worth_of(target, following, branches.shares, best)
+    goal = torch.addcmul(batch.rewards[:, 0], batch.goes_on[:, 0], future, value=numbers.gamma)
+    seen, chosen = features[:, :rows], batch.discrete + branches.first
+    values = worth_of(weights, seen, branches.shares, chosen)
+    error = values - goal
+    size, limited = error.abs(), error.clamp(-numbers.limit, numbers.limit)
+    loss = limited.abs()
+    loss = loss * torch.sub(size, loss, alpha=0.5)
+    upstream = limited * (1.0 / float(rows))
+    if batch.weights.size(0) > 0:
+        batch.errors.copy_(size.clamp(max=numbers.clip))
+        loss, upstream = loss * batch.weights, upstream * batch.weights
+    count = float(len(branches.sizes))
+    each = upstream.unsqueeze(1) / count
+    grad_scores = torch.zeros(rows, branches.shares.size(0), device=x.device)
+    grad_scores.scatter_(1, chosen, each.expand(rows, chosen.size(1)))
+    dueling = weights.value_weight.size(1) > 0
+    grad = upstream.unsqueeze(1)
+    if dueling:
+        grad_scores.addcmul_(each, branches.shares.sum(dim=1), value=-1.0)
+        torch.mm(seen[1].t(), grad, out=gradient.value_weight)
+        torch.sum(grad, dim=[0], out=gradient.value_bias)
+    torch.mm(seen[0].t(), grad_scores, out=gradient.action_weight)
+    torch.sum(grad_scores, dim=[0], out=gradient.action_bias)
+    if len(space.pre) > 0:
+        at_features = torch.mm(grad_scores, weights.action_weight.t()).unsqueeze(0)
+        if dueling:
+            at_features = torch.cat((at_features, torch.mm(grad, weights.value_weight.t()).unsqueeze(0)))
+        pre, post = [layer[:, :rows] for layer in space.pre], [layer[:, :rows] for layer in space.post]
+        source = x[:rows].unsqueeze(0).expand(at_features.size(0), rows, x.size(1))
+        back(source, at_features, weights.body_weight, pre, post, gradient.body_weight, gradient.body_bias)
+    return torch.stack((loss.mean(), values.mean()))
+
+
+def run_value_steps(
+    numbers: ValueNumbers,
+    branches: Branches,
+    weights: ValueWeights,
+    gradient: ValueWeights,
+    target: ValueWeights,
+    followed: list[torch.Tensor],
+    source: list[torch.Tensor],
+    optimizer: OptimizerState,
+    space: Activations,
+    after: Activations,
+    drawn: Transitions,
+    statistics: torch.Tensor,
+) -> None:
+    """A gradient step for each row of ``statistics`` [steps, 3], from as many minibatches of ``drawn``."""
+    steps = statistics.size(0)
+    size, taken = drawn.rewards.size(0) // steps, int(optimizer.step.item())
+    for index in range(steps):
+        begin, end = index * size, (index + 1) * size
+        batch = minibatch(drawn, begin, end)
+        found = compute_value_gradient(numbers, branches, weights, gradient, target, space, after, batch)
+        statistics[index, :2] = found
+        statistics[index, 2] = clip_gradient(optimizer.gradient, numbers.max_grad_norm)
+        optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
+        if (taken + index + 1) % numbers.interval == 0:
+            for place in range(len(followed)):
+                followed[place].lerp_(source[place], numbers.tau)
+    optimizer.step.add_(steps)
+
+
+class FusedValueSteps:
+    """The fused path with the memory that it works in."""
+
+    def __init__(self, module: ActionValues, parameters: FlatParameters) -> None:
+        self._optimizer = parameters.optimizer
+        views = parameters.views(parameters.optimizer.parameters)
+        self._weights, self._target = (named_value_weights(views, name) for name in ("network", "target"))
+        self._gradient = named_value_weights(parameters.views(parameters.optimizer.gradient), "network")
+        names = [name.removeprefix("target.") for name in views if name.startswith("target.")]
+        self._followed = [views[f"target.{name}"] for name in names]
+        self._source = [views[f"network.{name}"] for name in names]
+        sizes = list(module.network.action.choices.discrete_branches)
+        first = torch.tensor(
+            [sum(sizes[:branch]) for branch in range(len(sizes))], device=self._optimizer.gradient.device
+        )
+        self._branches = Branches(sizes, first, module.shares)
+        self._spaces: dict[str, Activations] = {}
+        self._steps = scripted(run_value_steps)
+
+    @property
+    def scripted(self) -> bool:
+        """Whether steps run without the interpreter's lock."""
+        return self._steps is not run_value_steps
+
+    def run(self, numbers: ValueNumbers, drawn: Transitions, steps: int) -> torch.Tensor:
+        """Learn from ``steps`` minibatches; returns loss, mean value and norm of the gradient of each, [steps, 3]."""
+        rows = len(drawn.rewards) // steps
+        statistics = drawn.rewards.new_empty(steps, 3)
+        self._steps(
+            numbers,
+            self._branches,
+            self._weights,
+            self._gradient,
+            self._target,
+            self._followed,
+            self._source,
+            self._optimizer,
+            self._space("seen", 2 * rows if numbers.double else rows),
+            self._space("after", rows),
+            drawn,
+            statistics,
+        )
+        return statistics
+
+    def _space(self, name: str, rows: int) -> Activations:
+        space = self._spaces.get(name)
+        if space is None or any(layer.size(1) != rows for layer in space.pre):
+            space = self._spaces[name] = new_activations(self._weights, rows)
+        return space
