@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_dqn import FusedValueSteps
+from tau_trainer.algorithms.accelerators.fused_dqn import FusedValueSteps, ValueNumbers
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
@@ -91,8 +91,22 @@ class DQN(OffPolicy):
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
         if self._fused is not None:
-            return self._fused.run(self._update.numbers(learning_rate), drawn, steps)
+            return self._fused.run(self._numbers(learning_rate), drawn, steps)
         return torch.stack([self._update.step(batch, learning_rate) for batch in minibatches(drawn, steps)])
+
+    def _numbers(self, learning_rate: float) -> ValueNumbers:
+        """What the hand-written step goes by."""
+        hyperparameters = self._hyperparameters
+        return ValueNumbers(
+            gamma=float(self.gammas[0]),
+            limit=self._update.limit,
+            clip=self._update.clip,
+            double=hyperparameters.double,
+            tau=hyperparameters.tau,
+            interval=hyperparameters.target_update_interval,
+            max_grad_norm=hyperparameters.max_grad_norm or 0.0,
+            learning_rate=learning_rate,
+        )
 
     def _noise(self, rows: int, size: int) -> torch.Tensor:
         return torch.randn(rows, size, generator=self.generator).to(self.device)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tau_trainer.algorithms.accelerators.fused_dqn import ValueNumbers
 from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient, follower
 from tau_trainer.metrics import keys
@@ -50,8 +49,9 @@ class QLearning:
         begins = [begin for begin, _ in self._bounds]
         self._begins = torch.tensor(begins, device=parameters.optimizer.parameters.device)  # int64 [b]
         """Column of each branch's first value."""
-        self._clip = math.inf if hyperparameters.clip_td_err is None else hyperparameters.clip_td_err
-        self._limit = min(math.inf if hyperparameters.loss == "mse" else 1.0, self._clip)
+        self.clip = math.inf if hyperparameters.clip_td_err is None else hyperparameters.clip_td_err
+        """Largest error that the memory learns of."""
+        self.limit = min(math.inf if hyperparameters.loss == "mse" else 1.0, self.clip)
         """Largest gradient of one error: where Huber's loss turns from squares to straight lines."""
 
     def goals(self, batch: Transitions) -> torch.Tensor:
@@ -79,7 +79,7 @@ class QLearning:
         chosen = batch.discrete + self._begins  # columns [n, b]
         worth = values.detach().gather(1, chosen).mean(dim=1)
         errors = worth - self.goals(batch)  # temporal differences [n]
-        sizes, limited = errors.abs(), errors.clamp(-self._limit, self._limit)
+        sizes, limited = errors.abs(), errors.clamp(-self.limit, self.limit)
         weights = batch.weights if len(batch.weights) else None
         # d mean(w huber(e)) / d value = w clip(e) / (n b), in the columns of what was done
         upstream = limited / chosen.numel() if weights is None else limited * weights / chosen.numel()
@@ -91,24 +91,10 @@ class QLearning:
         if int(self._parameters.optimizer.step) % self._hyperparameters.target_update_interval == 0:
             self._follow(self._hyperparameters.tau)
         if len(batch.errors):
-            batch.errors.copy_(sizes.clamp(max=self._clip))
+            batch.errors.copy_(sizes.clamp(max=self.clip))
         # Huber: e²/2, and beyond the limit d (|e| - d/2)
         losses = limited.abs() * (sizes - 0.5 * limited.abs())
         return torch.stack(((losses if weights is None else losses * weights).mean(), worth.mean(), norm))
-
-    def numbers(self, learning_rate: float) -> ValueNumbers:
-        """The same step's hyperparameters, for whoever takes it by hand."""
-        hyperparameters = self._hyperparameters
-        return ValueNumbers(
-            gamma=self._gamma,
-            limit=self._limit,
-            clip=self._clip,
-            double=hyperparameters.double,
-            tau=hyperparameters.tau,
-            interval=hyperparameters.target_update_interval,
-            max_grad_norm=hyperparameters.max_grad_norm or 0.0,
-            learning_rate=learning_rate,
-        )
 
     def values(self, batch: Transitions) -> torch.Tensor:
         """What our network says of the observations that were decided upon, [n, M]."""

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -387,7 +388,12 @@ def test_every_figure_of_the_run_is_recorded(tmp_path: Path) -> None:
     wanted = {keys.POLICY_LAG, keys.SAMPLES_PER_SECOND, keys.OPTS_PER_SECOND, keys.SAMPLES_PER_OPT}
     wanted |= {keys.AVERAGE_OPT_TIME, keys.AVERAGE_SAMPLE_TIME, keys.EPISODE_RETURN, keys.CUMULATIVE_REWARD}
     assert wanted <= values.keys()
-    assert values[keys.SAMPLES_PER_OPT] == pytest.approx(4.0, rel=0.5)
+    rates = [
+        summary.values[keys.SAMPLES_PER_OPT] for summary in memory.summaries if keys.SAMPLES_PER_OPT in summary.values
+    ]
+    assert median(rates) == pytest.approx(
+        4.0, rel=0.5
+    )  # a short last summary may hold what is still to be learned from
     evaluations = [event.fields for event in memory.events if event.kind == "evaluation"]
     assert [one["opts"] for one in evaluations] == [100, 200], "floor(max_opts / eval_interval)"
     best = saved(tmp_path)["best"]
