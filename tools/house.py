@@ -130,15 +130,27 @@ def floors(modules: list[Module]) -> int:
     """The longest chain of imports. Circles between files, which only types may make, count once."""
     known = {module.path for module in modules}
     below = {module.path: imports(module, known) for module in modules}
+    reached = {path: _reached(path, below) for path in below}
     heights: dict[str, int] = {}
 
-    def height(path: str, above: frozenset[str]) -> int:
+    def height(path: str) -> int:
         if path not in heights:
-            tops = [height(other, above | {path}) for other in below[path] if other not in above]
-            heights[path] = 1 + max(tops, default=0)
+            circle = {path} | {other for other in reached[path] if path in reached[other]}
+            under = {other for member in circle for other in below[member]} - circle
+            heights.update(dict.fromkeys(circle, 1 + max(map(height, under), default=0)))
         return heights[path]
 
-    return max(height(path, frozenset()) for path in below)
+    return max(map(height, below))
+
+
+def _reached(path: str, below: Mapping[str, set[str]]) -> set[str]:
+    """What ``path`` imports, directly or not."""
+    found, waiting = set[str](), list(below[path])
+    while waiting:
+        if (other := waiting.pop()) not in found:
+            found.add(other)
+            waiting += below[other]
+    return found
 
 
 def counted(modules: list[Module]) -> dict[str, float]:

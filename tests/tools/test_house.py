@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from pathlib import Path
@@ -22,7 +23,7 @@ CEILINGS = {
     "classes of more than 15 attributes": 1,
     "most attributes of a class": 20,
     "functions of more than 6 parameters": 30,
-    "floors": 27,
+    "floors": 26,
     "functions with a local `one`": 30,
     "functions with a local `own`": 32,
     "functions with a local `told`": 6,
@@ -112,9 +113,11 @@ def test_floors_are_the_longest_chain_of_imports() -> None:
     modules = [
         house.Module("package/a.py", "from package import b, c"),
         house.Module("package/b.py", "from package.c import d"),
-        house.Module("package/c.py", "def late():\n    from package import a"),
+        house.Module("package/c.py", "from package import a, e"),
+        house.Module("package/d.py", "from package import b"),
+        house.Module("package/e.py", ""),
     ]
-    assert house.floors(modules) == 3
+    assert {house.floors(list(order)) for order in itertools.permutations(modules)} == {3}, "d, the circle, e"
 
 
 def test_a_walk_notes_the_files_of_the_package_that_are_entered() -> None:

@@ -108,8 +108,10 @@ class ActorProcess:
         )
         self._limit_s = float(env.timeout_wait)
         self._process: Process | None = None
-        self.launches = 0
-        """Since all environments began anew."""
+        self.lives = 0
+        """Processes before this one that handed something over, since all environments began anew."""
+        self.delivers = False
+        """Whether this one has: whoever follows it before draws the same numbers again, so that nothing differs."""
         self._inbox: asyncio.Queue[Message] = asyncio.Queue()
 
     def _say(self, message: str) -> None:
@@ -156,8 +158,8 @@ class ActorProcess:
         """Start a process and, when it is its turn, its environment; ``hear``: the next message. Raises ActorError."""
         self._launch()
         async with self._board.starting:
-            now = {"launches": self.launches, "generation": self._board.overseer.generation}
-            self.launches += 1
+            self.lives, self.delivers = self.lives + self.delivers, False
+            now = {"lives": self.lives, "generation": self._board.overseer.generation}
             self.tell("begin", now | {"parameters": plain_parameters(parameters())})
             while (await hear())[0] != "started":
                 pass

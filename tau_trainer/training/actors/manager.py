@@ -156,6 +156,7 @@ class ActorPair(AgentTrainerPair):
         return message
 
     async def _push(self, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        self.process.delivers = True
         trainer = self._board.trainers[facts["name"]]
         work = Work.received({**facts, "source": self.id}, arrays)
         push = Push(work, len(Rollout(work)) if arrays else 0, facts["seconds_on_the_way"])
@@ -171,7 +172,7 @@ class ActorPair(AgentTrainerPair):
         """What it has to know to go on after a round."""
         changed = end.anew or self._told != self._lessons.version
         if end.anew:
-            self.process.launches = 0
+            self.process.lives, self.process.delivers = 0, False
         return {
             "left": end.left,
             "stop": self.finished,

@@ -46,11 +46,11 @@ class Pusher(Sink):
         self._words: tuple[int, int] = facts["seed"], begin["index"]
         policy = self.algorithm.policy(newest.arrays, newest.version)
         deterministic = begin["evaluates"] or self.settings.network_settings.deterministic
-        self.actor = Actor(policy, self._rng(begin["generation"], begin["launches"]), deterministic=deterministic)
+        self.actor = Actor(policy, self._rng(begin["generation"], begin["lives"]), deterministic=deterministic)
 
-    def _rng(self, generation: int, launches: int = 0) -> np.random.Generator:
+    def _rng(self, generation: int, lives: int = 0) -> np.random.Generator:
         seed, index = self._words
-        return np.random.default_rng([seed, 1, index, generation, launches])
+        return np.random.default_rng([seed, 1, index, generation, lives])
 
     @property
     def done(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tau_trainer import load_settings
+from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.settings import RunSettings
 from tests.trainers import tau_train
@@ -81,8 +82,13 @@ def test_the_same_seed_is_the_same_run_also_where_it_was_killed_and_resumed(tmp_
 
 @pytest.mark.slow
 def test_the_same_seed_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for run_id, seconds, capacity in (("a", "0", 4), ("b", "0.002", 1)):
+    """The second is slower, and an actor of its dies before it has handed anything over."""
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
+    dies = ["length=15", "dies_at=17", f"once={tmp_path / 'died'}"]
+    for run_id, seconds, capacity, env_args in (("a", "0", 4, dies[:1]), ("b", "0.002", 1, dies)):
         monkeypatch.setenv(SECONDS, seconds)
-        settings = settings_of(tmp_path, run_id, async_trainer__channel_capacity=capacity)
-        assert train(settings, command="learn").outcome == "completed"
+        given: dict[str, Any] = {"async_trainer__channel_capacity": capacity, "env_settings__env_args": env_args}
+        report = train(settings_of(tmp_path, run_id, **given), command="learn")
+        assert report.outcome == "completed"
+        assert sum(pair.restarts for pair in report.pairs) == (run_id == "b")
     assert_same(tmp_path, "a", "b")
