@@ -105,6 +105,11 @@ class Algorithm(ABC):
     large: bool = False
     """Whether single operations of an update, such as those on images, are worth several threads each."""
 
+    @property
+    def rollout_size(self) -> int:
+        """New transitions that an update waits for; 0: it has a memory of its own, and takes as many as there are."""
+        return 0
+
     @abstractmethod
     def ready(self, counters: Counters) -> Work | None:
         """The work of one update, if there is enough experience for it."""

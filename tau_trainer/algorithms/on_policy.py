@@ -45,8 +45,8 @@ class OnPolicy(GradientAlgorithm):
         )
 
     @cached_property
-    def rollout_size(self) -> int:
-        """New transitions that an update waits for: all of the buffer, or a half of it."""
+    @override
+    def rollout_size(self) -> int:  # all of the buffer, or a half of it
         return self.settings.hyperparameters.buffer_size
 
     @property
@@ -56,9 +56,7 @@ class OnPolicy(GradientAlgorithm):
 
     @override
     def ready(self, counters: Counters) -> Work | None:
-        if self.memory.completed < self.rollout_size:
-            return None
-        return self.memory.take()
+        return self.memory.take() if self.memory.completed >= (counters.push or self.rollout_size) else None
 
     @property
     @override

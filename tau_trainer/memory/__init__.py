@@ -8,7 +8,7 @@ from tau_trainer.memory.prioritized import Priorities
 from tau_trainer.memory.recorded import recorded
 from tau_trainer.memory.replay import Links, Replay
 from tau_trainer.memory.rollout import RolloutMemory
-from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout, joined
+from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout, gathered, joined
 
 __all__ = [
     "ACHIEVED",
@@ -24,6 +24,7 @@ __all__ = [
     "RolloutMemory",
     "Work",
     "WorkData",
+    "gathered",
     "joined",
     "recorded",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,9 @@ from tau_trainer.memory.advantages import gae
 from tau_trainer.memory.base import WorkData
 from tau_trainer.memory.rollout import GROUP_REWARD, RecordState
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
+
+_MOMENT_BITS = 48
+"""That a collector's own moments have room in."""
 
 NO_TRANSITIONS: WorkData = {
     "row": np.zeros(1, np.int32),
@@ -304,6 +308,20 @@ def joined(older: WorkData, newer: WorkData) -> WorkData:
     if newer["carried"] == len(still_open):  # they go on as the newer log's first; of two successors the later counts
         previous[last + 1 : last + 1 + len(still_open)] = older["previous"][still_open]
     return result | {"older": last}
+
+
+def gathered(parts: Sequence[WorkData]) -> WorkData:
+    """What memories of several collectors handed out, as one: nothing goes on from one part to the next.
+
+    Moments are their collectors' own, so those of different parts are made different.
+    """
+    whole = {**parts[0], "carried": 0}
+    for place, part in enumerate(parts[1:], start=1):
+        names = {MOMENT.name, f"final.{MOMENT.name}"} & part.keys()
+        moments = {name: part[name] + (place << _MOMENT_BITS) for name in names}
+        both = joined(whole | {"open": whole["open"][:0]}, {**part, **moments})
+        whole = {name: value for name, value in both.items() if name != "older"}
+    return whole | {"open": whole["open"][:0]}
 
 
 def _column(name: str, data: WorkData, other: WorkData) -> NDArray[Any]:

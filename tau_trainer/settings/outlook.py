@@ -13,7 +13,7 @@ from tau_trainer.settings.parameters import Curriculum, Lesson
 from tau_trainer.settings.problems import Problems, did_you_mean
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.signals import LEARNED, LEARNED_BESIDE
-from tau_trainer.settings.trainers import OfflineTrainerSettings, PPOTrainerSettings, TrainerSettings, trainer_type
+from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSettings, trainer_type
 
 Finding = tuple[Location, str]
 """Where something stands, and what to say about it."""
@@ -61,18 +61,6 @@ def _actors(file: RunSettings) -> Iterator[Finding]:
     if file.collection.deterministic:
         text = "goes with execution: sync; async_trainer.mode: lock_step lets actors and learning take turns"
         yield ("collection", "deterministic"), text
-    named: list[tuple[Location, TrainerSettings]] = [
-        (("behaviors", name), trainer) for name, trainer in file.behaviors.items()
-    ]
-    if file.default_settings is not None or not named:
-        named.append((("default_settings",), file.default_settings or PPOTrainerSettings()))
-    for place, trainer in named:
-        if not isinstance(trainer.hyperparameters, OffPolicyHyperparameters):
-            text = (
-                f"is {trainer.trainer_type}, which learns only from what its newest policy did, and actors run ahead "
-                "of that; use execution: sync, or an off-policy trainer such as sac"
-            )
-            yield (*place, "trainer_type"), text
 
 
 def _lessons(file: RunSettings) -> Iterator[Finding]:
@@ -121,6 +109,7 @@ _ENGINE = (
     "restarts_rate_limit_n",
     "restarts_rate_limit_period_s",
 )
+_REPLAYED = ("n_buffer", "channel_capacity", "samples_per_update", "max_policy_lag", "sync_interval")
 _IMAGES = ("image_order", "flat_sensors")
 _PLAYER = ("no_graphics", "no_graphics_monitor")
 _SCREEN = ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
@@ -151,13 +140,18 @@ class Outlook:
             self._trainers["default_settings",] = settings.default_settings
         self._trainers |= {("behaviors", name): trainer for name, trainer in settings.behaviors.items()}
 
+    @property
+    def _rollouts(self) -> bool:
+        """Whether all that is learned from is rollouts."""
+        return not any(isinstance(each.hyperparameters, OffPolicyHyperparameters) for each in self._trainers.values())
+
     def differences(self) -> Iterator[Finding]:
         """What mlagents-learn does otherwise."""
         collection = self._settings.collection
         if self._settings.execution == "async":
-            lag = self._settings.async_trainer.max_policy_lag
-            text = f"actors play in processes of their own, with weights at most {lag:,} gradient steps old"
-            yield (), f"{text}; mlagents-learn stops the game to learn"
+            lag = f"with weights at most {self._settings.async_trainer.max_policy_lag:,} gradient steps old"
+            lag = "a rollout ahead of learning" if self._rollouts else lag
+            yield (), f"actors play in processes of their own, {lag}; mlagents-learn stops the game to learn"
         elif (age := collection.max_policy_age) and not collection.deterministic:
             text = f"agents act on while an update runs, on a policy at most {age} update{'s' if age > 1 else ''} old;"
             yield (), f"{text} mlagents-learn stops the game, as --set collection.max_policy_age=0 does"
@@ -201,6 +195,8 @@ class Outlook:
             replay = (*place, "hyperparameters", "save_replay_buffer")
             if trainer.save_param_only and getattr(trainer.hyperparameters, "save_replay_buffer", False):
                 yield replay, "has no effect beside save_param_only"
+        if self._settings.execution == "async" and self._rollouts:
+            yield from self._unused("rollouts, of which each actor brings its share", async_trainer=_REPLAYED)
         path = self._settings.env_settings.env_path
         if path is None or path == EDITOR:
             yield from self._unused("the Unity editor", env_settings=_ENGINE, engine_settings=_PLAYER)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.columns import GROUP, MOMENT, TEAM, Column
-from tau_trainer.memory import Known, Rollout, RolloutMemory, Work, joined, rollout
+from tau_trainer.memory import Known, Rollout, RolloutMemory, Work, gathered, joined, rollout
 from tau_trainer.rewards import RewardStream
 
 SENSOR = Column("obs_0", (1,))
@@ -233,3 +233,16 @@ def test_rollouts_with_and_without_group_rewards_are_joined() -> None:
     assert [bool(value) for value in both.group_reward] == [False] * 2 + [True] * 4
     assert both.column("moment").tolist() == [1, 1, 2, 2, 3, 3]
     assert both.bootstrap_moments.tolist() == [4, 4]
+
+
+def test_moments_of_several_collectors_are_different_ones() -> None:
+    parts = []
+    for _ in range(2):
+        driver = Driver()
+        for _ in range(2):
+            driver.append([2, 3], 1.0)
+        parts.append(driver.memory.take().data)
+    both = Rollout(gathered(parts))
+    first, second = both.column("moment")[:2], both.column("moment")[2:]
+    assert first[0] == first[1] != second[0] == second[1]
+    assert len({*both.column("moment").tolist(), *both.bootstrap_moments.tolist()}) == 4

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.memory import Rollout, joined
+from tau_trainer.memory import Rollout, WorkData, gathered, joined
 from tests.memory.test_rollout import Driver, operations
 
 
@@ -98,3 +98,24 @@ def test_two_takes_joined_are_what_one_would_have_been(
         assert told == expected[marker]
     assert rollout.older == len(Rollout(first))
     assert list(found)[: rollout.older] == list(story(Rollout(first)))
+
+
+@given(st.lists(operations(20), min_size=1, max_size=3), st.integers(1, 6), st.booleans())
+def test_what_is_gathered_is_what_each_brought(some: list[list[Any]], horizon: int, again: bool) -> None:
+    """Every part begins in the middle of what its agents do, and none goes on in the next."""
+    parts, expected, counter = list[WorkData](), dict[float, tuple[Any, ...]](), 0
+    for happening in some:
+        driver = Driver(horizon, 1)
+        driver.counter = counter
+        driver.run([one for one in happening if one[0] != "take"], last=False)
+        if again:  # so that decisions are open as the part begins
+            driver.memory.take()
+            driver.run([("append", [0, 3], True), ("append", [3], False)], last=False)
+        counter = driver.counter
+        parts.append(driver.memory.take().data)
+        expected |= story(Rollout(parts[-1]))
+    whole = gathered(parts)
+    assert story(Rollout(whole)) == expected
+    assert list(story(Rollout(whole))) == list(expected), "in the order of the parts"
+    assert Rollout(joined(whole, whole)).older == len(expected)
+    assert "older" not in whole

@@ -54,8 +54,6 @@ def test_numbers_that_contradict_each_other_are_refused(keys: dict[str, Any], se
 @pytest.mark.parametrize(
     ("text", "overrides", "sentence"),
     [
-        (SAC.replace("sac", "ppo"), {}, "behaviors.A.trainer_type is ppo, which learns only from what its newest"),
-        (SAC.replace("behaviors: {A: {trainer_type: sac}}", ""), {}, "default_settings.trainer_type is ppo"),
         (SAC, {"env_settings__env_path": None}, "there is only one Unity editor"),
         (SAC, {"env_settings__num_envs": 4}, "env_settings.num_envs .*async_trainer.actors"),
         (SAC, {"collection__deterministic": True}, "lock_step lets actors and learning take turns"),

@@ -1,7 +1,7 @@
 """AsyncTrainer: learns one behavior from what actors push, as fast as the bounds let it.
 
-Actors push into a bounded channel; who finds it full waits. Here it is drained, transition by transition in the order
-of arrival, and gradient steps are taken: as many as ``samples_per_update`` allows, so that whichever side is ahead
+Actors push into a bounded channel; who finds it full waits. Here it is drained in the order of arrival, and learned
+from: by as many gradient steps as ``samples_per_update`` allows, or rollout by rollout, so that whichever side is ahead
 waits (:mod:`.pace`); in lock step :class:`.Rounds` says instead when what is learned from.
 The update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learning.learner.Learner`).
 """
@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from tau_trainer.memory import NO_TRANSITIONS, Work
+from tau_trainer.memory import NO_TRANSITIONS, Work, gathered
 from tau_trainer.remote.process import Publisher
 from tau_trainer.settings import AsyncTrainerSettings
 from tau_trainer.training.actors.figures import Figures
-from tau_trainer.training.actors.pace import Pace, Push
+from tau_trainer.training.actors.pace import Pace, Push, ReplayPace, RolloutPace
 from tau_trainer.training.learning.learner import Learner
 
 
@@ -52,7 +53,7 @@ class AsyncTrainer:
         """
         self.learner = learner
         self.weights = weights
-        self.pace = Pace(learner, settings)
+        self.pace: Pace = (RolloutPace if learner.algorithm.rollout_size else ReplayPace)(learner, settings)
         self.recorded = Figures(learner.progress)
         learner.progress.record, learner.progress.before_summary = self.recorded.means.add, self.recorded.record
         self._settings = settings
@@ -72,12 +73,20 @@ class AsyncTrainer:
     async def put(self, push: Push) -> None:
         """Take a push in, once there is room for it: after that it is acknowledged, and nothing takes it away.
 
-        Raises what learning has failed by.
+        What makes a rollout whole is acknowledged when that is learned from: its actor waits, or what it brings next
+        would be older than an update. Raises what learning has failed by.
         """
-        while len(self._queue) >= self._settings.channel_capacity and not (self._open or self.pace.holds(push.actor)):
+        rollouts = self.pace.rollouts
+        if rollouts:
+            self._take(push)
+        while self.pace.full(self._queue, push.actor) and not (self._open or (rollouts and push not in self._queue)):
             self._room.clear()
             await self._room.wait()
         self._raise()
+        if not rollouts:
+            self._take(push)
+
+    def _take(self, push: Push) -> None:
         self._queue.append(push)
         self.current(push.actor, int(push.versions.max()))
 
@@ -148,27 +157,25 @@ class AsyncTrainer:
     # -- learning
 
     async def take_in(self, push: Push, *, anew: bool) -> None:
-        """In lock step: learn from a push, with every gradient step that is allowed after it.
+        """In lock step: learn from a push, or from the rollout that it makes whole, with every step allowed after it.
 
         ``anew``: the environments of all actors began anew since the push before. Raises what learning has failed by.
         """
-        if push.samples:
-            await self._update(push, self.pace.steps(push.samples), anew=anew)
+        self._queue.extend([push] if push.samples else [])
+        if pushes := self.pace.together(self._queue):
+            await self._update(pushes, self.pace.steps(push.samples), anew=anew)
         while steps := self.pace.steps(0):
-            await self._update(None, steps)
+            await self._update((), steps)
 
     async def _run(self) -> None:
         try:
             while True:
                 self._moved.clear()
-                push = self.pace.following(self._queue, hold=not self._open)
-                steps = self.pace.steps(0 if push is None else push.samples, self._queue)
-                if push is not None or steps:
-                    await self._update(push, steps)
-                    if push is not None:
-                        self._queue.remove(push)
-                        self._room.set()
-                elif self.pace.ending and not self._queue:
+                pushes = self.pace.following(self._queue, hold=not self._open)
+                steps = self.pace.steps(sum(push.samples for push in pushes), self._queue)
+                if pushes or steps:
+                    await self._update(pushes, steps)
+                elif self.pace.ending:  # what waits now makes no rollout any more
                     break
                 else:
                     await self._moved.wait()
@@ -183,19 +190,31 @@ class AsyncTrainer:
         self.learner.flush()
         self.publish()
 
-    async def _update(self, push: Push | None, steps: int, *, anew: bool = False) -> None:
+    async def _update(self, pushes: Sequence[Push], steps: int, *, anew: bool = False) -> None:
         learner, before = self.learner, self.learner.progress.opts
-        if push is None:
-            work = Work(NO_TRANSITIONS, gradient_steps=steps)
-        else:
+        for push in pushes:
             self.recorded.took_in(push.samples, push.receiving_seconds, self.pace.lags(push))
-            work = replace(push.work, gradient_steps=steps, anew=anew)
             learner.progress.samples += push.samples
+        if self.pace.rollouts:
+            work = Work(gathered([push.work for push in sorted(pushes, key=lambda push: push.actor)]))
+        elif pushes:
+            work = replace(pushes[0].work, gradient_steps=steps, anew=anew)
+        else:
+            work = Work(NO_TRANSITIONS, gradient_steps=steps)
         seconds = learner.progress.update_seconds
+        if self.pace.rollouts:  # the next may come in
+            self._take_out(pushes)
         await learner.learn(work)
+        self._take_out(pushes)
         self.recorded.learned(learner.progress.opts - before, learner.progress.update_seconds - seconds)
         self.weights.tell(learner.progress.opts)
         await self._after(before, learner.progress.opts)
+
+    def _take_out(self, pushes: Sequence[Push]) -> None:
+        for push in pushes:
+            if push in self._queue:
+                self._queue.remove(push)
+        self._room.set()
 
     async def _after(self, before: int, opts: int) -> None:
         """Whatever is due once so many opts are behind us."""
@@ -204,7 +223,7 @@ class AsyncTrainer:
         def due(interval: int) -> bool:
             return interval > 0 and opts // interval > before // interval
 
-        if due(settings.sync_interval) and not self._in_rounds:
+        if (self.pace.rollouts or due(settings.sync_interval)) and not self._in_rounds:
             self.publish()
         if due(settings.eval_interval):
             await self._steward.have_played(self.learner, opts)

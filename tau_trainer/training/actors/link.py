@@ -65,6 +65,11 @@ class Board:
         spec = behavior_json.from_json(facts["behavior"])
         learner = self.pool.learner(pair, spec)
         trainer = self.trainers.get(learner.name)
+        if learner.algorithm.on_policy and not learner.algorithm.rollout_size:
+            raise SettingsError(
+                f"{learner.settings.trainer_type} learns from what its newest policy did, and does not say of how much "
+                "(rollout_size): actors cannot tell what to bring; use execution: sync"
+            )
         if trainer is None:
             if len(self.trainers) == _BOARDS:
                 raise SettingsError(

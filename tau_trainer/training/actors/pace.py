@@ -1,14 +1,16 @@
-"""How many gradient steps for which samples, where actors collect beside learning, and who is waited for."""
+"""What is learned from next, and who is waited for, where actors collect beside learning."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from tau_trainer.memory import Work
 from tau_trainer.settings import AsyncTrainerSettings, OffPolicyHyperparameters
@@ -43,7 +45,7 @@ class Push:
         return self.work.source
 
 
-class Pace:
+class Pace(ABC):
     """How many gradient steps for which samples, and who is waited for.
 
     Attributes:
@@ -51,22 +53,18 @@ class Pace:
             something of.
         done: whether all gradient steps are taken.
         ending: whether no actor pushes any more: what was pushed is still learned from.
+        rollouts: whether several pushes make one update.
     """
+
+    rollouts = False
 
     def __init__(self, learner: Learner, settings: AsyncTrainerSettings) -> None:
         """``learner`` has its counters already, where a run is resumed."""
-        numbers = cast("OffPolicyHyperparameters", learner.settings.hyperparameters)
         self.acting: dict[int, int] = {}
         self.done = settings.max_opts is not None and learner.progress.opts >= settings.max_opts
         self.ending = False
         self._learner, self._settings = learner, settings
         self._progress = learner.progress
-        self._ratio = settings.samples_per_update or (numbers.steps_per_update, numbers.steps_per_update)
-        """Samples for each opt, at least and at most."""
-        # Where the replay memory was not kept it has to be filled again, and what was earned before is gone with it.
-        first_samples, first_opts = (0, 0) if learner.remembers else (learner.progress.samples, learner.progress.opts)
-        self._warm_at = first_samples + min(max(numbers.buffer_init_steps, numbers.batch_size), numbers.buffer_size)
-        self._counted_from = self._warm_at, first_opts
         self._opts_of = {learner.policy.version: learner.progress.opts}
 
     def published(self) -> None:
@@ -91,26 +89,87 @@ class Pace:
         if actor in self.acting:
             self.acting[actor] = max(self.acting[actor], self.opts_behind(version))
 
-    def holds(self, actor: int) -> bool:
-        """Whether learning waits for what this actor has."""
-        opts = self._progress.opts
-        return self.acting.get(actor, opts) + self._settings.max_policy_lag <= opts
+    @abstractmethod
+    def full(self, queue: Sequence[Push], actor: int) -> bool:
+        """Whether what ``actor`` brings has to wait, for so much waits already."""
 
-    def following(self, queue: Sequence[Push], *, hold: bool) -> Push | None:
-        """What is taken in next; None: nothing, or what came before has earned gradient steps first.
+    @abstractmethod
+    def together(self, queue: Sequence[Push]) -> Sequence[Push]:
+        """What is learned from in one update, of what a round has brought; nothing: more has to come."""
+
+    @abstractmethod
+    def following(self, queue: Sequence[Push], *, hold: bool) -> Sequence[Push]:
+        """What is taken in next; nothing: there is not enough, or what came before is to be learned from first.
 
         ``hold``: whether what is too new waits for an actor whose weights are at the bound of the lag.
         """
+
+    @abstractmethod
+    def steps(self, samples: int, queue: Iterable[Push] = ()) -> int:
+        """Gradient steps to take now, with ``samples`` more, while ``queue`` waits."""
+
+
+class RolloutPace(Pace):
+    """Of an algorithm that learns from rollouts: one update from as many transitions as that waits for.
+
+    While it learns the next rollout comes in. Whose push makes that one whole waits, and all that push after it, until
+    it is learned from: so the weights that acted are an update old at most.
+    """
+
+    rollouts = True
+
+    @override
+    def full(self, queue: Sequence[Push], actor: int) -> bool:
+        return sum(push.samples for push in queue) >= self._learner.algorithm.rollout_size
+
+    @override
+    def together(self, queue: Sequence[Push]) -> Sequence[Push]:
+        return tuple(queue) if self.full(queue, -1) and not self.done else ()
+
+    @override
+    def following(self, queue: Sequence[Push], *, hold: bool) -> Sequence[Push]:
+        return self.together(queue)
+
+    @override
+    def steps(self, samples: int, queue: Iterable[Push] = ()) -> int:
+        return 0  # an update takes those that its rollout is worth
+
+
+class ReplayPace(Pace):
+    """Of an algorithm that keeps transitions: so many samples for each opt, at least and at most."""
+
+    def __init__(self, learner: Learner, settings: AsyncTrainerSettings) -> None:
+        super().__init__(learner, settings)
+        numbers = cast("OffPolicyHyperparameters", learner.settings.hyperparameters)
+        self._ratio = settings.samples_per_update or (numbers.steps_per_update, numbers.steps_per_update)
+        """Samples for each opt, at least and at most."""
+        # Where the replay memory was not kept it has to be filled again, and what was earned before is gone with it.
+        first_samples, first_opts = (0, 0) if learner.remembers else (learner.progress.samples, learner.progress.opts)
+        self._warm_at = first_samples + min(max(numbers.buffer_init_steps, numbers.batch_size), numbers.buffer_size)
+        self._counted_from = self._warm_at, first_opts
+
+    @override
+    def full(self, queue: Sequence[Push], actor: int) -> bool:
+        opts = self._progress.opts
+        held = self.acting.get(actor, opts) + self._settings.max_policy_lag <= opts  # learning waits for what it has
+        return len(queue) >= self._settings.channel_capacity and not held
+
+    @override
+    def together(self, queue: Sequence[Push]) -> Sequence[Push]:
+        return tuple(queue)
+
+    @override
+    def following(self, queue: Sequence[Push], *, hold: bool) -> Sequence[Push]:
         if not queue:
-            return None
+            return ()
         if self._owed() <= 0:
-            return queue[0]
+            return (queue[0],)
         if self.steps(0, queue) > 0:
-            return None
+            return ()
         # Held by its lag: only what is old enough to hold it goes on.
         oldest = min(queue, key=self.age_of)
         held_by_actor = self.age_of(oldest) > min(self.acting.values(), default=self._progress.opts)
-        return None if held_by_actor and hold else oldest
+        return () if held_by_actor and hold else (oldest,)
 
     def _allowed(self, ratio: float, samples: int) -> float:
         """Opts in all that so many samples more would have earned, at ``ratio`` samples each."""
@@ -123,8 +182,8 @@ class Pace:
             return 0
         return math.floor(self._allowed(self._ratio[1], 0)) - self._progress.opts
 
+    @override
     def steps(self, samples: int, queue: Iterable[Push] = ()) -> int:
-        """Gradient steps to take now, with ``samples`` more, while ``queue`` waits."""
         opts, settings = self._progress.opts, self._settings
         if self.done or self._progress.samples + samples < self._warm_at:
             return 0

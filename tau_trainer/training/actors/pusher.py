@@ -37,6 +37,10 @@ class Pusher(Sink):
         super().__init__(make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"])))
         self.decisions = 0
         """Made by this process."""
+        size = self.algorithm.rollout_size
+        self._least = -(-size // self._async.actors) if size else self._async.n_buffer
+        """Transitions that are pushed at once: an actor's share of a rollout, where learning is from whole ones."""
+        self._rollouts = size > 0
         self._weights = trainer.parent.newest(facts["weights"])
         self._trainer = trainer
         self._uncounted = 0
@@ -78,8 +82,8 @@ class Pusher(Sink):
             return
         if self._weights.written > self._seen:
             self.sync()
-        old = self._weights.opts - self._pushed_at >= max(self._async.max_policy_lag // 2, 1)
-        self.push(EVERYTHING if old or self._uncounted >= self.left else self._async.n_buffer)
+        old = not self._rollouts and self._weights.opts - self._pushed_at >= max(self._async.max_policy_lag // 2, 1)
+        self.push(EVERYTHING if old or self._uncounted >= self.left else self._least)
 
     def sync(self) -> None:
         """Act with the newest weights from now on."""
@@ -107,7 +111,7 @@ class Pusher(Sink):
         self._uncounted -= counted
         self._trainer.push({**facts, "name": self.name, "decisions": counted}, arrays)
         work.release()
-        if self._async.mode == "lock_step":
+        if self._rollouts or self._async.mode == "lock_step":
             self._trainer.wait()
             self.sync()
         self._pushed_at = self._opts

@@ -35,9 +35,10 @@ class Policy:
 class FakeLearner:
     """Counts what it is given; every gradient step takes no time."""
 
-    def __init__(self, **hyperparameters: Any) -> None:
+    def __init__(self, *, rollout_size: int = 0, **hyperparameters: Any) -> None:
         numbers = {"batch_size": 1, "buffer_size": 1000, **hyperparameters}
         self.settings = SACTrainerSettings.model_validate({"hyperparameters": numbers})
+        self.algorithm = SimpleNamespace(rollout_size=rollout_size)
         self.name = "Agent"
         self.policy = Policy(7)
         self.progress = Progress("Agent", MetricsHub(), 100, 1000)
@@ -55,8 +56,9 @@ class FakeLearner:
         await self.free.wait()
         if self.updates.error is not None:
             raise self.updates.error
-        rows, steps = len(Rollout(work)), work.gradient_steps
+        rows, steps = len(Rollout(work)), 3 if self.algorithm.rollout_size else work.gradient_steps
         assert steps is not None
+        self.versions = work["version"][1:].tolist() if rows else []
         self.taken.append((work.source if rows else None, rows, steps))
         self.progress.opts += steps
         self.progress.update_seconds += 0.002 * steps
@@ -345,5 +347,43 @@ def test_at_the_end_only_what_is_owed_is_still_learned() -> None:
         await stage.trainer.put(stage.push(101))
         await stage.trainer.finish()
         assert stage.learner.progress.opts == 50
+
+    run(scenario())
+
+
+def test_rollouts_are_learned_from_whole_and_what_makes_none_is_left_out() -> None:
+    async def scenario() -> None:
+        stage = Stage(FakeLearner(rollout_size=20), sync_interval=1000)
+        learner = stage.learner
+        for samples, actor, version in ((8, 1, 5), (8, 0, 6), (3, 1, 7)):
+            await stage.trainer.put(stage.push(samples, actor, version))
+        await settle()
+        assert learner.taken == []
+        await stage.trainer.put(stage.push(2, 1, 7))
+        await settle()
+        assert learner.taken == [(0, 21, 3)]
+        assert learner.versions == [6] * 9 + [5] * 9 + [7] * 4 + [7] * 3, "actor by actor, with what is open in each"
+        assert stage.channel.read().version == 8, "actors act with the new weights at once"
+        await stage.trainer.put(stage.push(19))
+        await stage.trainer.finish()
+        assert (len(learner.taken), learner.progress.samples) == (1, 21)
+
+    run(scenario())
+
+
+def test_while_a_rollout_is_learned_from_the_next_comes_in_and_no_further_one() -> None:
+    async def scenario() -> None:
+        stage = Stage(FakeLearner(rollout_size=20))
+        stage.learner.free.clear()
+        for _ in range(3):
+            await asyncio.wait_for(stage.trainer.put(stage.push(10)), 5)
+            await settle()
+        waits = [asyncio.create_task(stage.trainer.put(stage.push(10))) for _ in range(2)]
+        await settle()
+        assert not any(task.done() for task in waits), "who is told now goes on with weights that are too old"
+        stage.learner.free.set()
+        await asyncio.wait_for(asyncio.gather(*waits), 5)
+        await settle()
+        assert [rows for _, rows, _ in stage.learner.taken] == [20, 30]
 
     run(scenario())

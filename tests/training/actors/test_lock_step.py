@@ -36,10 +36,18 @@ async_trainer: {{mode: lock_step, actors: 2, n_buffer: 20, eval_interval: 15, ev
 """
 
 
-def settings_of(folder: Path, run_id: str, **overrides: Any) -> RunSettings:
-    """The file above; keys with __ in place of dots."""
+ROLLOUTS = FILE.replace("trainer_type: sac", "trainer_type: ppo").replace(
+    "{batch_size: 8, buffer_size: 300, steps_per_update: 4.0, save_replay_buffer: true, n_step: 3}",
+    "{batch_size: 8, buffer_size: 30, num_epoch: 2}",
+)
+"""The same of an algorithm that learns from rollouts, which 30 is one of: 15 of each actor."""
+both = pytest.mark.parametrize("file", [FILE, ROLLOUTS], ids=["replay", "rollouts"])
+
+
+def settings_of(folder: Path, run_id: str, file: str, **overrides: Any) -> RunSettings:
+    """The file; keys with __ in place of dots."""
     config = folder / "lock-step.yaml"
-    config.write_text(FILE, "utf-8")
+    config.write_text(file, "utf-8")
     given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": run_id}
     return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
 
@@ -66,29 +74,31 @@ def assert_same(folder: Path, first: str, second: str) -> None:
     assert (folder / first / model).read_bytes() == (folder / second / model).read_bytes()
 
 
-def test_the_same_seed_is_the_same_run_also_where_it_was_killed_and_resumed(tmp_path: Path) -> None:
+@both
+def test_the_same_seed_is_the_same_run_also_where_it_was_killed_and_resumed(tmp_path: Path, file: str) -> None:
     """The one that is killed is slower, too."""
-    whole = begin(settings_of(tmp_path, "whole"), command="learn")
+    whole = begin(settings_of(tmp_path, "whole", file), command="learn")
     words = ["--results-dir", str(tmp_path), "--run-id", "killed", "--quiet"]
     with tau_train(tmp_path, "learn", "lock-step.yaml", *words, environment={SECONDS: "0.004"}) as killed:
         until(lambda: list((tmp_path / "killed" / "checkpoints").glob("Count-v0-*/manifest.json")))
         killed.kill()
         killed.wait()
     assert last_of(tmp_path, "killed").step < MAX_STEPS
-    again = begin(settings_of(tmp_path, "killed", checkpoint_settings__resume=True), command="learn")
+    again = begin(settings_of(tmp_path, "killed", file, checkpoint_settings__resume=True), command="learn")
     assert [session.wait(WAIT_S).outcome for session in (whole, again)] == ["completed"] * 2
     assert_same(tmp_path, "whole", "killed")
 
 
 @pytest.mark.slow
-def test_the_same_seed_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@both
+def test_the_same_seed_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     """The second is slower, and an actor of its dies before it has handed anything over."""
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
-    dies = ["length=15", "dies_at=17", f"once={tmp_path / 'died'}"]
+    dies = ["length=15", "dies_at=12", f"once={tmp_path / 'died'}"]
     for run_id, seconds, capacity, env_args in (("a", "0", 4, dies[:1]), ("b", "0.002", 1, dies)):
         monkeypatch.setenv(SECONDS, seconds)
         given: dict[str, Any] = {"async_trainer__channel_capacity": capacity, "env_settings__env_args": env_args}
-        report = train(settings_of(tmp_path, run_id, **given), command="learn")
+        report = train(settings_of(tmp_path, run_id, file, **given), command="learn")
         assert report.outcome == "completed"
         assert sum(pair.restarts for pair in report.pairs) == (run_id == "b")
     assert_same(tmp_path, "a", "b")

@@ -16,6 +16,7 @@ import pytest
 
 from tau_trainer import load_settings
 from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
 from tau_trainer.metrics import MetricsHub, PairState, RunReport, keys
@@ -359,6 +360,14 @@ def test_an_exploration_that_the_algorithm_does_not_have_is_refused_in_a_sentenc
     settings = settings_of(tmp_path, async_trainer__actors=1, async_trainer__exploration=[{"type": "greedy"}])
     with pytest.raises(SettingsError, match="sac explores by its own noise"):
         train(settings, command="learn")
+
+
+def test_an_algorithm_of_rollouts_that_does_not_say_how_large_they_are_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SAC, "on_policy", True)
+    with pytest.raises(SettingsError, match="sac learns from what its newest policy did, and does not say of how much"):
+        train(settings_of(tmp_path, async_trainer__actors=1), command="learn")
 
 
 def test_each_actor_explores_in_its_own_way() -> None:
