@@ -123,5 +123,5 @@ def exact(values: torch.Tensor) -> torch.Tensor:
 
 def normalized(advantage: torch.Tensor) -> torch.Tensor:
     """Shift and scale to mean 0 and deviation 1 (biased) over the last dimension but one: each column for itself."""
-    deviation, mean = torch.std_mean(advantage, dim=-2, correction=0, keepdim=True)  # biased, as numpy's and ML-Agents'
+    deviation, mean = torch.std_mean(advantage, dim=-2, correction=0, keepdim=True)  # biased, as numpy's
     return (advantage - mean) / (deviation + 1e-8)  # 1e-8: all may be equal

@@ -123,7 +123,7 @@ class DQNLearner(GradientLearner):
         hyperparameters, limit = self._hyperparameters, self._setup.max_steps
         self._remember(rollout)
         self._steps = progress * limit
-        self.network.get_buffer(CLOCK)[0].fill_(self._steps)  # what an exported policy explores by
+        self.network.get_buffer(CLOCK)[0].fill_(self._steps)  # what policies explore by
         statistics = {keys.POLICY_EPSILON: self._number(self.epsilon)}
         if self._held < self._least:
             return statistics

@@ -162,7 +162,7 @@ class Population(BatchedLearner):
         if self._together is not None:
             self._together.loaded()
         if kept is not None and age is not None:
-            self._age.view(-1, self._copies)[index] = torch.from_numpy(age.copy()).to(self._device)  # written through a view
+            self._age.view(-1, self._copies)[index] = torch.from_numpy(age.copy()).to(self._device)
             self.steps, self.frozen[index] = max(self.steps, int(kept["steps"])), bool(kept["frozen"])
 
     @override
