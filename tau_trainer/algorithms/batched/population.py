@@ -233,8 +233,8 @@ class Population(BatchedLearner):
             member.version += 1
         count = self.horizon * self._copies
         minibatches = self._hyperparameters.num_epoch * (count // min(self._hyperparameters.batch_size, count))
-        told = self.members[0].policy_update.told(numbers) | {keys.MINIBATCHES: float(minibatches)}
-        statistics |= {name: torch.full(learned.shape, value, device=self._device) for name, value in told.items()}
+        common = self.members[0].policy_update.told(numbers) | {keys.MINIBATCHES: float(minibatches)}
+        statistics |= {name: torch.full(learned.shape, value, device=self._device) for name, value in common.items()}
         # NaN of who did not learn, lest old numbers look new.
         return {name: torch.where(learned, values, torch.nan).float() for name, values in statistics.items()}
 
