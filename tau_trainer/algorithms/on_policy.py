@@ -69,7 +69,7 @@ class OnPolicy(GradientAlgorithm):
     def learn_from(
         self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
     ) -> dict[str, float]:
-        older, self._older = self._older, None
+        older, self._older = self._older, None  # taken out first: after a failure there is nothing to learn from again
         self.check_input(rollout)
         rollout = rollout if older is None else Rollout(joined(older, work))  # older transitions first
         rewarded = self._pay(rollout)

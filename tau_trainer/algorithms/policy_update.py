@@ -153,8 +153,8 @@ class PolicyUpdate:
 
     def learning_rate(self, progress: float) -> float:
         """At ``progress``, see :meth:`Algorithm.update`."""
-        own = self.hyperparameters
-        return scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, self._max_steps)
+        hyper, steps = self.hyperparameters, self._max_steps
+        return scheduled(hyper.learning_rate, hyper.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, steps)
 
     def numbers(self, progress: float) -> Numbers:
         """The hyperparameters at ``progress``."""
